@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
-from common.service.terminal import deliver, say, warn
+from common.service.terminal import deliver_json, say, warn
 from curator import cli_contributions as contributions
 
 if TYPE_CHECKING:
@@ -195,7 +194,7 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
 
     found = verify_ledger(state, _witnesses(witness))
     if as_json:
-        deliver(json.dumps(found))
+        deliver_json(found)
         return
     say(f"verified {state}: {found['entries']} entries, head {found['hash']}")
     say(f"agreed by {', '.join(found['agreed'])}")
@@ -214,7 +213,7 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
     entries = listed(state)
     if as_json:
-        deliver(json.dumps(entries))
+        deliver_json(entries)
         return
     for entry in entries:
         rest = ", ".join(f"{name} {value}" for name, value in entry.items() if name not in ("entry", "kind"))

@@ -10,7 +10,7 @@ import typer
 
 from common.service.cli import application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCert, TlsKey, serving
-from common.service.terminal import deliver, say
+from common.service.terminal import deliver_json, say
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -79,11 +79,9 @@ def grant_command(
 
     Example: issuer grant 4f1d...90 --name "City Hospital" --people 5000 --state /var/lib/issuer > grant.json
     """
-    import json
-
     from issuer.issuer import grant
 
-    deliver(json.dumps(grant(state, key, name, people).wire()))
+    deliver_json(grant(state, key, name, people).wire())
 
 
 @app.command("show")

@@ -32,7 +32,7 @@ from common.core.errors import (
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
 from common.service.cli_tls import TlsCa
-from common.service.terminal import deliver, say, say_lines, warn
+from common.service.terminal import deliver, deliver_json, say, say_lines, warn
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def log_command(
     from local_agent.person.journal import entries, in_words
 
     for entry in entries((state or user_state() / "agent").absolute()):
-        deliver(json.dumps(entry)) if as_json else say(in_words(entry))
+        deliver_json(entry) if as_json else say(in_words(entry))
 
 
 @app.command("check")
@@ -402,7 +402,7 @@ def check_command(
             ) from None
     for finding in found:
         if as_json:
-            deliver(json.dumps(finding.document()))
+            deliver_json(finding.document())
         else:
             say(checking.in_words(finding, within))
     if witness is None:
@@ -572,7 +572,7 @@ def _answer_until(
             ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is at work
             if ended or error.status == 503 or (connection.declined and connection.individual):
                 raise
-            log.warning("%s: %s", error.title, error.detail)
+            log.warning("%s: %s", error.title, error.words)
             time.sleep(_AFTER_ERROR)
         except OSError as error:
             if connection.individual:

@@ -5,7 +5,6 @@ Each command imports what it needs itself, so that none waits for what another o
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from common.core.plain import command
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.service.cli import Large, application, begin, fail_clearly, read_within_limits
 from common.service.cli_tls import TlsCa
-from common.service.terminal import ask, deliver, say, say_command, say_lines, showing, warn
+from common.service.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
 from referee import cli_models, cli_report, cli_services
 
 app = application(
@@ -79,7 +78,7 @@ def run_command(
         watching=partial(show.live, quiet=as_json),
     )
     if as_json:
-        deliver(json.dumps(result))
+        deliver_json(result)
     else:
         with showing("the result", f"it is stored: {command('referee', 'report', Path(result['run']))}"):
             show.result(result, simulated=asked.people == "simulated", shown=shown_by(asked))
@@ -116,10 +115,10 @@ def list_command(
         raise BadScenario(f"there is no kind {kind!r}{nearest(kind, kinds)} to list; there are: {', '.join(kinds)}")
     if kind in KINDS:
         found = explained(kind)
-        deliver(json.dumps(found)) if as_json else listing.entries(found)
+        deliver_json(found) if as_json else listing.entries(found)
     elif as_json:
         shipped = [scenarios.heading(name) for name in scenarios.names()]
-        deliver(json.dumps([{"name": s.name, "title": s.title, "description": s.description} for s in shipped]))
+        deliver_json([{"name": s.name, "title": s.title, "description": s.description} for s in shipped])
     elif kind == "scenarios":
         listing.scenarios([scenarios.heading(name) for name in scenarios.names()])
     else:
@@ -143,7 +142,7 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
     refused = refusal(checked(chosen))
     document = {**show.plans(chosen), "refused": refused and refused.detail}
     if as_json:
-        deliver(json.dumps(document))
+        deliver_json(document)
     else:
         show.plan_table(chosen, document)
 
@@ -236,7 +235,7 @@ def check_command(
     refused = refusal(chosen, sides)
     sound = refused is None and all(one.sound for one in found.values())
     if as_json:
-        deliver(json.dumps(checks.document(found, sound)))
+        deliver_json(checks.document(found, sound))
     else:
         for line in checks.lines(chosen, found, sound):
             say(line)
@@ -265,7 +264,7 @@ def runs_command(
 
     with operating(url, token) as there:
         listed = there.runs()
-    deliver(json.dumps(listed)) if as_json else say_lines(view.runs_table(listed))
+    deliver_json(listed) if as_json else say_lines(view.runs_table(listed))
 
 
 @app.command("cancel")
@@ -289,7 +288,7 @@ def cancel_command(
 
     with operating(url, token) as there:
         result = there.cancel(run)
-    deliver(json.dumps(result)) if as_json else say(view.ended(run, result))
+    deliver_json(result) if as_json else say(view.ended(run, result))
 
 
 @app.command("logs")
@@ -326,7 +325,7 @@ def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, 
 
     folder, runs = spent_by_people(ledger, tuple(ledger_witness or ()))
     if as_json:
-        deliver(json.dumps(runs))
+        deliver_json(runs)
     else:
         show.budget_table(folder, runs)
 
@@ -395,7 +394,7 @@ def load_test_command(
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)
     if as_json:
-        deliver(json.dumps(document))
+        deliver_json(document)
     else:
         show.result(document)
     if not document["agree"]:
@@ -470,7 +469,7 @@ def audit_command(
     found = audit(run, referee_key, curator_key, strict=strict, large=large, **told)
     found = replace(found, history=replace(found.history, others=seen.others))
     if as_json:
-        deliver(json.dumps(show.audit_document(found)))
+        deliver_json(show.audit_document(found))
     else:
         show.audit_table(run, found)
     if strict and found.depends_on_silent:
@@ -509,7 +508,7 @@ def audit_privacy_command(
         raise typer.BadParameter(f"no case has {only!r} in its name; there are {', '.join(c.name for c in cases())}")
     found = list(rows(chosen, scale)) if as_json else table(rows(chosen, scale), say)
     if as_json:
-        deliver(json.dumps([row.document() for row in found]))
+        deliver_json([row.document() for row in found])
     if not all(row.expected for row in found):
         raise typer.Exit(1)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from common.service.cli import Large, fail_clearly, read_within_limits
-from common.service.terminal import deliver, say, say_lines
+from common.service.terminal import deliver, deliver_json, say, say_lines
 
 RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model's JSON file.")]
 Task = Annotated[int | None, typer.Option(help="Of a run that learned several things, which one, from 1.", min=1)]
@@ -29,7 +28,7 @@ def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, l
     from referee.view import models
 
     model = models.open_model(run, task)
-    deliver(json.dumps(document_of(model))) if as_json else say_lines("\n".join(models.shown(model)))
+    deliver_json(document_of(model)) if as_json else say_lines("\n".join(models.shown(model)))
 
 
 @fail_clearly
@@ -62,7 +61,7 @@ def predict_command(
     if output is not None:
         models.write_predictions(output, model, found)
     if as_json:
-        deliver(json.dumps(models.predictions_document(model, found)))
+        deliver_json(models.predictions_document(model, found))
     elif output is None:
         deliver(models.predictions_csv(model, found), end=False)
     notes = [*models.notes(model, found), *([calibration(model)] if probabilities else [])]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common.core import canonical
+from common.core import canonical, plain
 from common.core.errors import BadInput
 from common.statistics.means.intervals import certainty
 from common.wire.state import write_durably
@@ -43,7 +43,8 @@ class Estimate(dict[str, float]):
     """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
 
     def _repr_html_(self) -> str:
-        return f"<p>Estimate of the agents: {in_words(self)}, at {certainty(self['confidence'])} confidence.</p>"
+        words = f"Estimate of the agents: {in_words(self)}, at {certainty(self['confidence'])} confidence."
+        return f"<p>{plain.html(words)}</p>"
 
     def plot(self) -> Drawing:
         """Draw the estimate with its interval."""

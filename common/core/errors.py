@@ -51,7 +51,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from common.core.plain import one_line, plain, visible
+
 URN = "urn:tandem:problem:"
+MEMBERS = 20
+"""Further members of a peer's problem document that are kept, at most."""
 
 
 class TandemError(Exception):
@@ -63,6 +67,11 @@ class TandemError(Exception):
         One sentence that says the constraint and the value found, and, where it helps, what to do.
     **members
         Extra members of the problem document (numbers and strings; never private data).
+
+    Attributes
+    ----------
+    reported_by
+        The peer whose problem document it was; empty for an error of this process.
     """
 
     problem: ClassVar[str] = "internal"
@@ -73,6 +82,16 @@ class TandemError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.members = members
+        self.reported_by = ""
+
+    @property
+    def words(self) -> str:
+        """The detail, after the name of the peer that reported it, where one did."""
+        return f"{self.reported_by} says: {self.detail}" if self.reported_by else self.detail
+
+    def __str__(self) -> str:
+        """Return the words in one line of visible characters: an error that nothing catches goes to a terminal."""
+        return visible(self.words)
 
     def document(self) -> dict[str, Any]:
         """Return the RFC 9457 problem document."""
@@ -342,9 +361,21 @@ def from_document(document: dict[str, Any]) -> TandemError:
 
     Unknown types become :class:`PeerError`, and so do those that steer this process (a run is cancelled by its own
     operator, another process of the same referee has taken over) or judge a peer: a peer cannot raise them here.
+
+    Texts are made plain and short here, where they enter: they may go on into results, transcripts and further problem
+    documents. Of further members the first :data:`MEMBERS` are kept, if each is a number or a text with a name.
     """
     own = (RunCancelled, Superseded, PeerError)
     kinds = {URN + kind.problem: kind for kind in every_error() if not issubclass(kind, own)}
     kind = kinds.get(str(document.get("type")), PeerError)
-    members = {k: v for k, v in document.items() if k not in ("type", "title", "status", "detail")}
-    return kind(str(document.get("detail", document.get("title", "unknown problem"))), **members)
+    members = {
+        name: plain(value) if isinstance(value, str) else value
+        for name, value in document.items()
+        if name not in ("type", "title", "status", "detail") and _is_member(name, value)
+    }
+    detail = str(document.get("detail", document.get("title", "unknown problem")))
+    return kind(one_line(detail), **dict(list(members.items())[:MEMBERS]))
+
+
+def _is_member(name: str, value: object) -> bool:
+    return name.isascii() and name.isidentifier() and len(name) <= 40 and isinstance(value, str | int | float)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shlex
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,12 @@ from common.core.about import present_run
 
 MAX_LENGTH = 2000
 """Characters that are shown of one text."""
+MOST_LINES = 400
+"""Lines that are logged of what was raised."""
 _WIDTH, _NAME = 96, 16
 LONGEST_NAME = 80
 """Characters of a name that is compared with others; messages from the network may hold far longer ones."""
+_LINE_END = re.compile(r"\s*[\r\n]\s*")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode's categories of what is not seen, or changes how other characters are seen."""
 
@@ -31,6 +36,11 @@ def plain(text: str) -> str:
     further line of a log.
     """
     return visible(text if len(text) <= MAX_LENGTH else text[:MAX_LENGTH] + "...")
+
+
+def one_line(text: str) -> str:
+    """Return a text as :func:`plain` does, with a blank in the place of each line end."""
+    return plain(_LINE_END.sub(" ", text[: 2 * MAX_LENGTH].strip()))
 
 
 def visible(text: str) -> str:
@@ -66,6 +76,11 @@ def _octal(byte: int) -> str:
     return character if 0x20 <= byte < 0x7F and character not in "\\'" else f"\\{byte:03o}"
 
 
+def html(text: str) -> str:
+    """Return a text for a page or a drawing: as :func:`plain` does, with all that is markup escaped."""
+    return escape(plain(text))
+
+
 def nearest(name: object, known: Iterable[str]) -> str:
     """Return `` (did you mean 'sgd'?)`` where a known name is close, to be put behind the wrong one; else nothing."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
@@ -96,14 +111,28 @@ def _visible(character: str) -> str:
 class PlainFormatter(logging.Formatter):
     """Writes each log message in one line of visible characters; what was raised stands in lines of its own below."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the message and what was raised; the text that another handler has left in the record is not used."""
+        record.exc_text = None
+        return super().format(record)
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
         """Return the line."""
         record.message = plain(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name in logging
-        """Return the lines of what was raised."""
-        return "\n".join(plain(line) for line in super().formatException(ei).split("\n"))
+        """Return the lines of what was raised, each indented: none of them can pass for a message of its own."""
+        return "\n".join(f"  {line}" for line in _raised(super().formatException(ei)))
+
+
+def _raised(text: str) -> list[str]:
+    """Return the lines of a traceback, each made plain; of more than :data:`MOST_LINES` the first and the last ones."""
+    lines = text.split("\n")
+    if len(lines) > MOST_LINES:
+        half = MOST_LINES // 2
+        lines = [*lines[:half], f"... {len(lines) - 2 * half:,} lines ...", *lines[-half:]]
+    return [plain(line) for line in lines]
 
 
 class JsonFormatter(logging.Formatter):
@@ -120,5 +149,5 @@ class JsonFormatter(logging.Formatter):
         if run := present_run():
             line["run"] = plain(run)
         if record.exc_info:
-            line["raised"] = "\n".join(plain(part) for part in self.formatException(record.exc_info).split("\n"))
+            line["raised"] = "\n".join(_raised(self.formatException(record.exc_info)))
         return json.dumps(line)

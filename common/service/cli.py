@@ -7,10 +7,10 @@ import gc
 import io
 import logging
 import os
-import re
 import sys
 import threading
 from collections.abc import Callable
+from types import TracebackType
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -18,7 +18,7 @@ import typer.core
 
 from common.core import machine
 from common.core.errors import BadScenario, TandemError
-from common.core.plain import JsonFormatter, PlainFormatter
+from common.core.plain import JsonFormatter, PlainFormatter, one_line
 from common.service.terminal import say, warn
 
 ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
@@ -100,7 +100,7 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except TandemError as error:
-            _say(error.title, error.detail)
+            _say(error.title, error.words)
             raise typer.Exit(2 if isinstance(error, BadScenario) else 1) from None
         except OSError as error:
             _say("File or device not usable", str(error))
@@ -135,11 +135,8 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-_LINE_END = re.compile(r"\s*[\r\n]\s*")
-
-
 def _say(title: str, detail: str) -> None:
-    warn(f"{title}: {_LINE_END.sub(' ', detail.strip())}")
+    warn(f"{title}: {one_line(detail)}")
 
 
 MEMORY, SECONDS = 512 << 20, 60.0
@@ -214,5 +211,15 @@ def log_plainly() -> None:
     if level not in ("info", "warning", "error"):
         _say("Bad usage", f"{LOG_LEVEL} is info, warning or error, found {level!r}")
         raise SystemExit(2)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda raised: _uncaught(
+        raised.exc_type, raised.exc_value or raised.exc_type(), raised.exc_traceback
+    )
     # Ours alone: what libraries log of requests may hold tokens.
     logging.getLogger("tandem").setLevel(level.upper())
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log what nothing has caught: it may quote a peer, and Python writes it to the terminal as it is."""
+    if not issubclass(kind, KeyboardInterrupt | SystemExit):
+        logging.getLogger("tandem").critical("a fault of this program", exc_info=(kind, error, trace))

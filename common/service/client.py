@@ -15,10 +15,10 @@ from common.core.errors import (
     PeerMisbehaved,
     PeerUnavailable,
     PeerUntrusted,
-    Unauthorized,
     VersionSkew,
     from_document,
 )
+from common.core.plain import one_line
 from common.service import addresses
 from common.service.tls import context_for, fault_of
 from common.service.transport import Transport, pause, send
@@ -31,6 +31,8 @@ PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 ANSWER = 16 << 20
 """Bytes of the longest answer but a curator's release: a question, with the hypothesis that it is about."""
+QUOTED = 200
+"""Characters that are quoted of what a stranger answers in the place of a peer."""
 SOON = 15.0
 """Seconds that an attempt may take, however short the patience is."""
 AT_WORK = (0.1, 5.0)
@@ -209,7 +211,7 @@ class Client:
                 f"{self.party}?"
             )
         if not str(document.get("type")).startswith(URN):
-            said = str(document.get("detail", document.get("title", "no reason given")))
+            said = one_line(str(document.get("detail", document.get("title", "no reason given"))))[:QUOTED]
             raise PeerMisbehaved(
                 f"{asked} was answered {response.status_code} ({said}): what listens there is not the {self.party}, or "
                 "one of another version; check the address"
@@ -217,8 +219,7 @@ class Client:
         error = from_document(document)
         if type(error) is BadMessage and HEADER not in response.headers:
             raise VersionSkew(f"{skew(self._peer, None, BEFORE).detail}. It says: {error.detail}")
-        if isinstance(error, Unauthorized):
-            error = Unauthorized(f"the {self.party} at {self.url} says: {error.detail}", **error.members)
+        error.reported_by = self._peer
         raise error
 
     def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:

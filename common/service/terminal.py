@@ -8,6 +8,7 @@ are for programs and are written byte for byte, unless a terminal shows them.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,11 @@ def deliver(document: str, *, end: bool = True) -> None:
     if sys.stdout.isatty():
         document = "\n".join(map(visible, document.split("\n")))
     typer.echo(document, nl=end)
+
+
+def deliver_json(value: Any) -> None:
+    """Write a value to standard output as JSON in one line, in which all that is not visible ASCII is escaped."""
+    typer.echo(json.dumps(value).replace("\x7f", "\\u007f"))
 
 
 def ask(question: str) -> str:

@@ -9,6 +9,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -34,6 +35,8 @@ def bare(loader: BaseLoader) -> Environment:
         loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     made.globals["command"] = _command
+    # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.
+    made.filters["urlencode"] = lambda text: quote(text, errors="replace")
     made.filters["count"] = lambda value: f"{value:,}"
     return made
 

@@ -338,6 +338,7 @@ def server(app: Service, limits: Limits, tls: ssl.SSLContext | None = None) -> u
         app,
         http=connection,
         ws="none",
+        log_config=None,  # its own would write an exception's text to the terminal as it is
         log_level="error",
         access_log=False,
         timeout_keep_alive=limits.idle,

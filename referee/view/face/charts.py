@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from itertools import pairwise
 from typing import TypeVar
 
-from common.core.plain import plain
+from common.core.plain import html, plain
 from referee.view.face.values import Entry, Interval, Round
 
 _T = TypeVar("_T", int, float)
@@ -230,13 +229,13 @@ def _apart(places: Sequence[float]) -> list[float]:
 def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -> str:
     shown = plain(words)
     cut = shown if not short or len(shown) <= 24 else shown[:23] + "\u2026"
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(cut)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html(cut)}</text>'
 
 
 def _svg(name: str, title: str, said: str, height: float, parts: Sequence[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
         f'aria-labelledby="{name}-title {name}-desc" font-family="system-ui, sans-serif" font-size="13">'
-        f'<title id="{name}-title">{escape(plain(title))}</title>'
-        f'<desc id="{name}-desc">{escape(plain(said))}</desc>' + "".join(parts) + "</svg>"
+        f'<title id="{name}-title">{html(title)}</title>'
+        f'<desc id="{name}-desc">{html(said)}</desc>' + "".join(parts) + "</svg>"
     )

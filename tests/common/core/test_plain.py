@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import from_document
-from common.core.plain import MAX_LENGTH, PlainFormatter, plain
+from common.core.errors import MEMBERS, PeerError, from_document
+from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
 from common.service.cli import application, fail_clearly
 
 TITLE = "\x1b]0;mine\x07"
@@ -63,3 +64,39 @@ def test_what_a_peer_says_of_an_error_reaches_the_terminal_as_text():
     ended = CliRunner().invoke(app, ["go"])
     assert ended.exit_code == 1
     assert ended.stderr == "Refused: no \\x1b]0;mine\\x07 way\n"
+
+
+def test_what_was_raised_forges_no_line_of_a_log_and_has_an_end():
+    for formatter in (PlainFormatter("%(name)s: %(message)s"), JsonFormatter()):
+        written = io.StringIO()
+        handler = logging.StreamHandler(written)
+        handler.setFormatter(formatter)
+        log = logging.Logger("peer")
+        log.addHandler(handler)
+        try:
+            raise ValueError(f"x\npeer: verified {TITLE}\u202e" + "\ny" * 100_000)
+        except ValueError:
+            log.exception("stopped")
+        first, *rest = written.getvalue().rstrip("\n").split("\n")
+        assert all(line.isprintable() and line.startswith("  ") for line in rest)
+        assert len(rest) <= MOST_LINES + 1
+        assert first.isascii()
+        if isinstance(formatter, JsonFormatter):
+            assert rest == []
+            assert len(json.loads(first)["raised"].split("\n")) <= MOST_LINES + 1
+
+
+def test_what_a_peer_reports_is_plain_and_short_wherever_it_goes():
+    nested = {"a": ["x" * 1000] * 1000}
+    document = {"type": "urn:tandem:problem:refused", "detail": "no\n# head " + TITLE * 10**5, TITLE: 1, "more": nested}
+    error = from_document(document | {f"n{number}": TITLE for number in range(1000)} | {"spent": 2.0})
+    error.reported_by = "the curator at http://x"
+    assert error.detail.startswith("no # head \\x1b]0;mine")
+    assert str(error).startswith("the curator at http://x says: no # head")
+    assert len(json.dumps(error.document())) < 2 * MAX_LENGTH + 100 * MEMBERS
+    assert all(isinstance(value, str) and value.isprintable() for value in error.members.values())
+    assert str(PeerError(TITLE)).isprintable(), "an error that nothing catches is on a terminal"
+
+
+def test_text_in_a_page_or_a_drawing_is_no_markup():
+    assert html(f"<script>{TITLE}\n\ud800&") == "&lt;script&gt;\\x1b]0;mine\\x07\\x0a\\ud800&amp;"

@@ -184,7 +184,13 @@ def test_there_is_one_way_to_a_terminal() -> None:
     root = Path(common.__file__).parents[1]
     parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
     own = root / "common" / "service" / "terminal.py"
-    scripts = {root / "deploy" / "packaging" / "sbom.py", root / "deploy" / "load" / "loopback.py"}
+    scripts = {
+        root / "deploy" / "packaging" / "sbom.py",  # of the project's own names
+        root / "deploy" / "packaging" / "install.py",
+        root / "deploy" / "load" / "loopback.py",
+        root / "referee" / "view" / "diagrams.py",
+        root / "common" / "service" / "cli.py",  # which sets up the log
+    }
     found = []
     for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
         if path == own or path in scripts:
@@ -193,9 +199,39 @@ def test_there_is_one_way_to_a_terminal() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) in {
                 "print",
                 "Text.from_markup",
+                "logging.StreamHandler",
+                "traceback.print_exc",
+                *(f"sys.{name}.write" for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
                 *(f"typer.{name}" for name in ("echo", "secho", "prompt")),
             }:
                 found.append(f"{path.relative_to(root)}:{node.lineno} {ast.unparse(node.func)}")
             if isinstance(node, ast.ImportFrom) and node.module in ("rich.markup", "rich.console", "rich"):
                 found.append(f"{path.relative_to(root)}:{node.lineno} imports {node.module}")
+    assert found == []
+
+
+def test_there_is_one_way_into_a_page() -> None:
+    """Markup is made of text in one module; what is marked as safe is written here, and each template escapes."""
+    root = Path(common.__file__).parents[1]
+    parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
+    libraries = {
+        "html": ("common/core/plain.py",),
+        "markupsafe": ("common/service/page/html.py", "referee/view/face/pages.py"),
+    }
+    environments = {"common/service/page/html.py"}
+    found = []
+    for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
+        name = str(path.relative_to(root))
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and name not in libraries.get(node.module or "", (name,)):
+                found.append(f"{name}:{node.lineno} imports {node.module}")
+            if (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func).endswith("Environment")
+                and name not in environments
+            ):
+                found.append(f"{name}:{node.lineno} makes templates")
+    for path in (path for party in parties for path in (root / party).rglob("*.html")):
+        if any(word in path.read_text("utf-8") for word in ("|safe", "| safe", "autoescape")):
+            found.append(f"{path.relative_to(root)} does not escape")
     assert found == []

@@ -63,6 +63,13 @@ def test_hostile_text_is_text(browser, runs):
     assert EVIL.replace("\x1b", "\\x1b") in unescape(browser.page("/run/tiny"))
 
 
+def test_a_folder_whose_name_is_no_text_hides_no_other(browser, runs):
+    shutil.copytree(runs / "tiny", runs / os.fsdecode(b"\xff\x1b[2J"))
+    page = browser.page("/")
+    assert "\x1b" not in page
+    assert 'href="/run/tiny"' in page
+
+
 def test_a_hostile_folder_name_is_text_and_its_link_leads_to_it(browser, runs):
     name = "a b'\"><script>&?#%2e"
     shutil.copytree(runs / "tiny", runs / name)
