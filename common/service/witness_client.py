@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from common.core.errors import PeerMisbehaved, RolledBack
+from common.core.errors import BadMessage, PeerMisbehaved, RolledBack
 from common.service.client import Client, json_of, read_signed_reply
 from common.wire.identity import Signed, verify
 from common.wire.receipts import Kept, RunSeen, Witnessed, check_contradiction
@@ -94,19 +94,23 @@ class WitnessClient(Client):
     def _pages(self, path: str, parse: Callable[[Any], T], after: Callable[[list[T]], int | str]) -> list[T]:
         """Return a whole list; ``after`` tells where its next page begins, given what has come."""
         found: list[T] = []
-        begin, read = after(found), 0
+        begin, read, before = after(found), 0, None
         while True:
             response = self.request("GET", path, params={"after": begin, "most": _PAGE})
             page = json_of(response)
-            if not isinstance(page, list) or len(page) > _PAGE:
-                raise PeerMisbehaved(f"what {self.url} answered is no list of at most {_PAGE}")
+            if not isinstance(page, list) or len(page) > _PAGE or (page and page == before):
+                raise PeerMisbehaved(f"{self._peer} answers {path} with no list of at most {_PAGE} further lines")
             read += len(response.content)
             if read > _BYTES:
                 raise PeerMisbehaved(
                     f"the witness at {self.url} answers {path} with pages of more than {_BYTES >> 20} MiB together: "
                     "they are not used. Name another witness, or ask who runs it"
                 )
-            found += map(parse, page)
+            try:
+                found += map(parse, page)
+            except BadMessage as error:
+                raise PeerMisbehaved(f"{self._peer} answers {path} with what is no such list: {error.detail}") from None
+            before = page
             if len(page) < _PAGE or (next_one := after(found)) == begin:
                 return found
             begin = next_one

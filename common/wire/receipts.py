@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from common.core import canonical
 from common.core.errors import BadMessage, Forged, PeerMisbehaved
 from common.core.values import Value
 from common.wire.identity import Identity, Signed, verify
@@ -122,7 +123,7 @@ def check_contradiction(shown: object, put: Signed, witness: str) -> None:
     Parameters
     ----------
     shown
-        What the witness shows for it, as it came: the newest checkpoint that it has kept.
+        What the witness shows for it, as it came: the newest checkpoint that it has kept, as JSON.
     put
         The checkpoint that the witness does not keep.
     witness
@@ -135,7 +136,8 @@ def check_contradiction(shown: object, put: Signed, witness: str) -> None:
     """
     said = Checkpoint.parse(put.message)
     try:
-        known = Checkpoint.parse(verify(Signed.parse(shown), Checkpoint.KIND, put.key))
+        signed = Signed.parse(canonical.decode(str(shown).encode()))
+        known = Checkpoint.parse(verify(signed, Checkpoint.KIND, put.key))
     except (BadMessage, Forged):
         known = said
     same = known.model_copy(update={"time": said.time}) == said

@@ -211,7 +211,7 @@ class Checkpoints:
     ) -> dict[str, str]:
         asked = [witness for witness in witnesses if cost.get(witness.place, 0.0) < PATIENCE]
         _, problems = self._tell(run, configuration, asked, cost)
-        return {place: problem.detail for place, problem in problems.items()}
+        return {place: problem.words for place, problem in problems.items()}
 
     def _tell(
         self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float] | None = None
@@ -275,7 +275,7 @@ class Checkpoints:
             self._note(witness, full.detail)
             raise full from None
         except (PeerUnavailable, Unauthorized, VersionSkew) as error:
-            self._note(witness, error.detail)
+            self._note(witness, error.words)
             raise
         except Exception as error:
             raise self._misbehaves(witness, getattr(error, "detail", type(error).__name__)) from error

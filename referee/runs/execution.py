@@ -273,11 +273,11 @@ class Execution:
                 doubts += isinstance(error, PeerMisbehaved)
                 if doubts > DOUBTS:
                     raise PeerMisbehaved(
-                        f"{error.detail}. Nobody is asked before every witness of this referee knows of the run, so it "
+                        f"{error.words}. Nobody is asked before every witness of this referee knows of the run, so it "
                         "ends here: fix that witness, or start the referee without it"
                     ) from None
                 if not said:
-                    self._on_progress(Progress(f"the run waits for a witness: {error.detail}", {}))
+                    self._on_progress(Progress(f"the run waits for a witness: {error.words}", {}))
                 said = True
                 # One that hangs has kept the other runs waiting as well: most of the time is theirs.
                 for _ in range(1 + int(OTHERS * (time.monotonic() - began) / PAUSE)):
@@ -442,7 +442,7 @@ class Execution:
         except Refused as error:
             if not now:
                 raise
-            self._on_progress(Progress(f"the run's end is not witnessed: {error.detail}", {}))
+            self._on_progress(Progress(f"the run's end is not witnessed: {error.words}", {}))
             return
         for place, problem in problems.items():
             if place not in self._passed_over:

@@ -74,7 +74,7 @@ class WitnessLog:
                         f"the witness has seen {known.entries} entries of run {run!r}, the last with the hash "
                         f"{known.hash[:12]}..., and is shown {said.entries} that end in {said.hash[:12]}...: another "
                         "history of the run, or an older one",
-                        checkpoint=last.checkpoint.wire(),
+                        checkpoint=last.checkpoint.raw().decode(),
                     )
             word = self._word(said, last)
             file.seek(begin + whole)
