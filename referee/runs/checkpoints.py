@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from common.core.errors import (
 )
 from common.service.transport import Overdue, time_limit
 from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
+from common.wire.primitives.chain import START
 from common.wire.receipts import Checkpoint, Kept, Witnessed, checkpoint_of
 from referee.state.store import Store
 
@@ -58,6 +59,10 @@ class RunWitness(Protocol):
 
     def keep(self, signed: Signed) -> Signed:
         """Keep a checkpoint; return the witness's word (:class:`~common.wire.receipts.Witnessed`)."""
+        ...
+
+    def kept(self, referee: str, run: str) -> list[Kept]:
+        """Return all that it has kept of a run, oldest first."""
         ...
 
 
@@ -117,6 +122,7 @@ class Checkpoints:
         self._due: dict[str, float] = {}
         self._settled: set[str] = set()
         self._making: dict[str, threading.Lock] = {}
+        self._last: dict[tuple[str, str], Witnessed] = {}  # word of each witness about each run, by its key
         self._links: dict[str, list[tuple[str, str]]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
@@ -205,6 +211,8 @@ class Checkpoints:
         self._settled.add(run)
         self._links.pop(run, None)
         self._making.pop(run, None)
+        for known in [known for known in self._last if known[0] == run]:
+            del self._last[known]
 
     def _tell_patiently(
         self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float]
@@ -226,6 +234,7 @@ class Checkpoints:
                 try:
                     if self._key(witness) not in kept.seen():
                         word = self._word(witness, kept)
+                        self._fill_gap(witness, run, kept, Witnessed.parse(word.message))
                         kept = kept.model_copy(update={"witnessed": (*kept.witnessed, word)})
                         self._store.keep_checkpoint(run, kept.said().entries, kept)
                 except (PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew) as error:
@@ -257,6 +266,46 @@ class Checkpoints:
             log.warning("the witness at %s keeps checkpoints again", witness.place)
             self.standing[witness.place].problem = ""
         return signed
+
+    def _fill_gap(self, witness: RunWitness, run: str, kept: Kept, said: Witnessed) -> None:
+        """Store the words that a witness has signed before this one and that never arrived here.
+
+        A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
+        take it for a history that is hidden. The witness shows all that it has kept.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If it does not, or has signed what it was not shown: its word is not stored.
+        """
+        key = self._key(witness)
+        if (run, key) not in self._last or not _follows(said, self._last[run, key]):
+            known = [each for each in self._store.checkpoints(run) if each.said().entries < kept.said().entries]
+            last = next((words[key] for each in reversed(known) if key in (words := each.seen())), None)
+            if not _follows(said, last):
+                last = self._missing(witness, run, known, last)
+            if not _follows(said, last):
+                raise self._misbehaves(witness, f"its word number {said.position} does not follow those that it shows")
+        self._last[run, key] = said
+
+    def _missing(
+        self, witness: RunWitness, run: str, known: Sequence[Kept], last: Witnessed | None
+    ) -> Witnessed | None:
+        """Store the words of a witness that follow its last one here, as it shows them; return the newest."""
+        key = self._key(witness)
+        shown = self._asked(witness, lambda: witness.kept(self._identity.public, run))
+        try:
+            words = {said.checkpoint: signed for each in shown for signed, said in _words_of(each) if signed.key == key}
+        except TandemError as error:
+            raise self._misbehaves(witness, error.detail) from None
+        for each in known:
+            signed = words.get(each.said().fingerprint())
+            if signed is None or key in each.seen() or not _follows(said := Witnessed.parse(signed.message), last):
+                continue
+            whole = each.model_copy(update={"witnessed": (*each.witnessed, signed)})
+            self._store.keep_checkpoint(run, each.said().entries, whole)
+            last = said
+        return last
 
     def _asked(self, witness: RunWitness, ask: Callable[[], T]) -> T:
         """Ask a witness, and note how it answers: it may raise anything, since what it answers is not ours."""
@@ -309,3 +358,14 @@ class Checkpoints:
         kept = Kept(checkpoint=checkpoint_of(self._identity, run, configuration, links, now))
         self._store.keep_checkpoint(run, len(links), kept)
         return kept
+
+
+def _words_of(kept: Kept) -> Iterator[tuple[Signed, Witnessed]]:
+    seen = kept.seen()
+    return ((signed, seen[signed.key]) for signed in kept.witnessed)
+
+
+def _follows(said: Witnessed, last: Witnessed | None) -> bool:
+    """Tell whether a word is the next one of its witness, as the audit will."""
+    position, previous = (0, START) if last is None else (last.position + 1, last.fingerprint())
+    return (said.position, said.previous) == (position, previous)

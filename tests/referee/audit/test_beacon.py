@@ -43,15 +43,20 @@ class Near:
     def keep(self, signed: Signed) -> Signed:
         return self.log.keep(signed.key, signed.message["run"], signed)
 
+    def kept(self, referee: str, run: str) -> list[Kept]:
+        return [Kept.parse(json.loads(line)) for line in self.log.kept(referee, run, 0, 1000)]
+
 
 class Equivocating(Near):
-    """A witness that signs whatever it is asked to: it has a word for every time."""
+    """A witness that has another word for every time, once ``words`` is not 0; until then it keeps its word."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.words = 0
 
     def keep(self, signed: Signed) -> Signed:
+        if not self.words:
+            return super().keep(signed)
         self.words += 1
         own = WitnessLog(Path(self.place) / str(self.words), self.identity, clock=lambda: float(self.words))
         return own.keep(signed.key, signed.message["run"], signed)

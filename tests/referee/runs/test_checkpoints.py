@@ -119,3 +119,38 @@ def test_proofs_are_for_those_who_were_asked_and_of_what_is_closed(tmp_path):
 
 def request(who: Identity, question: int) -> Signed:
     return who.sign("proof-request", {"participant": who.public, "run": "run", "question": question})
+
+
+class LosesReplies:
+    """A witness that keeps every checkpoint, and whose reply to the second one is lost."""
+
+    place = "a witness"
+
+    def __init__(self, witness: WitnessClient) -> None:
+        self._witness, self._asked = witness, 0
+        self.key, self.kept = witness.key, witness.kept
+
+    def keep(self, signed: Signed) -> Signed:
+        word = self._witness.keep(signed)
+        self._asked += 1
+        if self._asked == 2:
+            raise PeerUnavailable("the reply was lost")
+        return word
+
+
+def test_a_word_of_a_witness_whose_reply_was_lost_is_fetched_and_the_audit_finds_no_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr("referee.runs.checkpoints.BETWEEN", 0.0)
+    monkeypatch.setattr("referee.runs.checkpoints.SHARE", 0.0)
+    chosen = tiny(*ONE_QUESTION)
+    with (
+        served(witness_app(tmp_path / "witness", SECRET)) as address,
+        closing(WitnessClient(address, SECRET)) as witness,
+        Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
+    ):
+        bench.referee.checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [LosesReplies(witness)])
+        assert bench.run()["status"] == "done"
+        bench.referee.catch_up()
+        kept = witness.kept(bench.referee.identity.public, "run")
+        assert len(kept) > 2
+        assert [each.witnessed for each in bench.referee.kept("run")] == [each.witnessed for each in kept]
+        assert audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).history.unseen == ()

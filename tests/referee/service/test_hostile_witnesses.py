@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -28,6 +30,7 @@ from referee.service import runner as running
 from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.runner import Runner
+from referee.state.witness_log import WitnessLog
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, Curators, served, tiny
 
@@ -59,7 +62,7 @@ def an_invented_history(put: Signed) -> Answer:
     """That it has seen another history, shown under a signature of its own."""
     entries = [append(None, "configuration", {}, STRANGER)]
     other = signed_checkpoint(STRANGER, put.message["run"], put.message["configuration"], entries, 0)
-    return problem("rolled-back", checkpoint=other.wire())
+    return problem("rolled-back", checkpoint=other.raw().decode())
 
 
 LIES: dict[str, Callable[[Signed], Answer]] = {
@@ -86,7 +89,7 @@ LIES: dict[str, Callable[[Signed], Answer]] = {
     "cancelled": lambda put: problem("run-cancelled"),
     "rolled back, and nothing to show": lambda put: problem("rolled-back"),
     "rolled back, and garbage to show": lambda put: problem("rolled-back", checkpoint=[1]),
-    "rolled back, and this one to show": lambda put: problem("rolled-back", checkpoint=put.wire()),
+    "rolled back, and this one to show": lambda put: problem("rolled-back", checkpoint=put.raw().decode()),
     "an invented history": an_invented_history,
     "unauthorized": lambda put: problem("unauthorized", 401),
     "cannot write": lambda put: problem("cannot-write", 503),
@@ -97,12 +100,12 @@ LIES: dict[str, Callable[[Signed], Answer]] = {
 
 
 class Peer:
-    """A hostile server on loopback; what it answers may change at any time.
+    """A witness on loopback that may turn hostile: what it answers may change at any time.
 
     Attributes
     ----------
     lie
-        What a PUT is answered, given the signed message; None: an honest word.
+        What a PUT is answered, given the signed message; None: the word of an honest witness.
     asked
         How many PUTs have come.
     """
@@ -112,20 +115,31 @@ class Peer:
         self.key: Callable[[], Answer] = lambda: (200, json.dumps({"key": signer.public}).encode())
         self.asked = 0
         self._over = threading.Event()
+        self._folder = tempfile.TemporaryDirectory()
+        log = WitnessLog(Path(self._folder.name), signer)
         peer = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                self._answer(peer.key())
+                where = urlsplit(self.path)
+                if not where.path.startswith("/v1/runs/"):
+                    self._answer(peer.key())
+                    return
+                referee, run = where.path.split("/")[3:]
+                after, most = (int(parse_qs(where.query)[name][0]) for name in ("after", "most"))
+                self._answer((200, b"[" + b",".join(log.kept(referee, run, after, most)) + b"]"))
 
             def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 peer.asked += 1
                 signed = Signed.model_validate_json(body)
                 FIRST.setdefault(signed.message["run"], signed)
-                self._answer(word(signed, signer) if peer.lie is None else peer.lie(signed))
+                if peer.lie is not None:
+                    self._answer(peer.lie(signed))
+                    return
+                self._answer((200, log.keep(signed.key, signed.message["run"], signed).raw()))
 
             def _answer(self, answer: Answer) -> None:
                 if answer is None:
@@ -151,6 +165,7 @@ class Peer:
         self._over.set()
         self._server.shutdown()
         self._server.server_close()
+        self._folder.cleanup()
 
 
 @contextmanager
