@@ -351,7 +351,7 @@ def running(name: str, folder: Path, certificates: Path | None) -> Iterator[tupl
     state = ["--state", str(folder / name)]
     command = {
         "referee": ["referee.cli", "serve", *state],
-        "curator": ["curator.cli", "serve", "ball", "--seed", "1", "--ephemeral", *state],
+        "curator": ["curator.cli", "serve", "ball", "--seed", "1", "--ephemeral", "--trust-first-contact", *state],
         "issuer": ["issuer.cli", "serve", *state],
         "relay": ["local_agent.cli", "relay"],
         "witness": ["referee.cli", "witness", *state],

@@ -31,8 +31,9 @@ from common.core.values import Value
 from common.service.addresses import bare, written
 from common.service.supervised import Supervised
 from common.service.terminal import say
+from common.service.web import connections
 from common.service.web.bodies import TINY, Guarded, Receive
-from common.service.web.connections import MAX_UNSENT, Limits, Untaken, raise_descriptors
+from common.service.web.connections import Limits, Untaken, raise_descriptors
 from common.service.web.edge import Call, Edge, Handler, Reply, Scope, Send, fault, problem
 from common.service.web.metrics import CONTENT_TYPE, Family, Sample, by_label, write
 from common.service.web.readiness import Check, Readiness, require
@@ -299,7 +300,10 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             # Without it the system takes megabytes of answers for each client that reads none.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, connections.MAX_UNSENT)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A connection that is closed waits for the rest of its answer to be taken, which the server does not watch.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * connections.UNTAKEN_SECONDS)
         listener.bind(place)
         listener.listen(4096)
     except OSError as error:

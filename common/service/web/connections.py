@@ -33,7 +33,9 @@ MAX_HEADERS = 64
 MAX_PIPELINED = 16
 """Requests that may wait on one connection for the answer to the one before them."""
 MAX_UNSENT = 1 << 14
-"""Bytes of answers that the operating system may hold back for one connection, beside those on their way."""
+"""Bytes of answers that may wait for one connection, here and as many in the operating system, beside those sent."""
+UNTAKEN_SECONDS = 30
+"""Seconds after which the operating system ends a connection on which nothing of what waits is taken."""
 MAX_UNTAKEN = 32 << 20
 """Bytes of answers that may wait on all connections before those are dropped on which none is taken."""
 LEAST_TAKEN = 1 << 10
@@ -135,7 +137,7 @@ class Guarded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type
         """Take a place, and make room if there is none."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # who takes no answer is noticed by its first byte that stays here
+        transport.set_write_buffer_limits(MAX_UNSENT)
         if len(self.connections) > self.limits.connections:
             longest = next(iter(self.waiting), None)
             if longest is None:
