@@ -123,7 +123,10 @@ class Operating:
             state = self._client.document("GET", path, params={"after": notes}, headers=self._headers)
             raw = self._client.request("GET", f"{path}/transcript", headers=self._headers, most=TRANSCRIPT)
             written = _entries(raw.text)
-            said = [str(note.get("text")) for note in state.get("progress", [])]
+            try:
+                said = [str(note["text"]) for note in state["progress"]]
+            except (KeyError, TypeError):
+                raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
             yield written[entries:], said
             entries, notes = len(written), notes + len(said)
             if not follow or state.get("result") is not None:

@@ -239,7 +239,8 @@ def inside(raw: bytes) -> InnerResponse:
     """Return an answer as it is sealed: what is no HTTP is the body of a success."""
     head, _, body = raw.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
-    status = int(first.split(b" ")[1]) if first.startswith(b"HTTP/1.1 ") else 200
+    code = first.split(b" ")[1] if first.startswith(b"HTTP/1.1 ") else b""
+    status = int(code) if code.isdigit() else 200
     pairs = [line.partition(b": ") for line in lines[:20]]
     fields = tuple((name.lower(), value[:200]) for name, _, value in pairs if name and value)
     return InnerResponse(max(status, 200), fields, body[:100_000])

@@ -18,8 +18,8 @@ from common.service import transport
 from deploy.histories.determined import BEGAN, Clock
 
 FOREVER = float("inf")
-BYTES = 256 << 20
-"""That are read of all peers of a history, at most: four times as many as any answer may have."""
+BYTES = 1 << 29
+"""That are read of all peers of a history, at most: four times as many as the longest answer may have."""
 SECONDS = 90 * 86_400.0
 """That a history lasts, at most."""
 DIALS = 30_000
@@ -69,7 +69,7 @@ class Network:
         self.dials = self.read = 0
 
     def dial(self, address: tuple[str, int], timeout: float | None = None) -> Connection:
-        """Connect, as :func:`socket.create_connection` does."""
+        """Connect, as ``socket.create_connection`` does."""
         self.pass_time(0.001)
         self.dials += 1
         if self.dials > DIALS:

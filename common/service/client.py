@@ -46,7 +46,8 @@ class Client:
     is said at once at the first contact; later it is waited for like one that is away, as its certificate is renewed.
 
     What a peer may do is limited, whoever it is: bytes of an answer (:attr:`most`), seconds of an attempt, and seconds
-    of all attempts together. No redirect is followed, and nothing compressed is read.
+    of all attempts together. No redirect is followed, nothing compressed is read, and no cookie is kept: requests are
+    built by the library's client, and sent past it.
 
     Parameters
     ----------
@@ -83,9 +84,9 @@ class Client:
         self._patience = patience
         self._timeout = timeout
         common = {HEADER: stated(), "Accept-Encoding": "identity"}
-        carrier = transport or Transport(context_for(self.url, party=self.party, shows=self.shows))
+        self._carrier = transport or Transport(context_for(self.url, party=self.party, shows=self.shows))
         self._client = httpx.Client(
-            base_url=self.url, headers=common, transport=carrier, trust_env=False, timeout=timeout
+            base_url=self.url, headers=common, transport=self._carrier, trust_env=False, timeout=timeout
         )
         self._met = False
 
@@ -139,7 +140,7 @@ class Client:
             response: httpx.Response | None = None
             try:
                 request = self._client.build_request(method, path, **parts)
-                response = send(self._send, request, seconds=seconds, most=most, peer=self._peer)
+                response = send(self._carrier.handle_request, request, seconds=seconds, most=most, peer=self._peer)
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 why = self._fault(error)
             self._met = self._met or response is not None
@@ -166,9 +167,6 @@ class Client:
                     return self._checked(response)
                 raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
             pause(wait)
-
-    def _send(self, request: httpx.Request) -> httpx.Response:
-        return self._client.send(request, stream=True)
 
     def _fault(self, error: Exception) -> str:
         """Return why nobody answered.

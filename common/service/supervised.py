@@ -97,7 +97,7 @@ class Supervised:
 class Worker(Executor):
     """One supervised thread that carries out calls, one after the other, in the order in which they are given.
 
-    What a call raises its caller gets. What is no :class:`Exception`, and so would end the thread or the event loop of
+    What a call raises its caller gets. What is no ``Exception``, and so would end the thread or the event loop of
     who waits, is a fault of the thread: the caller gets a ``RuntimeError``, and the thread is started again.
 
     Parameters

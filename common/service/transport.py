@@ -26,6 +26,8 @@ DIAL = 10.0
 """Seconds in which a connection must stand, and as many for its TLS handshake."""
 SLOWEST = 1 << 16
 """Bytes for which an exchange gets a second more: as a server allows for the body of a request."""
+CARRYING = 1 << 20
+"""Bytes of one exchange beside twice the limit of its body, at most: heads, and what divides a body into chunks."""
 HEADERS = 100
 """Header fields of one response, at most."""
 MAX_FAULT = 500
@@ -116,7 +118,9 @@ def send(
     Overdue
         If the caller's own time is over.
     """
-    token = _PRESENT.set(_Exchange(seconds, lambda: None, _PRESENT.get()))
+    exchange = _Exchange(seconds, lambda: None, _PRESENT.get())
+    exchange.left = 2 * most + CARRYING
+    token = _PRESENT.set(exchange)
     try:
         response, body = transport(request), bytearray()
         try:
@@ -134,6 +138,8 @@ def send(
                 raise _unusable(peer, f"{request.method} {request.url.path} with more than {most:,} bytes")
         finally:
             response.close()
+    except _TooMuch:
+        raise _unusable(peer, f"{request.method} {request.url.path} with more than {most:,} bytes") from None
     finally:
         _PRESENT.reset(token)
     headers = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_CONNECTION]
@@ -148,7 +154,14 @@ def _unusable(peer: str, what: str) -> PeerMisbehaved:
 
 
 class _Exchange(_Limit):
-    """The time limit of one exchange: its end is the peer's fault, and not the caller's."""
+    """The limits of one exchange: their end is the peer's fault, and not the caller's."""
+
+    left = 0
+    """Bytes that may still come, with what carries the body: an endless head or endless chunks are no body."""
+
+
+class _TooMuch(Exception):
+    """More bytes have come than the exchange may have."""
 
 
 def _left(wanted: float | None) -> float:
@@ -171,11 +184,14 @@ def _left(wanted: float | None) -> float:
     return seconds
 
 
-def _moved(count: int) -> None:
-    """Give the exchange more time for bytes that came or went."""
+def _moved(count: int, *, came: bool) -> None:
+    """Give the exchange more time for bytes that came or went, and count those that came."""
     for limit in _PRESENT.get() or ():
         if isinstance(limit, _Exchange):
             limit.until += count / SLOWEST
+            limit.left -= count if came else 0
+            if limit.left < 0:
+                raise _TooMuch
 
 
 class _Stream(httpcore.NetworkStream):
@@ -187,7 +203,7 @@ class _Stream(httpcore.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         with _as_httpcore(httpcore.ReadTimeout, httpcore.ReadError):
             data: bytes = self._repeated(lambda: self._socket.recv(max_bytes), timeout)
-            _moved(len(data))
+            _moved(len(data), came=True)
             return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -195,7 +211,7 @@ class _Stream(httpcore.NetworkStream):
         with _as_httpcore(httpcore.WriteTimeout, httpcore.WriteError):
             while left:
                 count = self._repeated(lambda: self._socket.send(left[:SLOWEST]), timeout)  # noqa: B023 - called at once
-                _moved(count)
+                _moved(count, came=False)
                 left = left[count:]
 
     def close(self) -> None:

@@ -61,8 +61,11 @@ def test_a_run_without_an_answer_raises(tmp_path):
     folder = tandem.run("ball", *TINY, seed=3, output=tmp_path / "run").folder
     claim = json.loads((folder / "claim.json").read_text())
     (folder / "claim.json").write_text(json.dumps({**claim, "run": "another"}))
+    key = (folder / "state" / "referee" / "identity.key").read_bytes()
     for party in ("referee", "agents"):
         shutil.rmtree(folder / "state" / party)
+    (folder / "state" / "referee").mkdir()
+    (folder / "state" / "referee" / "identity.key").write_bytes(key)
     with pytest.raises(RunFailed, match=r"the run was (refused|failed): "):
         tandem.run("ball", *TINY, seed=3, output=folder)
 

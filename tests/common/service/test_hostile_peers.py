@@ -42,14 +42,15 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @contextmanager
-def hostile(answer: Answer) -> Iterator[str]:
+def hostile(answer: Answer, seen: Callable[[bytes], object] = len) -> Iterator[str]:
     """Serve connections on loopback, each in a thread: its request is read, then ``answer`` does what it likes."""
     listener = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            while not over.is_set() and connection.recv(1 << 16):
+            while not over.is_set() and (request := connection.recv(1 << 16)):
+                seen(request)
                 answer(connection)
 
     def accept() -> None:
@@ -113,6 +114,8 @@ LARGE: dict[str, Answer] = {
     "nests 100,000 lists": whole(b"[" * 30_000 + b"]" * 30_000),
     "repeats a key": whole(b'{"a": 1, "a": 2}'),
     "is no HTTP": sends(b"SSH-2.0-x\r\n\r\n"),
+    "informs without end": endless(b"", b"HTTP/1.1 103 Early Hints\r\na: " + b"x" * 900 + b"\r\n\r\n"),
+    "has chunks that are nearly all extensions": endless(CHUNKED, b"1;" + b"x" * 900 + b"\r\n \r\n"),
     "closes in the middle": lambda connection: (
         connection.sendall(OK + b"Content-Length: 9\r\n\r\n{"),
         connection.shutdown(2),
@@ -203,7 +206,7 @@ def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
         return httpx.Response(200, json=page)
 
     witness = WitnessClient("http://witness")
-    witness._client = httpx.Client(base_url="http://witness", transport=httpx.MockTransport(handle))
+    witness._carrier = httpx.MockTransport(handle)
     parse = classmethod(lambda cls, line: cls.model_construct(**line))
     monkeypatch.setattr("common.wire.receipts.RunSeen.parse", parse)
     with pytest.raises(PeerMisbehaved, match=r"witness at http://witness .*pages of more than 1 MiB"):
@@ -252,6 +255,18 @@ def test_a_client_serves_on_after_a_hostile_answer():
             with pytest.raises(PeerMisbehaved, match="more than 65,536 bytes"):
                 client.document("GET", "/v1/x")
             assert client.document("GET", "/v1/x") == {"a": 1}
+
+
+@pytest.mark.slow
+def test_no_cookie_of_a_peer_is_sent_back():
+    """By a cookie a peer would know its client again; one that no header can hold ended the client."""
+    asked: list[bytes] = []
+    answer = whole(b"{}", headers="Set-Cookie: é=1\r\nSet-Cookie: who=you\r\n".encode())
+    with hostile(answer, asked.append) as url, closing(Client(url, patience=1.0)) as client:
+        for _ in range(3):
+            assert client.document("GET", "/v1/x") == {}
+    assert len(asked) == 3
+    assert not any(b"cookie" in request.lower() for request in asked)
 
 
 def test_a_peer_cannot_steer_this_process_by_its_problem_documents():
