@@ -34,16 +34,17 @@ class _Mock:
     """Where all answers come from: the input, with a status."""
 
     def __init__(self) -> None:
-        self.raw, self.status = b"", 200
+        self.raw, self.status, self.asked = b"", 200, 0
         self.transport = httpx.MockTransport(self._answer)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
         headers = {HEADER: stated(), "Content-Type": "application/json"}
         return httpx.Response(self.status, content=self.raw, headers=headers)
 
     def put_into(self, client: Any) -> Any:
         """Have a client's requests come here."""
-        client._client = httpx.Client(base_url=URL, transport=self.transport)
+        client._carrier = self.transport
         return client
 
 
@@ -68,10 +69,12 @@ def answer_decoders(corpus: Corpus, folder: Any) -> Iterator[Decoder]:
 
 def _read(mock: _Mock, call: Callable[[], object], status: int) -> Callable[[bytes], object]:
     def read(raw: bytes) -> object:
-        mock.raw, mock.status = raw, status
+        mock.raw, mock.status, mock.asked = raw, status, 0
         try:
             return call()
         except TandemError as error:
+            if mock.asked == 0:
+                raise AssertionError("the client has not read this answer") from None
             if not plain(error.detail).isprintable():
                 raise AssertionError(f"a terminal is shown {plain(error.detail)!r}") from None
             raise
@@ -141,6 +144,7 @@ def _operators(corpus: Corpus, mock: _Mock) -> Iterator[tuple[str, Callable[[], 
     yield "entries", lambda: operating.entries(FINISHED, 0, 10), [corpus.transcript]
     configuration = [one.wire() for one in corpus.signed["configuration"][:2]]
     yield "configuration for an operator", lambda: operating.configuration(FINISHED), configuration
+    remote.LOOK = 0.0  # a run that is followed is looked at again at once
     at = remote.Remote(URL, "token")
     mock.put_into(at._client)
     yield "checkpoints for an operator", lambda: at._page(FINISHED, 0), [[one.wire() for one in referee.kept(FINISHED)]]
@@ -149,11 +153,9 @@ def _operators(corpus: Corpus, mock: _Mock) -> Iterator[tuple[str, Callable[[], 
 
 def _ends(mock: _Mock) -> Callable[[], None]:
     """Return what looks at a followed run: it ends at the second look, as its operator would."""
-    looked = [b""]
 
     def look() -> None:
-        if looked[0] is mock.raw:
+        if mock.asked:
             raise NotFound("the operator looks no more")
-        looked[0] = mock.raw
 
     return look

@@ -133,6 +133,7 @@ class Guarded(HttpToolsProtocol):
         self._patience: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._unsent = 0  # what it adds to all that is untaken
+        self._answered: Any = None  # the request that is answered at present, before those that wait for it
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows the type
         """Take a place, and make room if there is none."""
@@ -157,6 +158,8 @@ class Guarded(HttpToolsProtocol):
         self.waiting.pop(self, None)
         self._stop_waiting_for_head()
         self._stop_watching()
+        if self._answered is not None:
+            self._answered.disconnected = True  # the server notes that of the request that came last alone
         super().connection_lost(exc)
 
     # A request's head ----------------------------------------------------------------------------------------------
@@ -184,6 +187,8 @@ class Guarded(HttpToolsProtocol):
         """Begin a request whose head is whole."""
         self.begin_body()
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
 
     def begin_body(self) -> None:
         """Note that a request's head is whole.
@@ -205,6 +210,7 @@ class Guarded(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
+        self._answered = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self.parser is not None and not self.transport.is_closing() and self.cycle.response_complete:
             self._head = 0
