@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.core.errors import PeerMisbehaved
+from common.core.errors import BadMessage, PeerMisbehaved
 from common.scenario.resolved import parse_resolved
-from common.vocabulary.operations.base import Operation
+from common.vocabulary.operations.base import Operation, declared_event
 from common.wire import messages
 from common.wire.identity import Signed, verify
 from common.wire.primitives.chain import Head
@@ -36,7 +36,8 @@ def check_release(signed: Signed, request: messages.Perform, key: str) -> messag
     Forged
         If another key signed.
     PeerMisbehaved
-        If it answers another request, or its ledger does not hold what it showed before.
+        If it answers another request, its ledger does not hold what it showed before, or it declares no privacy event:
+        an audit could not read what the run has cost.
     """
     release = messages.Release.parse(verify(signed, messages.Release.KIND, key, CURATORS))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())
@@ -44,6 +45,12 @@ def check_release(signed: Signed, request: messages.Perform, key: str) -> messag
         raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
     if not release.ledger.extends(request.seen):
         raise PeerMisbehaved(behind("the referee", request.seen, release.ledger.head))
+    try:
+        declared_event(release.result)
+    except BadMessage as error:
+        raise PeerMisbehaved(
+            f"the curator's release of operation {request.operation_id} does not say what it costs: {error.detail}"
+        ) from None
     return release
 
 

@@ -110,8 +110,16 @@ HYPOTHESES: dict[str, tuple[str, Change, ResolvedScenario | None]] = {
         gives(kind="linear", weights=[0.1] * 8, threshold=0.0),
         STUMPS,
     ),
-    "that is none": ("nothing acceptable", lambda release: release.update(result={"hypothesis": None}), None),
-    "of another operation": ("nothing acceptable", lambda release: release.update(result={"feature": 1}), None),
+    "that is none": (
+        "nothing acceptable",
+        lambda release: release.update(result={**release["result"], "hypothesis": None}),
+        None,
+    ),
+    "of another operation": (
+        "nothing acceptable",
+        lambda release: release.update(result={"feature": 1, "event": release["result"]["event"]}),
+        None,
+    ),
 }
 
 
@@ -127,6 +135,16 @@ def test_a_hypothesis_outside_its_class_ends_the_run_before_anybody_is_asked_abo
     result, _ = cheated(tmp_path, change, chosen=chosen)
     assert result["status"] in ("failed", "refused")
     assert why in result["reason"]
+
+
+@pytest.mark.slow
+def test_a_release_that_declares_no_event_ends_the_run_before_anybody_is_asked(tmp_path):
+    """The run went on, and no audit could read what it had cost."""
+    for number, event in enumerate((None, {"kind": "none such"}, [1], {"kind": "gaussian", "sensitivity": -1.0})):
+        declare = lambda release, event=event: release.update(result={**release["result"], "event": event})  # noqa: E731
+        result, _ = cheated(tmp_path / str(number), declare)
+        assert result["status"] == "failed"
+        assert "does not say what it costs" in result["reason"]
 
 
 @pytest.mark.slow
