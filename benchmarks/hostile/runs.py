@@ -153,7 +153,7 @@ def play(seed: int) -> Played:
         return played
     played.ends.append(found.status or "no end")
     played.broken += [f"{played.seat}: {what}" for what in found.broken]
-    # An individual may poll after its question has closed: so it is in 4 of 300 runs without any hostile player, too.
+    # An agent may poll after its question has closed: so it is in 4 of 300 runs without any hostile player, too.
     if (seat == "relay" or found.status == "exhausted") and found.answered < HOSTED:
         played.broken.append(f"{played.seat}: the others do not answer: {found.status}, {found.answered}")
     if seat == "relay" and found.status != "exhausted":
