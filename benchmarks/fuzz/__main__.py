@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz.answers import answer_decoders
-from benchmarks.fuzz.campaign import Counts, Finding, fuzz_decoders
+from benchmarks.fuzz.campaign import Counts, Finding, fuzz_decoders, silent
 from benchmarks.fuzz.corpus import collected
 from benchmarks.fuzz.decoders import decoders
 from benchmarks.fuzz.folders import Folders, fuzz_folders, run_folder
@@ -56,7 +53,7 @@ def campaign(count: int, seed: int, seconds: float = float("inf"), only: str | N
     rows: dict[str, Counts] = {}
     findings: list[Finding] = []
     with (
-        _silent(),
+        silent(),
         tempfile.TemporaryDirectory(prefix="fuzz-", dir=in_memory()) as name,
         collected(Path(name) / "run") as corpus,
     ):
@@ -86,18 +83,6 @@ def campaign(count: int, seed: int, seconds: float = float("inf"), only: str | N
         "peak_memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
         "rows": {name: counts.document() for name, counts in rows.items()},
     }
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Log nothing in the block: a bug is counted here, and not logged a thousand times."""
-    log = logging.getLogger("tandem")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def table(document: dict[str, Any]) -> str:

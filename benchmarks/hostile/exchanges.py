@@ -8,11 +8,11 @@ nothing else.
 from __future__ import annotations
 
 import json
-import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.fuzz.campaign import silent
 from benchmarks.fuzz.mutation import Mutator
 from benchmarks.hostile.answers import Answer, Honest, Peer, steps, temper
 from benchmarks.hostile.network import Network, Request, Unbounded, connected
@@ -311,14 +312,15 @@ def witnessed_referee(exchange: Exchange) -> None:
     with closing(WitnessClient(URL, "token", patience=exchange.patience)) as witness:
         exchange.attempt(witness.key)
         for kept in found.kept[: exchange.random.choice((1, 2, 3))]:
-            word = exchange.attempt(lambda kept=kept: _kept(witness, kept.checkpoint))  # type: ignore[misc]
+            word = exchange.attempt(partial(_kept, witness, kept.checkpoint))
             if word is not None:
                 assert word.said(public).entries == kept.said(public).entries
                 assert len(word.seen()) == 1, "a word of a witness is kept that is none"
                 verify(word.witnessed[0], word.witnessed[0].kind, witness._pinned)
         for each in exchange.attempt(lambda: witness.kept(public, RUN)) or ():
             assert isinstance(each, Kept)
-            exchange.attempt(lambda each=each: (each.said(public), each.seen()))  # type: ignore[misc]
+            exchange.attempt(partial(each.said, public))
+            exchange.attempt(each.seen)
         assert all(isinstance(one, RunSeen) for one in exchange.attempt(lambda: witness.runs(public)) or ())
 
 
@@ -372,7 +374,7 @@ def referee_of_a_curator(exchange: Exchange) -> None:
         ask(client.open_run, opening[0], lambda signed: check_terms(signed, configuration))
         for arguments, _ in found.heard["perform"][:2]:
             request = messages.Perform.parse(arguments[0].message)
-            ask(client.perform, arguments[0], lambda s, r=request: check_release(s, r, found.curator.public))  # type: ignore[misc]
+            ask(client.perform, arguments[0], partial(check_release, request=request, key=found.curator.public))
         exchange.attempt(lambda: client.acknowledge(opening[0]))
 
 
@@ -524,7 +526,7 @@ def play(seed: int) -> Played:
         except (Exception, Unbounded, Overdue) as error:  # noqa: BLE001 - whatever a party lets through is a finding
             played.broken.append(f"{played.seat}: {where(error)}")
         for peer in exchange.network.peers.values():
-            played.log += steps(peer.log)  # type: ignore[attr-defined]
+            played.log += steps(peer.log)
     return played
 
 
@@ -532,15 +534,3 @@ def where(error: BaseException) -> str:
     """Return what an error is and where it came from, in one line."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {str(error)[:300]!r} at {Path(frame.filename).name}:{frame.lineno}"
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Log nothing in the block."""
-    log = logging.getLogger("tandem")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        log.setLevel(before)

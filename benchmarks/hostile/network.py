@@ -43,7 +43,9 @@ class Request(SimpleNamespace):
 
 
 class Listening(Protocol):
-    """A peer."""
+    """A peer, with what it has done."""
+
+    log: list[str]
 
     def dialled(self) -> float | None:
         """Return how many seconds it takes to read each byte; None: it refuses the connection."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fuzz.campaign import silent
 from benchmarks.fuzz.mutation import Mutator
 from benchmarks.hostile.answers import Answer, Peer, steps, temper
-from benchmarks.hostile.exchanges import Played, inside, silent, where
+from benchmarks.hostile.exchanges import Played, inside, where
 from benchmarks.hostile.network import Network, Request, Unbounded, connected
 from common.core import canonical
 from common.service.oblivious.gateway import PURPOSE
