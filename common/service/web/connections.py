@@ -36,7 +36,7 @@ MAX_UNSENT = 1 << 14
 """Bytes of answers that may wait for one connection, here and as many in the operating system, beside those sent."""
 UNTAKEN_SECONDS = 30
 """Seconds after which the operating system ends a connection on which nothing of what waits is taken."""
-MAX_UNTAKEN = 32 << 20
+MAX_UNTAKEN = 16 << 20
 """Bytes of answers that may wait on all connections before those are dropped on which none is taken."""
 LEAST_TAKEN = 1 << 10
 """Bytes that must be taken from one look to the next, or nothing counts as taken."""

@@ -25,7 +25,7 @@ MAX_HANDSHAKES = 1024
 """Handshakes that are under way at the same time, some 50 KiB each; the one that began first makes room."""
 LINGER = 1.0
 """Seconds in which a client that is refused may read why."""
-_PIECE = 1 << 14
+_PIECE = 1 << 12
 """Bytes that pass TLS at once, a record's: its buffers keep the size of the largest piece that ever was in them."""
 _HANDSHAKE = 0x16
 """The first byte of every TLS connection (RFC 8446, 5.1)."""
@@ -124,6 +124,7 @@ class Sealed(asyncio.Transport):
                 with suppress(ssl.SSLError):
                     self._tls.unwrap()
                 self._flush()
+            self._tls, self._shaken = None, False  # what waits is encrypted already, and may wait for long
             self._raw.close()
 
     def abort(self) -> None:
@@ -192,9 +193,9 @@ class Secured(ShortWay):
 
     def data_received(self, data: bytes) -> None:
         """Open what has come, and parse it."""
-        if self._refused:
-            return  # what is still on its way to a connection that has ended for us
         sealed = cast(Sealed, self.transport)
+        if self._refused or sealed.is_closing():
+            return  # what is still on its way to a connection that has ended for us
         if not sealed.begun:
             if data[0] != _HANDSHAKE:
                 self._refuse(sealed, written(BadInput(_IN_THE_CLEAR)))
