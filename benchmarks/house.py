@@ -1,8 +1,10 @@
-"""Draw the house: rooms on their floors and the arrows of imports between them, read from the sources.
+"""Measure and draw the house: sizes, and the arrows of imports between rooms, read from the sources.
 
-    python -m benchmarks.house                     # write docs/pictures/house*.svg anew
+    python -m benchmarks.house                     # print the counts: files, lines, folders, class names, functions
+    python -m benchmarks.house --list              # with the names of what is too small, too long or defined twice
+    python -m benchmarks.house --draw              # write docs/pictures/house*.svg anew
     python -m benchmarks.house --check             # exit status 1 if a picture is not what the imports say
-    python -m benchmarks.house --tree DIR --output FILE.svg   # another checkout, one picture of all its rooms
+    python -m benchmarks.house --tree DIR          # another checkout; with --output FILE.svg one picture of its rooms
 
 A room is a package or a module directly below ``common``, or a party as a whole; in the pictures of one party, a room
 is what lies directly below it. A room stands one floor above the highest room that it imports. Only arrows that others
@@ -16,11 +18,15 @@ import ast
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
 PICTURES = {"house": PACKAGES, "house-curator": ("curator",), "house-referee": ("referee",)}
+DATA = ("scenarios",)
+"""Packages of the product without code of their own."""
+SMALL_FILE, LONG_FUNCTION, MANY_PARAMETERS = 60, 60, 10
 BOX, GAP, FLOOR = (112, 30), 18, 74
 
 Arrows = Mapping[str, frozenset[str]]
@@ -131,9 +137,93 @@ def picture(graph: Arrows) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What the house consists of; lists name what a reader may want to look at.
+
+    Attributes
+    ----------
+    files, lines
+        Of the product: without tests, benchmarks and documents.
+    test_lines
+        Of tests.
+    folders
+        That hold product files.
+    small
+        Product files of at most 60 lines, ``__init__`` apart.
+    long, wide
+        Product functions of more than 60 lines, of more than 10 parameters.
+    classes
+        Names of classes that the product defines more than once.
+    """
+
+    files: int
+    lines: int
+    test_lines: int
+    folders: int
+    small: list[str]
+    long: list[str]
+    wide: list[str]
+    classes: list[str]
+
+
+def counts(root: Path) -> Counts:
+    """Count files, lines, folders, functions and class names of a checkout."""
+    files = [path for package in (*PACKAGES, *DATA) for path in sorted((root / package).rglob("*.py"))]
+    sizes = {path: len(path.read_text("utf-8").splitlines()) for path in files}
+    long, wide = [], []
+    classes: dict[str, list[str]] = defaultdict(list)
+    for path in files:
+        name = str(path.relative_to(root))
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(name)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                parameters = len([one for one in every if one.arg not in ("self", "cls")])
+                if lines > LONG_FUNCTION:
+                    long.append(f"{name}:{node.lineno} {node.name}, {lines} lines")
+                if parameters > MANY_PARAMETERS:
+                    wide.append(f"{name}:{node.lineno} {node.name}, {parameters} parameters")
+    return Counts(
+        files=len(files),
+        lines=sum(sizes.values()),
+        test_lines=sum(len(path.read_text("utf-8").splitlines()) for path in (root / "tests").rglob("*.py")),
+        folders=len({path.parent for path in files}),
+        small=[
+            f"{path.relative_to(root)}, {size} lines"
+            for path, size in sizes.items()
+            if size <= SMALL_FILE and path.name != "__init__.py"
+        ],
+        long=long,
+        wide=wide,
+        classes=[f"{name}: {', '.join(where)}" for name, where in sorted(classes.items()) if len(where) > 1],
+    )
+
+
+def show(found: Counts, names: bool) -> None:
+    """Print counts, a line each, with names if wanted."""
+    for title, value in (
+        ("product files", found.files),
+        ("product lines", found.lines),
+        ("test lines", found.test_lines),
+        ("folders of the product", found.folders),
+        (f"files of {SMALL_FILE} lines or fewer", found.small),
+        (f"functions above {LONG_FUNCTION} lines", found.long),
+        (f"functions with more than {MANY_PARAMETERS} parameters", found.wide),
+        ("class names defined more than once", found.classes),
+    ):
+        print(f"{title:42}{len(value) if isinstance(value, list) else value:>8,}")
+        if names and isinstance(value, list):
+            print(*(f"    {line}" for line in value), sep="\n")
+
+
 def main() -> int:
-    """Write the pictures, or compare them."""
-    parser = argparse.ArgumentParser(description="Draw the house from its imports.")
+    """Print the counts, write the pictures, or compare them."""
+    parser = argparse.ArgumentParser(description="Measure the house, and draw it from its imports.")
+    parser.add_argument("--list", action="store_true", help="name what is too small, too long or defined twice")
+    parser.add_argument("--draw", action="store_true", help="write the pictures anew")
     parser.add_argument("--check", action="store_true", help="compare with the pictures that are there")
     parser.add_argument("--tree", type=Path, default=ROOT, help="a checkout (this one)")
     parser.add_argument("--output", type=Path, help="draw all rooms of the tree into this one file")
@@ -141,13 +231,19 @@ def main() -> int:
     if chosen.output:
         chosen.output.write_text(picture(arrows(chosen.tree, PACKAGES)), "utf-8")
         return 0
+    if not (chosen.draw or chosen.check):
+        show(counts(chosen.tree), chosen.list)
+        return 0
     stale = 0
     for name, packages in PICTURES.items():
         path, drawn = ROOT / "docs" / "pictures" / f"{name}.svg", picture(arrows(chosen.tree, packages))
         if not chosen.check:
             path.write_text(drawn, "utf-8")
         elif not path.exists() or path.read_text("utf-8") != drawn:
-            print(f"{path.relative_to(ROOT)} is not what the imports say: python -m benchmarks.house", file=sys.stderr)
+            print(
+                f"{path.relative_to(ROOT)} is not what the imports say: python -m benchmarks.house --draw",
+                file=sys.stderr,
+            )
             stale = 1
     return stale
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, floors, needed, picture
-
-A_DOZEN = 12
-SHELVES = {"common/vocabulary/demands", "common/vocabulary/hypotheses", "common/vocabulary/learners"}
-"""Rooms whose files are all of one kind: a registered class each, beside the ``base`` that says what the kind is."""
+from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, counts, floors, needed, picture
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_pictures_in_the_documents_are_true(name):
     drawn = picture(arrows(ROOT, PICTURES[name]))
-    assert (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8") == drawn, "run python -m benchmarks.house"
+    assert (ROOT / "docs" / "pictures" / f"{name}.svg").read_text("utf-8") == drawn, (
+        "run python -m benchmarks.house --draw"
+    )
 
 
 @pytest.mark.slow
@@ -47,13 +43,20 @@ def test_a_circle_and_what_a_longer_way_implies_are_seen(tmp_path):
     assert [row[0] for row in floors(graph)[:3]] == ["common.core", "common.wire", "common.people"]
 
 
-def test_no_room_holds_more_than_a_dozen_files_but_shelves():
-    held = Counter(
-        str(file.parent.relative_to(ROOT))
-        for package in PACKAGES
-        for file in (ROOT / package).rglob("*.py")
-        if file.name != "__init__.py"
-    )
-    large = {room for room, files in held.items() if files > A_DOZEN}
-    assert large <= SHELVES
-    assert all((ROOT / shelf / "base.py").exists() for shelf in SHELVES)
+def test_the_house_is_counted(tmp_path):
+    method = "    def f(self, a, b, c, d, e, f, g, h, i, j, *, k):\n" + "        a = 1\n" * 60
+    sources = {
+        "common/core/a.py": "class A:\n" + method,
+        "common/core/__init__.py": "",
+        "curator/b.py": "class A:\n    x = 1\n\n\nclass B:\n    x = 1\n",
+        "tests/c.py": "x = 1\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    found = counts(tmp_path)
+    assert (found.files, found.lines, found.test_lines, found.folders) == (3, 62 + 6, 1, 2)
+    assert found.small == ["curator/b.py, 6 lines"]
+    assert found.long == ["common/core/a.py:2 f, 61 lines"]
+    assert found.wide == ["common/core/a.py:2 f, 11 parameters"]
+    assert found.classes == ["A: common/core/a.py, curator/b.py"]
