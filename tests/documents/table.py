@@ -459,7 +459,9 @@ SLOW: tuple[Job, ...] = (
         needs="ray",
     ),
     job("python -m referee.view.diagrams", check=around.as_in_the_page),
-    job("python -m benchmarks.house", check=around.the_same_pictures),
+    job("python -m benchmarks.house", "product files"),
+    job("python -m benchmarks.house --list", "product files"),
+    job("python -m benchmarks.house --draw", check=around.the_same_pictures),
     job(".venv/bin/pytest -n 0 tests/common/vocabulary/mechanisms", r"\d+ tests collected", values=COLLECTING),
     job(
         "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",
