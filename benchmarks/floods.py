@@ -30,8 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from common.service.certificates import make_all, names_of
-from common.service.tls import CA, CERT, CLIENT_CERT, client_context
+from common.net.certificates import make_all, names_of
+from common.net.tls import CA, CERT, CLIENT_CERT, client_context
 from deploy.load.connection import Connection, request
 from deploy.load.phases import allow_descriptors
 from deploy.processes import Party, free_port

@@ -28,11 +28,21 @@ from urllib.parse import urlsplit
 import httpx
 
 from benchmarks.enrolled import first_question
-from common.service.oblivious.places import GATEWAY, MAX_INNER, RELAY, REQUEST_BYTES, SIGNED_KEYS
+from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
+from common.net.oblivious.encapsulation import (
+    GATEWAY,
+    MAX_INNER,
+    RELAY,
+    REQUEST_BYTES,
+    REQUEST_OVERHEAD,
+    REQUEST_TYPE,
+    SIGNED_KEYS,
+    Exchange,
+    KeyConfiguration,
+    encapsulate,
+    verified_keys,
+)
 from common.wire.identity import Signed
-from common.wire.oblivious.binary_http import InnerRequest, InnerResponse, padded
-from common.wire.oblivious.encapsulation import REQUEST_OVERHEAD, REQUEST_TYPE, Exchange, encapsulate
-from common.wire.oblivious.keys import KeyConfiguration, verified_keys
 from deploy.load.connection import request
 from deploy.load.light import LightAgent
 from deploy.load.phases import Load, phase

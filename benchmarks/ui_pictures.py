@@ -24,10 +24,10 @@ import curator
 import local_agent
 import referee
 from common.lifetime.charging import Charging
+from common.net.app import Service
+from common.net.page.guard import Rules
+from common.net.server import Limits, listen, server_of
 from common.scenario import loading
-from common.service.page.guard import Rules
-from common.service.web.app import Service, listen, server
-from common.service.web.connections import Limits
 from common.wire.identity import Identity
 from curator.console.app import console_app
 from deploy.base import OnProgress
@@ -87,7 +87,7 @@ def page_of(app: Callable[[Rules], Service]) -> Iterator[Rules]:
     """Serve a page from a thread."""
     with listen("127.0.0.1", 0) as listener:
         rules = Rules(secrets.token_urlsafe(24), listener.getsockname()[1])
-        running = server(app(rules), Limits(100))
+        running = server_of(app(rules), Limits(100))
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

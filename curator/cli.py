@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.core.terminal import deliver_json, say, warn
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
-from common.service.cli_tls import TlsCa, TlsCert, TlsClientCa, TlsKey, serving
-from common.service.terminal import deliver_json, say, warn
+from common.net.cli import (
+    REFEREE_KEY,
+    TlsCa,
+    TlsCert,
+    TlsClientCa,
+    TlsKey,
+    application,
+    begin,
+    end_with_stdin,
+    fail_clearly,
+    serving,
+)
 from curator import cli_contributions as contributions
 
 if TYPE_CHECKING:
@@ -78,9 +88,10 @@ def serve_command(
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001 --referee-key KEY
     """
     from common.lifetime.charging import Charging
+    from common.net.app import metrics_token
+    from common.net.server import listen, serve
     from common.planning.accepting import accepted
     from common.scenario import loading
-    from common.service.web.app import listen, metrics_token, serve
     from common.wire.state import user_state
     from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from common.core.errors import BadData, BadInput
-from common.service.cli import end_with_stdin, fail_clearly, has_terminal
-from common.service.cli_tls import TlsCa, TlsCert, TlsKey, serving
-from common.service.terminal import say, say_lines
+from common.core.terminal import say, say_lines
+from common.net.cli import TlsCa, TlsCert, TlsKey, end_with_stdin, fail_clearly, has_terminal, serving
 
 if TYPE_CHECKING:
     from curator.contributions.fields import Fields
@@ -44,9 +43,9 @@ def collect_command(
 
     Example: TANDEM_CONTRIBUTION_TOKEN=... curator collect FILE.yaml --state /srv/curator
     """
+    from common.net.server import listen, serve
     from common.planning.accepting import accepted
     from common.scenario import loading
-    from common.service.web.app import listen, serve
     from curator.contributions.app import collecting_app
     from curator.contributions.opening import collecting
     from curator.service.startup import check_policy

@@ -19,12 +19,12 @@ import local_agent
 import referee
 from common.core.errors import PeerUnavailable
 from common.core.machine import python_environment, python_module
+from common.core.threads import Supervised
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
+from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
+from common.net.tls import OF_SERVICES
 from common.scenario.resolved import ResolvedScenario
-from common.service.cli import ENDS_WITH_STDIN, EXIT_STATUSES
-from common.service.supervised import Supervised
-from common.service.tls import OF_SERVICES
 from common.wire.identity import Identity
 from common.wire.state import write_durably
 from curator.service.startup import check_room

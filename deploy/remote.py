@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from common.core.errors import AuditFailed, PeerMisbehaved
+from common.net.client import ANSWER, Client, json_of
+from common.net.edge import SMALL, TINY
 from common.scenario.resolved import ResolvedScenario
-from common.service.client import ANSWER, Client, json_of
-from common.service.web.bodies import SMALL, TINY
 from common.wire.messages import MAX_PLACE, Configuration, run_name
 from common.wire.receipts import Kept
 from common.wire.transcript import Entry, split

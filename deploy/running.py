@@ -16,10 +16,10 @@ from common.core.plain import command
 from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
+from common.net.addresses import is_address
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.service.addresses import is_address
 from common.wire.state import claim
 from deploy.base import Deployment, OnProgress
 from deploy.checking import acceptable

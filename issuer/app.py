@@ -11,9 +11,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import CannotWrite, Unauthorized
-from common.service.web.app import Service, create_app
-from common.service.web.bodies import TINY
-from common.service.web.readiness import disk
+from common.net.app import Service, create_app
+from common.net.edge import TINY
+from common.net.readiness import disk
 from common.wire.vouching import IssuerKey
 from issuer.issuer import Issuer
 

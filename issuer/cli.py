@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import application, begin, end_with_stdin, fail_clearly
-from common.service.cli_tls import TlsCert, TlsKey, serving
-from common.service.terminal import deliver_json, say
+from common.core.terminal import deliver_json, say
+from common.net.cli import TlsCert, TlsKey, application, begin, end_with_stdin, fail_clearly, serving
 
 app = application(
     "The issuer: vouches that agents are people, without learning which agent is whose. It is none of the others."
@@ -35,7 +34,7 @@ def serve_command(
 
     Example: issuer serve --state /var/lib/issuer
     """
-    from common.service.web.app import listen, serve
+    from common.net.server import listen, serve
     from issuer.app import issuer_app
     from issuer.issuer import Issuer
 

@@ -29,10 +29,9 @@ from common.core.errors import (
     RolledBack,
     TandemError,
 )
+from common.core.terminal import deliver, deliver_json, say, say_lines, warn
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.service.cli import REFEREE_KEY, application, begin, end_with_stdin, fail_clearly
-from common.service.cli_tls import TlsCa
-from common.service.terminal import deliver, deliver_json, say, say_lines, warn
+from common.net.cli import REFEREE_KEY, TlsCa, application, begin, end_with_stdin, fail_clearly
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
@@ -363,8 +362,8 @@ def check_command(
 
     Example: local-agent check --referee http://127.0.0.1:8000 --witness http://127.0.0.1:8010
     """
-    from common.service.transport import Overdue, time_limit
-    from common.service.witness_client import WitnessClient
+    from common.net.transport import Overdue, time_limit
+    from common.net.witness_client import WitnessClient
     from common.wire.identity import Identity
     from common.wire.state import user_state
     from local_agent.person import checking

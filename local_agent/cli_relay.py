@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import end_with_stdin, fail_clearly
-from common.service.cli_tls import TlsCa, TlsCert, TlsKey, serving
+from common.net.cli import TlsCa, TlsCert, TlsKey, end_with_stdin, fail_clearly, serving
 
 
 @fail_clearly
@@ -31,8 +30,8 @@ def relay_command(
 
     Example: local-agent relay --referee https://referee.example:8000 --host 0.0.0.0
     """
-    from common.service.oblivious.relay import relay_app
-    from common.service.web.app import listen, serve
+    from common.net.oblivious.relay import relay_app
+    from common.net.server import listen, serve
 
     end_with_stdin()
     tls = serving("relay", tls_cert, tls_key)

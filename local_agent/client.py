@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from common.core.errors import BadMessage, PeerMisbehaved
-from common.service.client import ANSWER, Client, read_signed_reply
+from common.net.client import ANSWER, Client, read_signed_reply
 from common.wire.identity import Signed
 from common.wire.receipts import Proof
 from common.wire.vouching import IssuerKey
@@ -109,7 +109,7 @@ class RelayedClient(RefereeClient):
     patience
         Seconds to keep trying while nobody answers.
     carrier
-        Of :class:`~common.service.oblivious.transport.ThroughRelay`.
+        Of :class:`~common.net.oblivious.client.ThroughRelay`.
     """
 
     party = "referee behind the relay"
@@ -117,7 +117,7 @@ class RelayedClient(RefereeClient):
     def __init__(
         self, relay: str, referee: str, *, patience: float = 60.0, carrier: httpx.BaseTransport | None = None
     ) -> None:
-        from common.service.oblivious.transport import ThroughRelay  # only where somebody asks
+        from common.net.oblivious.client import ThroughRelay
 
         super().__init__(relay, patience=patience, transport=ThroughRelay(relay, referee, carrier))
 

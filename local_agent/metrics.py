@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from common.core.errors import BadInput
-from common.service.supervised import Supervised
-from common.service.web.metrics import CONTENT_TYPE, Family, Sample, gauge, write
+from common.core.threads import Supervised
+from common.net.metrics import CONTENT_TYPE, Family, Sample, gauge, write
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"

@@ -13,10 +13,9 @@ import typer
 
 from common.core.errors import BadScenario
 from common.core.plain import command
+from common.core.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
 from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.service.cli import Large, application, begin, fail_clearly, read_within_limits
-from common.service.cli_tls import TlsCa
-from common.service.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
+from common.net.cli import Large, TlsCa, application, begin, fail_clearly, read_within_limits
 from referee import cli_models, cli_report, cli_services
 
 app = application(

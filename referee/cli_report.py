@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import Large, fail_clearly, read_within_limits
-from common.service.terminal import say
+from common.core.terminal import say
+from common.net.cli import Large, fail_clearly, read_within_limits
 
 
 @fail_clearly

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from common.service.cli import end_with_stdin, fail_clearly
-from common.service.cli_tls import TlsCa, TlsCert, TlsClientCert, TlsClientKey, TlsKey, serving
-from common.service.terminal import say, say_command
+from common.core.terminal import say, say_command
+from common.net.cli import TlsCa, TlsCert, TlsClientCert, TlsClientKey, TlsKey, end_with_stdin, fail_clearly, serving
 
 
 @fail_clearly
@@ -106,9 +105,10 @@ def serve_command(
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
     from common.core.errors import BadInput
-    from common.service import addresses
-    from common.service.web.app import listen, metrics_token, serve
-    from common.service.witness_client import TOKEN, WitnessClient
+    from common.net import addresses
+    from common.net.app import metrics_token
+    from common.net.server import listen, serve
+    from common.net.witness_client import TOKEN, WitnessClient
     from common.wire.state import user_state
     from common.wire.vouching import read_issuer
     from referee.collection.enrolment.registrar import UNVOUCHED, USUAL, Caps
@@ -210,7 +210,7 @@ def witness_command(
     Example: TANDEM_WITNESS_TOKEN=... referee witness --state /var/lib/witness
     """
     from common.core.errors import BadInput
-    from common.service.web.app import listen, serve
+    from common.net.server import listen, serve
     from referee.service.witness import witness_app
 
     end_with_stdin()
@@ -244,7 +244,7 @@ def certificates_command(
 
     Example: referee certificates tls --host curator=203.0.113.1 --host referee=203.0.113.2
     """
-    from common.service.certificates import make_all, names_of
+    from common.net.certificates import make_all, names_of
 
     for made in make_all(folder, names_of(hosts or ()), days=days):
         say(f"{'made' if made.fresh else 'kept'} {made.path}, which holds until {made.ends:%Y-%m-%d}")

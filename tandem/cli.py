@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from common.service.cli import application, begin, end_with_stdin, fail_clearly
-from common.service.cli_tls import TlsCa
+from common.net.cli import TlsCa, application, begin, end_with_stdin, fail_clearly
 
 app = application(
     "Look at runs in a browser: what ran, what it cost in privacy, whether to trust the number.\n\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.service import tls
-from common.service.certificates import make_all, names_of
+from common.net import tls
+from common.net.certificates import make_all, names_of
 
 PAST = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 """When certificates were made that have ended since."""

@@ -68,7 +68,7 @@ def _threads_end() -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Look for garbage as rarely as commands do; let the workers of a run, if there are several, compile loops once."""
-    from common.service.cli import NEW_OBJECTS
+    from common.net.cli import NEW_OBJECTS
 
     gc.set_threshold(NEW_OBJECTS)
     if "PYTEST_XDIST_WORKER" in os.environ:

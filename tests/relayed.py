@@ -8,13 +8,19 @@ from collections.abc import Callable
 import httpx
 from fastapi import FastAPI
 
-from common.service.oblivious.places import RELAY, SIGNED_KEYS
-from common.service.oblivious.relay import relay_app
-from common.service.web.app import Service
-from common.service.web.edge import Call, Handler, Reply
+from common.net.app import Service
+from common.net.edge import Call, Handler, Reply
+from common.net.oblivious.encapsulation import (
+    RELAY,
+    SIGNED_KEYS,
+    Exchange,
+    GatewayKey,
+    encapsulate,
+    signed_keys,
+    verified_keys,
+)
+from common.net.oblivious.relay import relay_app
 from common.wire.identity import Identity, Signed
-from common.wire.oblivious.encapsulation import Exchange, GatewayKey, encapsulate
-from common.wire.oblivious.keys import signed_keys, verified_keys
 
 Tamper = Callable[[Handler, Call], object]
 NOWHERE = "http://relay.invalid"

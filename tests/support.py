@@ -11,10 +11,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from common.net.server import Limits, listen, server_of
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.web.app import listen, server
-from common.service.web.connections import Limits
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from common.wire.primitives.chain import Head
@@ -247,7 +246,7 @@ def served(
     import threading
 
     listener = listen("127.0.0.1", 0)
-    serving = server(app, limits, tls)
+    serving = server_of(app, limits, tls)
     serving.config.log_level, serving.config.timeout_graceful_shutdown = "critical", 1
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -17,7 +17,7 @@ DIALS = {
     "AsyncClient",
     "connect_ex",
 }
-"""Names by which a connection is made past :mod:`common.service.transport`."""
+"""Names by which a connection is made past :mod:`common.net.transport`."""
 OF_HTTPX = {"Client", "get", "post", "put", "request", "stream"}
 LIBRARIES = {
     "aiohttp",
@@ -31,10 +31,10 @@ LIBRARIES = {
     "xmlrpc",
 }
 OWN = {
-    "common/service/transport.py": "the one transport",
-    "common/service/client.py": "the one client, over it",
-    "common/service/oblivious/carrier.py": "a relay's connections, with limits of their own",
-    "common/service/oblivious/transport.py": "a client's way through a relay, over the one transport",
+    "common/net/transport.py": "the one transport",
+    "common/net/client.py": "the one client, over it",
+    "common/net/oblivious/carrier.py": "a relay's connections, with limits of their own",
+    "common/net/oblivious/client.py": "a client's way through a relay, over the one transport",
     "curator/sample/cluster.py": "an operator's Ray cluster",
     "local_agent/hosted/cluster.py": "an operator's Ray cluster",
     "deploy/load/connection.py": "the load test's connections",
@@ -81,7 +81,7 @@ def test_a_call_past_the_client_is_seen():
 def test_the_documents_list_all_that_are_clients_of_a_peer():
     text = (ROOT / "docs" / "security.md").read_text("utf-8").partition("## Who dials whom")[2]
     listed = set(re.findall(r"^\| `([a-z_/]+\.py)`", text.partition("\n## ")[0], re.MULTILINE))
-    clients = {"common/service/oblivious/carrier.py"}
+    clients = {"common/net/oblivious/carrier.py"}
     for name, tree in modules():
         for node in ast.walk(tree):
             kinds = (

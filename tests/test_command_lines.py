@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from common.service.web.app import listen
+from common.net.server import listen
 from common.wire.state import user_state
 from curator.cli import app as curator_command
 from issuer.cli import app as issuer_command

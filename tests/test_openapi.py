@@ -18,8 +18,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from common.service.oblivious.relay import relay_app
-from common.wire.oblivious.encapsulation import REQUEST_TYPE
+from common.net.oblivious.encapsulation import REQUEST_TYPE
+from common.net.oblivious.relay import relay_app
 from curator.contributions.app import collecting_app
 from curator.contributions.collection import Collection
 from curator.contributions.opening import collecting

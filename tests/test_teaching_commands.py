@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import scenarios
 from common.core.errors import BadInput, BadScenario
 from common.core.plain import nearest
-from common.service import cli
-from common.service.cli import version
+from common.net import cli
+from common.net.cli import version
 from common.wire import version as wire_version
 from curator.cli import app as curator_command
 from deploy.catalogue import KINDS, explained, registered

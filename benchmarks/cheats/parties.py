@@ -8,9 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from common.net.server import Limits, listen, server_of
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.web.app import listen, server
-from common.service.web.connections import Limits
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.wire.identity import Identity, Signed
 from common.wire.transcript import Entry
@@ -143,7 +142,7 @@ def write_entries(run: Path, entries: Sequence[Entry]) -> None:
 def serving(folder: Path) -> Iterator[str]:
     """Serve what a witness has kept, on loopback; gives its address."""
     listener = listen("127.0.0.1", 0)
-    service = server(witness_app(folder, "witness-token"), Limits(100), None)
+    service = server_of(witness_app(folder, "witness-token"), Limits(100), None)
     service.config.log_level, service.config.timeout_graceful_shutdown = "critical", 1
     thread = threading.Thread(target=service.run, kwargs={"sockets": [listener]})
     thread.start()

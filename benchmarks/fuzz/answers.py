@@ -12,8 +12,8 @@ from benchmarks.fuzz.decoders import Decoder
 from common.core.errors import NotFound, TandemError
 from common.core.plain import plain
 from common.log.places import HttpWitness
-from common.service.client import Client
-from common.service.witness_client import WitnessClient
+from common.net.client import Client
+from common.net.witness_client import WitnessClient
 from common.wire.identity import Identity
 from common.wire.messages import Configuration, Perform
 from common.wire.receipts import Kept

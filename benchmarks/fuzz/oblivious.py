@@ -10,12 +10,19 @@ from benchmarks.fuzz.decoders import Decoder
 from benchmarks.fuzz.mutation import Mutator
 from common.core import canonical
 from common.core.errors import BadMessage, Forged
-from common.service.oblivious.gateway import PURPOSE
-from common.service.oblivious.places import MAX_INNER
+from common.net.oblivious.binary_http import InnerRequest, InnerResponse
+from common.net.oblivious.encapsulation import (
+    MAX_INNER,
+    Exchange,
+    GatewayKey,
+    decode_list,
+    encapsulate,
+    encode_list,
+    signed_keys,
+    verified_keys,
+)
+from common.net.oblivious.gateway import PURPOSE
 from common.wire.identity import Signed
-from common.wire.oblivious.binary_http import InnerRequest, InnerResponse
-from common.wire.oblivious.encapsulation import Exchange, GatewayKey, encapsulate
-from common.wire.oblivious.keys import decode_list, encode_list, signed_keys, verified_keys
 
 
 def gateway_key(corpus: Corpus) -> GatewayKey:

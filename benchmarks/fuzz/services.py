@@ -26,13 +26,12 @@ from benchmarks.fuzz.mutation import Mutator
 from benchmarks.fuzz.oblivious import sealed_requests
 from common.core import canonical
 from common.core.errors import BadMessage
-from common.service.oblivious.places import GATEWAY, RELAY, SIGNED_KEYS
-from common.service.oblivious.relay import relay_app
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.oblivious.binary_http import InnerResponse
+from common.net.oblivious.encapsulation import GATEWAY, RELAY, REQUEST_TYPE, SIGNED_KEYS, Exchange
+from common.net.oblivious.relay import relay_app
 from common.wire import proof
 from common.wire.identity import Identity, Signed
-from common.wire.oblivious.binary_http import InnerResponse
-from common.wire.oblivious.encapsulation import REQUEST_TYPE, Exchange
 from common.wire.primitives.blindrsa import blind
 from common.wire.vouching import token_input, token_request
 from curator.contributions.app import collecting_app

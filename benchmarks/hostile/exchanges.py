@@ -29,15 +29,13 @@ from common.core import canonical
 from common.core.errors import AlreadyAnswered, BadData, NotFound, RunCancelled, TandemError
 from common.core.schedule import Schedule
 from common.log.places import HttpWitness
-from common.service.oblivious.places import SIGNED_KEYS
-from common.service.transport import Overdue
-from common.service.witness_client import WitnessClient
+from common.net.oblivious.binary_http import InnerRequest, InnerResponse
+from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, signed_keys
+from common.net.transport import Overdue
+from common.net.witness_client import WitnessClient
 from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify
-from common.wire.oblivious.binary_http import InnerRequest, InnerResponse
-from common.wire.oblivious.encapsulation import RESPONSE_TYPE
-from common.wire.oblivious.keys import signed_keys
 from common.wire.primitives.blindrsa import blind_sign
 from common.wire.primitives.chain import Extension
 from common.wire.receipts import Kept, RunSeen, check_receipt, receipt_for

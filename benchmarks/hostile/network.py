@@ -1,6 +1,6 @@
 """Connections of a history: no sockets, on a clock that only the history moves, so that waiting takes no time.
 
-:func:`connected` puts them in the place of sockets below :class:`common.service.transport.Transport`. All of a client
+:func:`connected` puts them in the place of sockets below :class:`common.net.transport.Transport`. All of a client
 above them is the real one: the limits of an exchange, the parser of HTTP, retries, and what reads an answer.
 """
 
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from common.service import transport
+from common.net import transport
 from deploy.histories.determined import BEGAN, Clock
 
 FOREVER = float("inf")

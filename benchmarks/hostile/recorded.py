@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from benchmarks.fuzz.contributions import Contributing
+from common.net.oblivious.encapsulation import GatewayKey
+from common.net.oblivious.gateway import PURPOSE
 from common.scenario.resolved import ResolvedScenario
-from common.service.oblivious.gateway import PURPOSE
 from common.wire.identity import Identity, Signed
-from common.wire.oblivious.encapsulation import GatewayKey
 from common.wire.receipts import Kept, ProofRequest
 from common.wire.vouching import IssuerKey
 from deploy.histories.faults import Faults

@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 import re
+import shutil
 import signal
 import site
 import subprocess
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from common.core.errors import BadInput, RunFailed
+from common.core.errors import BadInput, BadScenario, RunFailed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -292,3 +293,74 @@ def _forked_too_late(error: Exception) -> BadInput:
         "this process was forked off one in which Polars had begun its threads, which it lacks, and the call cannot be "
         f"brought to a fresh process ({type(error).__name__}: {error}): start it by spawn or forkserver instead of fork"
     )
+
+
+SPARE = 256 << 20
+"""Bytes that are left free: for the work itself, and for the rest of the machine."""
+_GROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory() -> int:
+    """Return how many bytes this process may still take, without swapping: the machine's and its control group's."""
+    machine = _machine()
+    group = _group()
+    return machine if group is None else min(machine, group)
+
+
+def _machine() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        facts = dict(line.split(":", 1) for line in lines)
+        return int(facts["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        # No Linux: all there is, of which some is taken.
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _group() -> int | None:
+    try:
+        limit = int((_GROUP / "memory.max").read_text())
+        used = int((_GROUP / "memory.current").read_text())
+        facts = dict(line.split() for line in (_GROUP / "memory.stat").read_text().splitlines())
+        return limit - used + int(facts["inactive_file"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def available_disk(folder: Path) -> int:
+    """Return how many bytes may still be written where ``folder`` is, or will be."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def check_memory(what: str, needed: int, remedy: str) -> None:
+    """Refuse what does not fit into memory.
+
+    Raises
+    ------
+    BadScenario
+        Saying how much is needed and available, and what to do.
+    """
+    _check(what, "memory", needed, available_memory(), remedy)
+
+
+def check_disk(what: str, needed: int, folder: Path, remedy: str) -> None:
+    """Refuse what does not fit on the disk that ``folder`` is on.
+
+    Raises
+    ------
+    BadScenario
+        Saying how much is needed and available, and what to do.
+    """
+    _check(what, f"disk at {folder}", needed, available_disk(folder), remedy)
+
+
+def _check(what: str, where: str, needed: int, available: int, remedy: str) -> None:
+    if needed + SPARE > available:
+        raise BadScenario(f"{what} needs {size(needed + SPARE)} of {where}, {size(available)} are available: {remedy}")
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"

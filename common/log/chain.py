@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError
 
 from common.core.errors import BadMessage, BrokenLedger
 from common.log import migrations
-from common.service.storage.database import open_tables, sqlite_url
+from common.log.database import open_tables, sqlite_url
 from common.wire.primitives.chain import START, Extension, Head, link, linked
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 
 from common.core.errors import NotFound
-from common.service.addresses import base as base_of
-from common.service.addresses import is_address
-from common.service.client import Client, read_signed_reply
+from common.net.addresses import base as base_of
+from common.net.addresses import is_address
+from common.net.client import Client, read_signed_reply
 from common.wire.identity import Signed, verify
 from common.wire.primitives.chain import Extension, Head
 from common.wire.witness import FileWitness, Witness

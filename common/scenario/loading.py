@@ -14,11 +14,11 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import SCENARIO, read
 from common.core.plain import nearest
+from common.net.cli import version
 from common.people.spec import locate
 from common.people.tables.schema import described
 from common.people.tables.source import TableSource
 from common.scenario.scenario import Scenario, parse
-from common.service.cli import version
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}
 """Keys of which people have one: a tree with one of them replaces another, whole."""

@@ -13,11 +13,9 @@ from fastapi.responses import HTMLResponse
 from common.core.errors import TandemError
 from common.core.plain import plain
 from common.log.journal import LEDGER
-from common.service.page.app import page_app, tagged
-from common.service.page.guard import Rules
-from common.service.page.html import Pages
-from common.service.page.serving import check_loopback, serve_page
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
+from common.net.page.pages import Pages, check_loopback, page_app, serve_page, tagged
 from curator.console.view import HEIGHT, WIDTH, console
 from curator.state.owner import OWNERS
 from curator.state.seen import look

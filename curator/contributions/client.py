@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.service.client import ANSWER, Client, read_signed_reply
+from common.net.client import ANSWER, Client, read_signed_reply
 from common.wire.identity import Signed, verify
 from curator.contributions.messages import Offer
 

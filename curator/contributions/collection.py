@@ -17,11 +17,11 @@ from common.core.errors import (
     PolicyRefused,
     RunBegun,
 )
+from common.net.app import invitation_hash, same, token_hash
+from common.net.readiness import Check, disk
 from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
-from common.service.web.readiness import Check, disk
-from common.service.web.tokens import invitation_hash, same, token_hash
 from common.wire.identity import Identity, Signed, verify
 from common.wire.state import durable_key, write_durably
 from curator.contributions import fields, sealing

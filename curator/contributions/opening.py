@@ -17,10 +17,10 @@ from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, Forg
 from common.lifetime.charging import Given
 from common.log.chain import REMEDY
 from common.log.journal import KEY, SAMPLE, Journal
+from common.net.app import invitation, invitation_hash
 from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
-from common.service.web.tokens import invitation, invitation_hash
 from common.wire.identity import Identity, verify
 from common.wire.state import durable_key, hold, make_folder
 from curator.contributions import fields, sealing

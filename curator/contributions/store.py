@@ -12,7 +12,7 @@ from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
 from common.core.errors import BrokenLedger, CannotWrite
-from common.service.storage.database import open_tables, sqlite_url
+from common.log.database import open_tables, sqlite_url
 from common.wire.identity import Signed
 from curator.contributions import migrations
 

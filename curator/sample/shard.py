@@ -11,9 +11,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
-from common.core.machine import processors
+from common.core.machine import check_memory, processors
 from common.numerics.kernels import njit
-from common.service.storage.capacity import check_memory
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import Weighing
 from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack

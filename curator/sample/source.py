@@ -12,11 +12,11 @@ import numpy as np
 
 from common.core import canonical
 from common.core.errors import BadInput
+from common.core.machine import check_disk, check_memory, size
 from common.numerics.randomness import RandomSource
 from common.people.spec import RecordSource, open_records
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.sections import Storage
-from common.service.storage.capacity import check_disk, check_memory, size
 from curator.sample.keeping import OnProgress, keep_in_memory, keep_on_disk
 from curator.sample.rows.base import Rows
 from curator.sample.rows.layout import Layout

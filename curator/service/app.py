@@ -13,21 +13,21 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import BadMessage, Unauthorized
+from common.core.threads import Worker
 from common.core.values import Value
-from common.privacy.guarantee import Guarantee
-from common.service.supervised import Worker
-from common.service.web.app import (
+from common.net.app import (
     METRICS,
     Service,
     create_app,
     metrics_response,
     of_requests,
     read_signed,
+    same,
     signed_body,
     signed_of,
 )
-from common.service.web.bodies import LARGE, SMALL, TINY, Admitted, Guarded, Opening
-from common.service.web.tokens import same
+from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.privacy.guarantee import Guarantee
 from common.vocabulary.operations.base import Operation
 from common.wire import beacon, messages, proof
 from common.wire.identity import Signed

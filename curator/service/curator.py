@@ -28,9 +28,11 @@ from common.core.errors import (
     RolledBack,
 )
 from common.core.schedule import Schedule
+from common.core.threads import Supervised
 from common.lifetime.account import Account
 from common.log.chain import REMEDY
 from common.log.journal import Journal
+from common.net.readiness import Check, disk
 from common.planning.accepting import check_real
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
@@ -39,8 +41,6 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
-from common.service.supervised import Supervised
-from common.service.web.readiness import Check, disk
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
 from common.wire import beacon, messages

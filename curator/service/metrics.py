@@ -12,8 +12,8 @@ from typing import Any
 
 from common.core.errors import TandemError
 from common.log.journal import LEDGER
-from common.service.web.metrics import SECONDS, Family, Histogram, Sample, gauge
-from common.service.web.readiness import free_bytes
+from common.net.metrics import SECONDS, Family, Histogram, Sample, gauge
+from common.net.readiness import free_bytes
 from common.vocabulary.operations.base import Operation
 from common.wire.identity import Signed
 from common.wire.messages import Perform

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.service.supervised import Worker
+from common.core.threads import Worker
 
 log = logging.getLogger("tandem")
 

@@ -10,8 +10,8 @@ from common.core import canonical
 from common.core import folder as files
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.log.chain import Chain
+from common.log.database import copy_sqlite, opened_copy, place_for_copy
 from common.log.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
-from common.service.storage.copies import copy_sqlite, opened_copy, place_for_copy
 from common.wire.identity import Identity
 from common.wire.primitives.chain import Head, signed_head
 from common.wire.state import durable_key, hold, user_state, write_durably

@@ -17,8 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemError
 from common.core.schedule import Schedule
+from common.log.database import sqlite_url
 from common.scenario.resolved import ResolvedScenario, settled
-from common.service.storage.database import sqlite_url
 from common.vocabulary.records import Records
 from curator.service.startup import open_curator
 from deploy.histories.channel import Channel

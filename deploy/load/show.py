@@ -9,7 +9,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from common.service.terminal import console as console_of
+from common.core.terminal import console as console_of
 
 _BUSY = 0.5
 """Load of a core, before the test began, from which on its figures say little of the machine."""

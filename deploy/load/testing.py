@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from common.core.errors import BadInput, RunFailed, TandemError
+from common.net import addresses
+from common.net.tls import context_for
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
-from common.service import addresses
-from common.service.tls import context_for
 from deploy.checking import checked
 from deploy.load.connection import Answer, Connection, request
 from deploy.load.idle import poll_idly

@@ -122,7 +122,7 @@ def _nobody() -> MagicMock:
 
 
 def _services(folder: Path) -> Iterator[tuple[str, FastAPI]]:
-    from common.service.oblivious.relay import relay_app
+    from common.net.oblivious.relay import relay_app
     from curator.contributions.app import collecting_app
     from curator.service.app import curator_app
     from issuer.app import issuer_app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.core.errors import PolicyRefused
-from common.service.storage.capacity import check_memory
+from common.core.machine import check_memory
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import answer_type
 from common.wire.messages import MAX_LISTED

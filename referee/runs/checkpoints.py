@@ -27,7 +27,7 @@ from common.core.errors import (
     Unauthorized,
     VersionSkew,
 )
-from common.service.transport import Overdue, time_limit
+from common.net.transport import Overdue, time_limit
 from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
 from common.wire.primitives.chain import START
 from common.wire.receipts import Checkpoint, Kept, Witnessed, checkpoint_of
@@ -150,7 +150,7 @@ class Checkpoints:
         RolledBack
             If a witness has seen another transcript of the run.
         RunCancelled, Superseded
-            What the caller's own time limit raises (:func:`common.service.transport.time_limit`).
+            What the caller's own time limit raises (:func:`common.net.transport.time_limit`).
         """
         kept, problems = self._tell(run, configuration, self._witnesses)
         for problem in problems.values():

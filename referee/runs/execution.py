@@ -24,8 +24,8 @@ from common.core.errors import (
     Superseded,
     TandemError,
 )
+from common.net.transport import Overdue, time_limit
 from common.scenario.resolved import parse_resolved
-from common.service.transport import Overdue, time_limit
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
 from common.wire.identity import Identity, Signed

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, PeerUnavailable
-from common.service.client import Client
-from common.service.transport import Overdue, time_limit
+from common.net.client import Client
+from common.net.transport import Overdue, time_limit
 from common.vocabulary.steps import Progress
 from common.wire.identity import Signed
 

@@ -6,9 +6,8 @@ import asyncio
 from typing import Any
 
 from common.core.errors import BadMessage, TandemError
-from common.service.web.bodies import LARGE, TINY, Admitted, Guarded, Opening
-from common.service.web.edge import Call, Handler, Reply
-from common.service.web.grouping import Grouped
+from common.net.batching import Grouped
+from common.net.edge import LARGE, TINY, Admitted, Call, Guarded, Handler, Opening, Reply
 from common.wire import messages
 from common.wire.sealed import AnySigned, field, read
 from referee.collection import pacing

@@ -16,12 +16,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
 from common.core.errors import BadMessage, CannotWrite, NotFound, TandemError
+from common.core.threads import Supervised
 from common.core.values import Value
-from common.service.oblivious.gateway import Gateway
-from common.service.oblivious.places import GATEWAY, SIGNED_KEYS
-from common.service.oblivious.relay import encapsulated_body
-from common.service.supervised import Supervised
-from common.service.web.app import (
+from common.net.app import (
     METRICS,
     Service,
     create_app,
@@ -32,7 +29,10 @@ from common.service.web.app import (
     read_signed,
     signed_body,
 )
-from common.service.web.bodies import Admitted, Guarded, Opening
+from common.net.edge import Admitted, Guarded, Opening
+from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
+from common.net.oblivious.gateway import Gateway
+from common.net.oblivious.relay import encapsulated_body
 from common.wire import messages
 from common.wire.identity import Signed
 from common.wire.receipts import Kept, Proof, ProofRequest

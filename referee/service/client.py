@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from common.core.errors import PeerUnavailable, PeerUntrusted
-from common.service.client import Client, read_signed_reply
-from common.service.web.bodies import LARGE
+from common.net.client import Client, read_signed_reply
+from common.net.edge import LARGE
 from common.wire.identity import Identity, Signed
 from common.wire.proof import HEADER, proof
 from referee.runs.patience import CURATOR_PATIENCE

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from common.core.machine import python_environment, python_module
-from common.service.cli import ENDS_WITH_STDIN
-from common.service.supervised import Supervised
+from common.core.threads import Supervised
+from common.net.cli import ENDS_WITH_STDIN
 
 _ENDING = 5.0
 """Seconds that it has to end."""

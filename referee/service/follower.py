@@ -7,7 +7,7 @@ import threading
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.service.supervised import Supervised
+from common.core.threads import Supervised
 from referee.service.referee import Referee
 
 log = logging.getLogger("tandem.referee")

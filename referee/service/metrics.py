@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from common.service.web.grouping import Grouped
-from common.service.web.metrics import Family, Sample, by_label, gauge
-from common.service.web.readiness import free_bytes
+from common.net.batching import Grouped
+from common.net.metrics import Family, Sample, by_label, gauge
+from common.net.readiness import free_bytes
 from referee.service.referee import Referee
 
 STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "failed", "cancelled")

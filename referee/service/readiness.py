@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from common.service.web.readiness import Check, disk
+from common.net.readiness import Check, disk
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 

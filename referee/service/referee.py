@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from common.core import canonical
 from common.core.about import about_run
 from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
+from common.log.database import sqlite_url
 from common.planning.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.service.storage.database import sqlite_url
 from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
 from common.wire.identity import Identity, Signed, verify

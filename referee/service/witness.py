@@ -16,9 +16,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
 from common.core.values import Value
-from common.service.web.app import Service, create_app, read_signed, signed_body
-from common.service.web.readiness import disk
-from common.service.web.tokens import same
+from common.net.app import Service, create_app, read_signed, same, signed_body
+from common.net.readiness import disk
 from common.wire.identity import KEY_PATTERN, Identity, Signed
 from common.wire.messages import MAX_PLACE, RUN
 from common.wire.primitives.chain import Extension

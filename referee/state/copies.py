@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.core.errors import BadInput
-from common.service.storage.copies import copy_sqlite, place_for_copy
+from common.log.database import copy_sqlite, place_for_copy
 from common.wire.state import write_durably
 
 KEY, DATABASE = "identity.key", "referee.sqlite"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.padding import Padding
 
-from common.service.terminal import console, styled
+from common.core.terminal import console, styled
 from scenarios import Heading
 
 _OUT = console()

@@ -14,13 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from common.core.plain import plain
+from common.core.terminal import console, say_command, styled
 from common.planning.checks import violations
 from common.planning.fitting import Advice, advice, advice_of
 from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
-from common.service.terminal import console, say_command, styled
 from common.statistics.means.intervals import Estimate, certainty
 from referee.audit.audit import Audit
 from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs

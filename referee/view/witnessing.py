@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from common.service.witness_client import WitnessClient
+from common.net.witness_client import WitnessClient
 from common.wire.messages import Configuration
 from common.wire.receipts import Kept
 from referee.audit.history import History

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Path, Response
 from fastapi.responses import HTMLResponse
 
-from common.service.page.app import page_app
-from common.service.page.guard import Rules
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
+from common.net.page.pages import page_app
 from tandem.ui.exploring import add_transcripts
 from tandem.ui.histories import add_histories
 from tandem.ui.live import add_live, standing

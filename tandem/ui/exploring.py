@@ -11,8 +11,8 @@ from fastapi.responses import HTMLResponse
 
 from common.core.errors import AuditFailed, NotFound
 from common.core.plain import plain
-from common.service.page.guard import Rules
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
 from referee.audit.audit import audit
 from referee.state.runfolder import read_file
 from referee.view.show import UNSIGNED, audit_lines

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 from fastapi import Request
 
 from common.core.errors import BadMessage, Unauthorized
-from common.service.page.guard import Rules
-from common.service.web.tokens import same
+from common.net.app import same
+from common.net.page.guard import Rules
 
 
 async def fields_of(request: Request, rules: Rules) -> dict[str, str]:

@@ -15,8 +15,8 @@ from fastapi.responses import HTMLResponse
 from common.core import canonical
 from common.core.errors import BadMessage, TandemError
 from common.core.plain import plain
-from common.service.page.guard import Rules
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
 from common.wire.identity import Signed
 from common.wire.messages import Configuration
 from common.wire.receipts import Kept

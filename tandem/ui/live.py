@@ -12,9 +12,9 @@ from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from common.service.page.app import tagged
-from common.service.page.guard import Rules
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
+from common.net.page.pages import tagged
 from common.wire import messages
 from tandem.ui.forms import fields_of
 from tandem.ui.pages import page

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from common.service.page.html import Pages
+from common.net.page.pages import Pages
 from referee.view.face import pages as face
 
 NAV = (("runs", "/", "Runs"), ("plan", "/plan", "Plan"))

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 import scenarios
 from common.core.errors import BadScenario
 from common.core.plain import plain
-from common.service.web.app import Service
+from common.net.app import Service
 from tandem.ui.pages import page
 from tandem.ui.views.planning import Planned, Planner, Wanted, form
 

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from common.core.errors import BadInput
-from common.service.page.guard import Rules
-from common.service.page.serving import check_loopback, serve_page
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
+from common.net.page.pages import check_loopback, serve_page
 from deploy.remote import operating
 from tandem.ui.app import ui_app
 from tandem.ui.views.folders import RunFolders

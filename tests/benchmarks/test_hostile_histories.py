@@ -12,8 +12,8 @@ from benchmarks.histories import RUNS, count_hostile, hostile
 from benchmarks.hostile import exchanges, runs
 from benchmarks.hostile.answers import KINDS
 from benchmarks.hostile.recorded import recorded
-from common.service import client, transport, witness_client
-from common.service.client import Client
+from common.net import client, transport, witness_client
+from common.net.client import Client
 from local_agent import host
 
 WITHIN = 3000

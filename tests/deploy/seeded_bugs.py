@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from common.core.errors import CannotWrite
+from common.log import database
+from common.log.database import alone
 from common.numerics.randomness import RandomSource
-from common.service.storage import database
-from common.service.storage.database import alone
 from common.wire import state
 from common.wire.identity import Signed
 from common.wire.messages import Release

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from common.core.errors import BadInput
-from common.service.web.app import listen
+from common.net.server import listen
 from deploy.embedded import Embedded
 from deploy.processes import free_port
 from tests.support import Bench, tiny

@@ -14,14 +14,14 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from common.core.plain import PlainFormatter
-from common.service.web.app import create_app
+from common.net.app import create_app
 from common.wire.vouching import IssuerKey
 from curator.cli import app as curator
 from deploy import remote
 from issuer.keys import Keys
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
-from tests.common.service.test_hostile_peers import hostile, whole
+from tests.common.net.test_hostile_peers import hostile, whole
 from tests.support import TOKEN, served
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from common.core import machine
 from common.scenario import loading
-from common.service.storage import capacity
 from deploy import experiment
 from deploy.experiment import complete
 from referee.audit.audit import audit
@@ -25,8 +25,8 @@ ANSWER = {"answer": LINEAR, "iterations": 1, "agents": {"asked": 100}}
 @pytest.fixture
 def no_room_for_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is full wherever a baseline works."""
-    really = capacity.available_disk
-    monkeypatch.setattr(capacity, "available_disk", lambda folder: 0 if "baseline-" in str(folder) else really(folder))
+    really = machine.available_disk
+    monkeypatch.setattr(machine, "available_disk", lambda folder: 0 if "baseline-" in str(folder) else really(folder))
     for console in (show._OUT, show._ERR):
         monkeypatch.setattr(console, "_width", 400)
 

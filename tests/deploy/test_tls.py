@@ -14,7 +14,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from common.service import tls
+from common.net import tls
 from deploy.processes import free_port
 from referee.cli import app as referee_app
 from tests.certified import PAST, circle

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from common.core.errors import VersionSkew
-from common.service.client import Client
-from common.service.web import edge
+from common.net import edge
+from common.net.client import Client
 from common.wire import messages, version
 from common.wire.version import HEADER, PROTOCOL, stated
 from curator.service.app import curator_app

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from common.service.oblivious.places import REQUEST_BYTES
-from common.service.oblivious.relay import relay_app
-from common.service.tls import Shown, server_context
-from common.service.web import connections
-from common.service.web.app import Service
+from common.net import server
+from common.net.app import Service
+from common.net.oblivious.encapsulation import REQUEST_BYTES
+from common.net.oblivious.relay import relay_app
+from common.net.tls import Shown, server_context
 from common.vocabulary.records import Records
 from local_agent.cli import app
 from local_agent.client import RelayedClient
@@ -51,15 +51,15 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """Listen at the sockets themselves, below all that a service makes of them."""
     found = Wire()
-    come = connections.Guarded.data_received
+    come = server.GuardedConnection.data_received
 
-    def seen(self: connections.Guarded, data: bytes) -> None:
+    def seen(self: server.GuardedConnection, data: bytes) -> None:
         port = self.transport.get_extra_info("sockname")[1]
         found.peers[port].add(self.transport.get_extra_info("peername")[0])
         found.bytes[port] += data
         come(self, data)
 
-    monkeypatch.setattr(connections.Guarded, "data_received", seen)
+    monkeypatch.setattr(server.GuardedConnection, "data_received", seen)
     return found
 
 

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
+from common.log.database import sqlite_url
 from common.log.journal import Journal
-from common.service.storage.database import sqlite_url
 from common.wire.version import BEFORE, release
 from curator.state.looking import verify_ledger
 from local_agent.hosted.setup import open_population

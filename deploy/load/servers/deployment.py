@@ -14,8 +14,8 @@ import curator
 import local_agent
 import referee
 from common.core.errors import BadInput
+from common.log.database import database_bytes
 from common.scenario.resolved import ResolvedScenario
-from common.service.storage.database import database_bytes
 from common.wire.identity import Identity
 from common.wire.state import write_durably
 from deploy.processes import Party, free_port

@@ -18,8 +18,8 @@ from sqlalchemy import create_engine, text
 import curator
 import referee
 from common.core.errors import RunFailed
+from common.net.transport import Transport
 from common.scenario.resolved import ResolvedScenario
-from common.service.transport import Transport
 from common.wire.identity import Identity
 from common.wire.state import write_durably
 from deploy.load.light import LightAgent

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
 from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
-from common.service.web.tokens import token_hash
+from common.net.app import token_hash
 from common.wire import messages
 from common.wire.identity import Identity
 from common.wire.sealed import AnySigned, said

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from common.service.page.html import bare, style
+from common.net.page.pages import page_environment, style
 from common.wire.state import write_durably
 from referee.view.face import charts
 from referee.view.face.building import PROMISED as PROMISED
@@ -24,7 +24,7 @@ _FILES = resources.files(__name__.rpartition(".")[0])
 @cache
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
-    made = bare(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
+    made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
     made.globals["by_round"] = by_round
     made.globals["compared"] = _compared
     made.globals["comparisons"] = _comparisons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import common.service.web.edge  # noqa: F401 - services raise no errors of their own
+import common.net.edge  # noqa: F401 - services raise no errors of their own
 from common.core import errors
 from common.core.errors import (
     URN,

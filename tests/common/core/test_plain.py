@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from common.core.errors import MEMBERS, PeerError, from_document
 from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
-from common.service.cli import application, fail_clearly
+from common.net.cli import application, fail_clearly
 
 TITLE = "\x1b]0;mine\x07"
 ATTACKS = [TITLE, "\x9b31m", "a\nb", "a\rb", "\u202eabc", "\u2066x", "\u2028", "\x00", "\ud800", "\u200b", "\U000e0001"]

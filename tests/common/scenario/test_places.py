@@ -5,8 +5,8 @@ import pytest
 import scenarios
 from common.core import strictyaml
 from common.core.errors import BadScenario
+from common.net.cli import version
 from common.scenario.loading import load
-from common.service.cli import version
 
 
 def refused(tmp_path, text: str, *sets: str) -> str:

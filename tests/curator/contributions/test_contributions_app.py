@@ -151,7 +151,7 @@ from pathlib import Path
 from common.planning.plan import resolve
 from common.scenario import loading
 from common.planning.plan import resolve
-from common.service.web.app import listen, serve
+from common.net.server import listen, serve
 from curator.contributions.app import collecting_app
 from curator.contributions.collection import Collection
 from curator.contributions.opening import collecting

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.core import machine
 from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
-from common.service.storage import capacity
 from common.vocabulary.learners.base import parse_settings
 from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
@@ -99,10 +99,10 @@ def test_work_for_which_there_is_no_room_is_refused_before_any_work(tmp_path, mo
         update={"curator": chosen.curator.model_copy(update={"learner": parse_settings(learner)})}
     )
     sizes = Sizes(3000, 0, chosen.source.dimension, 4)
-    enough = parse_learner(learner).room(sizes) + 3000 * (sizes.width + 1) + capacity.SPARE
-    monkeypatch.setattr(capacity, "available_memory", lambda: enough)
+    enough = parse_learner(learner).room(sizes) + 3000 * (sizes.width + 1) + machine.SPARE
+    monkeypatch.setattr(machine, "available_memory", lambda: enough)
     check_room(chosen, tmp_path)
-    monkeypatch.setattr(capacity, "available_memory", lambda: enough - 1)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
     with pytest.raises(
         BadScenario, match=r"3,000 people of \d+ bytes, with 1\.\d GiB for the learner's work on it, needs"
     ):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.core import machine
 from common.core.errors import BadInput, BadScenario
 from common.people.distributions.gaussians.gaussian_ball import GaussianBall
 from common.people.spec import PopulationSpec
 from common.planning.plan import resolve
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario
-from common.service.storage import capacity
 from common.vocabulary.records import Records
 from curator.sample import keeping, source
 from curator.sample.keeping import each_block
@@ -157,14 +157,14 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
     n = 4_000_000_000
     chosen = scenario(**storage)
     chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"n": n, "rounds": rounds})})
-    enough = n * per_person + capacity.SPARE
+    enough = n * per_person + machine.SPARE
     if workers := storage.get("workers"):
         enough += source.STORE + workers * source.PROCESS
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(capacity, "available_disk", lambda folder: 1 << 60)
-    monkeypatch.setattr(capacity, "available_memory", lambda: enough)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: 1 << 60)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough)
     check_sample(chosen, tmp_path)
-    monkeypatch.setattr(capacity, "available_memory", lambda: enough - 1)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match=remedy):
         check_sample(chosen, tmp_path)
     assert not list(tmp_path.iterdir())
@@ -172,7 +172,7 @@ def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, sto
 
 def test_no_remedy_is_told_that_would_be_refused(tmp_path, monkeypatch):
     """Parities have features of 0 and 1, which are no fixed-point numbers."""
-    monkeypatch.setattr(capacity, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
     with pytest.raises(BadScenario, match=r"4,446 people of 65 bytes needs .*place: disk\), or take fewer people"):
         check_sample(resolve(load("parity")), tmp_path)
 
@@ -182,24 +182,24 @@ def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monk
     label = {"column": "label", "positive": ["yes"], "negative": ["no"]}
     table = PopulationSpec.model_validate({"table": {"files": ["people.csv"], "label": label, "features": [column]}})
     chosen = scenario().model_copy(update={"source": table})
-    enough = 3001 * (5 + 2 * 5 + 1) + capacity.SPARE
-    monkeypatch.setattr(capacity, "available_memory", lambda: enough)
+    enough = 3001 * (5 + 2 * 5 + 1) + machine.SPARE
+    monkeypatch.setattr(machine, "available_memory", lambda: enough)
     source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
-    monkeypatch.setattr(capacity, "available_memory", lambda: enough - 1)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
     with pytest.raises(BadScenario, match="a sample of 3,001 people of 5 bytes needs"):
         source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
 
 
 def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
     chosen = scenario(place="disk", numbers="fixed")
-    needed = 3001 * 16 + 2 * 3001 + capacity.SPARE
-    monkeypatch.setattr(capacity, "available_disk", lambda folder: needed - 1)
+    needed = 3001 * 16 + 2 * 3001 + machine.SPARE
+    monkeypatch.setattr(machine, "available_disk", lambda folder: needed - 1)
     with pytest.raises(BadScenario, match=r"needs .* of disk at .*rows, .* are available: take fewer people"):
         check_sample(chosen, tmp_path)
-    monkeypatch.setattr(capacity, "available_disk", lambda folder: needed)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: needed)
     check_sample(chosen, tmp_path)
     contents(chosen, tmp_path)
-    monkeypatch.setattr(capacity, "available_disk", lambda folder: 2 * 3001 + capacity.SPARE)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: 2 * 3001 + machine.SPARE)
     check_sample(chosen, tmp_path)  # the rows are there already
 
 

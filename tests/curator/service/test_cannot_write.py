@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from common.core.errors import CannotWrite
-from common.service.client import Client
+from common.net.client import Client
 from curator.service.app import curator_app
 from referee.runs import patience
 from tests.curator.service.requests import LEARN, ledger, request

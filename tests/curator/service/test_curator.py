@@ -196,7 +196,7 @@ def test_rounds_beyond_the_policy_are_refused_even_where_nothing_is_charged(benc
 def test_a_reweigh_that_there_is_no_memory_for_is_refused_and_changes_nothing(bench, monkeypatch):
     bench.open()
     with monkeypatch.context() as short:
-        short.setattr("common.service.storage.capacity.available_memory", lambda: 100 << 20)
+        short.setattr("common.core.machine.available_memory", lambda: 100 << 20)
         with pytest.raises(PolicyRefused, match=r"widening the counts .* MiB are available"):
             bench.perform(0, {**reweigh(), "loss": "hinge"})
         assert ledger(bench) == []

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from common.service.web import grouping
+from common.net import batching
 from deploy.load.connection import Connection, request
 from deploy.load.light import LightAgent
 from referee.service.app import referee_app
@@ -22,8 +22,8 @@ WAITING = 100
 @pytest.mark.slow
 @pytest.mark.asyncio
 async def test_a_flood_is_shed_and_what_was_acknowledged_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(grouping, "WAITING", WAITING)
-    monkeypatch.setattr(grouping, "MOST", 20)
+    monkeypatch.setattr(batching, "WAITING", WAITING)
+    monkeypatch.setattr(batching, "MOST", 20)
     with Bench(tmp_path) as bench, served(referee_app(bench.referee, Runner(bench.referee))) as address:
         parts = urlsplit(address)
         agents = [LightAgent.fresh() for _ in range(10 * WAITING)]

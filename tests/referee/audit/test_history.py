@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import AuditFailed, Forged, NotFound, PatternViolation, RolledBack, Unauthorized
-from common.service.witness_client import WitnessClient
+from common.net.witness_client import WitnessClient
 from common.vocabulary.records import Records
 from common.wire.identity import Identity, Signed
 from common.wire.messages import Configuration

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
+from common.net import transport
 from common.scenario.resolved import ResolvedScenario
-from common.service import transport
 from common.wire.identity import Identity, Signed
 from curator.service.curator import Curator
 from referee.audit.audit import audit

@@ -11,22 +11,28 @@ import pytest
 from fastapi import FastAPI
 
 from common.core.errors import BadMessage, Forged, NotFound, RelayUntrusted, Unauthorized
-from common.service.oblivious.places import (
+from common.net.app import Service
+from common.net.oblivious.binary_http import InnerRequest, InnerResponse
+from common.net.oblivious.client import ThroughRelay
+from common.net.oblivious.encapsulation import (
     GATEWAY,
     KEY_PROBLEM,
+    KEYS_TYPE,
     RELAY,
     REQUEST_BYTES,
+    REQUEST_TYPE,
     RESPONSE_BYTES,
+    RESPONSE_TYPE,
     SIGNED_KEYS,
+    GatewayKey,
+    KeyConfiguration,
+    decode_list,
+    encapsulate,
+    verified_keys,
 )
-from common.service.oblivious.relay import relay_app
-from common.service.oblivious.transport import ThroughRelay
-from common.service.web.app import Service
+from common.net.oblivious.relay import relay_app
 from common.wire import messages
 from common.wire.identity import Identity, Signed
-from common.wire.oblivious.binary_http import InnerRequest, InnerResponse
-from common.wire.oblivious.encapsulation import KEYS_TYPE, REQUEST_TYPE, RESPONSE_TYPE, GatewayKey, encapsulate
-from common.wire.oblivious.keys import KeyConfiguration, decode_list, verified_keys
 from local_agent.client import RelayedClient
 from referee.service import agents_edge
 from referee.service.app import referee_app

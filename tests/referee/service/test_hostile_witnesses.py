@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from common.core.errors import URN
+from common.net import readiness
+from common.net.witness_client import WitnessClient
 from common.privacy.guarantee import NOTHING
-from common.service.web import readiness
-from common.service.witness_client import WitnessClient
 from common.wire.identity import Identity, Signed
 from common.wire.primitives.chain import START
 from common.wire.receipts import Checkpoint, Witnessed, signed_checkpoint

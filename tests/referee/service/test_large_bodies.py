@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from common.service.web.bodies import LARGE
+from common.net.edge import LARGE
 from common.wire import messages
 from common.wire.identity import Identity
 from common.wire.proof import HEADER, proof

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from common.service.web import readiness
+from common.net import readiness
 from common.wire.witness import FileWitness
 from curator.service.app import curator_app
 from referee.service.app import referee_app

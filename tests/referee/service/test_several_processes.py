@@ -13,7 +13,7 @@ import pytest
 
 import referee.state.tables
 from common.core.errors import AlreadyAnswered, BadInput, CannotWrite, PatternViolation, Superseded, Unauthorized
-from common.service.storage.database import sqlite_url
+from common.log.database import sqlite_url
 from common.wire import messages
 from common.wire.identity import Identity, Signed
 from deploy.load.light import LightAgent

@@ -13,9 +13,9 @@ import httpx
 import numpy as np
 import pytest
 
-from common.service import supervised
-from common.service.web import readiness
-from common.service.web.grouping import Grouped
+from common.core import threads as supervised
+from common.net import readiness
+from common.net.batching import Grouped
 from curator.service.app import curator_app
 from curator.service.startup import open_curator
 from curator.state import checkpoints
@@ -27,7 +27,7 @@ from referee.service.app import referee_app
 from referee.service.follower import Follower
 from referee.service.runner import Runner
 from tandem.ui.views.planning import Planned, Planner
-from tests.common.service.test_supervised import KINDS
+from tests.common.core.test_threads import KINDS
 from tests.curator.service.test_curator_app import perform, put
 from tests.deploy.test_processes import party
 from tests.referee.service.test_referee import until

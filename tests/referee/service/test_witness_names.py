@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadInput, RolledBack
 from common.log.places import HttpWitness
-from common.service.witness_client import WitnessClient
+from common.net.witness_client import WitnessClient
 from common.wire.identity import Identity, Signed
 from common.wire.primitives.chain import START, Extension, Head, link, linked
 from common.wire.receipts import Kept, signed_checkpoint

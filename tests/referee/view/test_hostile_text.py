@@ -17,8 +17,8 @@ import yaml
 from typer.testing import CliRunner
 
 import common
+from common.core import terminal
 from common.core.plain import MAX_LENGTH, command, plain
-from common.service import terminal
 from referee.cli import app
 from referee.view import show
 
@@ -216,9 +216,9 @@ def test_there_is_one_way_into_a_page() -> None:
     parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
     libraries = {
         "html": ("common/core/plain.py",),
-        "markupsafe": ("common/service/page/html.py", "referee/view/face/pages.py"),
+        "markupsafe": ("common/net/page/pages.py", "referee/view/face/pages.py"),
     }
-    environments = {"common/service/page/html.py"}
+    environments = {"common/net/page/pages.py"}
     found = []
     for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
         name = str(path.relative_to(root))

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 import pytest
 import yaml
 
-from common.service.terminal import deliver
+from common.core.terminal import deliver
 from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.runner import Runner
@@ -19,7 +19,7 @@ from referee.view import show
 from referee.view.face.building import run_view
 from referee.view.face.pages import report
 from referee.view.operating import ended, logged, runs_table
-from tests.common.service.test_hostile_peers import hostile, whole
+from tests.common.net.test_hostile_peers import hostile, whole
 from tests.support import TOKEN, Bench, served, tiny
 
 EVIL = "\x1b]0;mine\x07[bold]<script>alert(1)</script> | `x`\n# head"

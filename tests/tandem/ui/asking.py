@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from common.service.page.guard import Rules
-from common.service.web.app import Service
+from common.net.app import Service
+from common.net.page.guard import Rules
 
 KEY = "the-key-of-this-test-1234"
 RULES = Rules(KEY, 8100)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from common.service.page.guard import Rules
-from common.service.web.app import Service, listen, server
-from common.service.web.connections import Limits
+from common.net.app import Service
+from common.net.page.guard import Rules
+from common.net.server import Limits, listen, server_of
 from tests.tandem.ui.asking import KEY
 
 log = logging.getLogger("tests.axe")
@@ -42,7 +42,7 @@ def serving(make: Any, port: int = 0) -> Iterator[int]:
     listener = listen("127.0.0.1", port)
     port = listener.getsockname()[1]
     app: Service = make(port)
-    running = server(app, Limits(1000))
+    running = server_of(app, Limits(1000))
     running.config.log_level, running.config.timeout_graceful_shutdown = "critical", 1
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.service.page.guard import HEADERS
+from common.net.page.guard import HEADERS
 from tandem.ui.app import ui_app
 from tandem.ui.views.folders import RunFolders
 from tests.tandem.ui.asking import HERE, KEY, RULES, Browser

@@ -225,7 +225,7 @@ def test_a_mask_has_a_quarter_of_a_byte_for_the_answers_of_an_agent():
 def test_what_memory_cannot_hold_is_refused_with_both_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr("referee.collection.room.MAX_LISTED", 100)
     with Bench(tmp_path / "state", tiny(*CHOSEN)) as bench:
-        monkeypatch.setattr("common.service.storage.capacity.available_memory", lambda: 100 << 20)
+        monkeypatch.setattr("common.core.machine.available_memory", lambda: 100 << 20)
         result = bench.run()
         assert result["status"] == "refused"
         assert "a question to 600 agents needs 256 MiB of memory, 100 MiB are available" in result["reason"]

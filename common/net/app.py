@@ -1,0 +1,294 @@
+"""One start-up path and one set of manners for every HTTP service of Tandem.
+
+Handlers check, parse, call the domain and map the result. Every error becomes a problem document (RFC 9457); what the
+domain did not raise on purpose becomes a bare 500 without any detail, since a detail might hold somebody's data.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from common.core import canonical
+from common.core.errors import URN, BadInput, BadMessage, TandemError
+from common.core.threads import Supervised
+from common.core.values import Value
+from common.net.edge import TINY, Call, Edge, Guarded, Handler, Receive, Reply, Scope, Send, fault, problem
+from common.net.metrics import CONTENT_TYPE, Family, Sample, by_label, write
+from common.net.readiness import Check, Readiness, require
+from common.wire.identity import Signed
+
+log = logging.getLogger("tandem")
+
+
+class Problem(Value):
+    """An RFC 9457 problem document, for the OpenAPI description."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"description": meaning, "content": _PROBLEM}
+    for status, meaning in {
+        400: "The request cannot be read",
+        401: "A token or signature is missing or wrong",
+        403: "Refused by this party's own rules",
+        404: "There is no such thing here",
+        405: "Not with this method",
+        409: "Conflicts with what was said before",
+        413: "The request body is too large",
+        422: "Well-formed, but not acceptable",
+        503: "Not possible at present",
+    }.items()
+}
+
+
+class Service(FastAPI):
+    """An app behind its edge: what the edge answers does not pass through the framework.
+
+    Parameters
+    ----------
+    threads
+        What works for this service beside its requests.
+    **settings
+        Of the framework.
+    """
+
+    def __init__(self, threads: Iterable[Supervised] = (), **settings: Any) -> None:
+        super().__init__(**settings)
+        self.threads = tuple(threads)
+        self.edge = Edge(super().__call__)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self.edge(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe the service. What a problem document holds is said once, not worked out for each answer of a route.
+
+        That was two thirds of the time in which an app is made.
+        """
+        described = super().openapi()
+        described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        return described
+
+
+def problem_response(error: TandemError) -> Response:
+    """Return an error as a problem document."""
+    reply = problem(error)
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
+
+
+def create_app(
+    title: str,
+    description: str,
+    *,
+    limits: Mapping[str, int | Guarded] | None = None,
+    short: Mapping[tuple[str, str], Handler] | None = None,
+    checks: Mapping[str, Check] | None = None,
+    threads: Iterable[Supervised] = (),
+) -> Service:
+    """Return an app with Tandem's manners: problem documents, limits, liveness and readiness.
+
+    Parameters
+    ----------
+    limits
+        Of its :class:`~common.net.edge.Bodies`.
+    short
+        Of its :class:`~common.net.edge.Edge`.
+    checks
+        Of its :class:`~common.net.readiness.Readiness`, which checks the threads as well.
+    threads
+        Of its :class:`Service`.
+    """
+    about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
+    app = Service(threads, **about, docs_url=None, redoc_url=None)
+    readiness = Readiness({**(checks or {}), **{thread.name: thread.check for thread in app.threads}})
+
+    # What every stranger may ask is cheap: many who ask at the same time delay others by the time that each takes.
+    async def alive(call: Call) -> Reply:
+        return Reply(200, b'{"status":"alive"}')
+
+    async def described(call: Call) -> Reply:
+        return Reply(200, document())
+
+    @cache
+    def document() -> bytes:
+        return json.dumps(app.openapi(), separators=(",", ":")).encode()
+
+    app.edge.bodies.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
+    app.edge.short.update({("GET", "/v1/health"): alive, ("GET", "/openapi.json"): described, **(short or {})})
+
+    @app.exception_handler(TandemError)
+    async def refused(request: Request, error: TandemError) -> Response:
+        app.edge.problems[error.problem] += 1
+        return problem_response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return problem_response(BadMessage(f"{where}: {first['msg']}"))
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: HTTPException) -> Response:
+        title = str(error.detail)
+        document = {"type": URN + "http", "title": title, "status": error.status_code, "detail": title}
+        return JSONResponse(document, error.status_code, error.headers, media_type="application/problem+json")
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        refusal = fault(request.method, request.url.path, error)
+        app.edge.problems[refusal.problem] += 1
+        return problem_response(refusal)
+
+    @app.get("/v1/health", response_model=dict[str, str], summary="Is this service alive? Its loop answers")
+    async def health(request: Request) -> Response:
+        return await handled(alive, request)
+
+    @app.get("/v1/ready", summary="Is this service ready? 503 names what it lacks")
+    async def ready() -> dict[str, str]:
+        wrong = readiness.known()
+        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
+        return {"status": "ready"}
+
+    return app
+
+
+def metrics_token() -> str:
+    """Return the token of :data:`METRICS_TOKEN`; empty if there is none: then nobody may read metrics with it.
+
+    Raises
+    ------
+    BadInput
+        If it is too short to be one.
+    """
+    token = os.environ.get(METRICS_TOKEN, "")
+    if 0 < len(token) < 8:
+        raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
+    return token
+
+
+METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
+"""Environment variable: what a monitor must say to read metrics, and nothing else."""
+METRICS = PlainTextResponse
+"""How metrics are described."""
+
+
+def metrics_response(families: Iterable[Family]) -> Response:
+    """Return metrics as a response."""
+    return Response(write(families), media_type=CONTENT_TYPE)
+
+
+def of_requests(app: Service) -> list[Family]:
+    """Return what every service counts of its requests, and of its threads."""
+    edge = app.edge
+    classes: Counter[str] = Counter()
+    for status, count in list(edge.statuses.items()):
+        classes[f"{status // 100}xx"] += count
+    problems = dict(edge.problems)
+    ended = {thread.name: float(thread.failures) for thread in app.threads}
+    unexpectedly = "Threads that ended unexpectedly, and were started again."
+    return [
+        by_label("counter", "tandem_requests_total", "Requests answered, by class of status.", "status", classes),
+        Family("tandem_requests_shed_total", "counter", "Answered 503.", [Sample(edge.statuses[503])]),
+        by_label("counter", "tandem_problems_total", "Requests refused, by problem type.", "problem", problems),
+        by_label("counter", "tandem_thread_failures_total", unexpectedly, "thread", ended),
+    ]
+
+
+async def read_signed(request: Request, kind: str) -> Signed:
+    """Read a signed message of a kind from a request body, strictly, beside the service's loop.
+
+    Raises
+    ------
+    BadMessage
+        If it is not one. (The signature itself is the domain's to verify.)
+    """
+    return await run_in_threadpool(signed_of, await request.body(), kind)
+
+
+def signed_of(raw: bytes, kind: str) -> Signed:
+    """Parse a signed message of a kind, strictly.
+
+    Raises
+    ------
+    BadMessage
+        As :func:`read_signed`.
+    """
+    signed = Signed.parse(canonical.decode(raw))
+    if signed.kind != kind:
+        raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
+    return signed
+
+
+async def handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
+    """Answer a request that the framework has routed as the edge does.
+
+    Parameters
+    ----------
+    first_line
+        Whether the handler wants the body's first line apart.
+    """
+    body = await request.body()
+    line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
+    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
+
+
+def signed_body(kind: str) -> dict[str, Any]:
+    """Return the OpenAPI description of a request body that is a signed message of a kind."""
+    return {
+        "requestBody": {
+            "required": True,
+            "description": f"A signed {kind!r}",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Signed"}}},
+        }
+    }
+
+
+_BYTES = 15
+"""Random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret."""
+
+
+def token_hash(token: str) -> str:
+    """Return what is kept of a token."""
+    return hashlib.sha256(b"tandem token " + token.encode()).hexdigest()
+
+
+def same(left: str, right: str) -> bool:
+    """Compare secrets in constant time."""
+    return hmac.compare_digest(left.encode(), right.encode())
+
+
+def invitation() -> str:
+    """Return a fresh invitation code, in groups of characters that people can read out."""
+    text = base64.b32encode(secrets.token_bytes(_BYTES)).decode("ascii")
+    return "-".join(text[at : at + 6] for at in range(0, len(text), 6))
+
+
+def invitation_hash(code: str) -> str:
+    """Return what is kept of an invitation code; case, spaces and dashes are no part of it."""
+    plain = "".join(character for character in code.upper() if character.isalnum())
+    return hashlib.sha256(b"tandem invitation " + plain.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,154 @@
+"""Work that is cheaper in groups: what several requests bring is handed to one function, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+from common.core.errors import Busy
+from common.core.threads import Supervised, Worker
+from common.net.metrics import ITEMS, SECONDS, Histogram
+
+Item = TypeVar("Item")
+Checked = TypeVar("Checked")
+Outcome = TypeVar("Outcome")
+
+MOST = 512
+"""Items of one group, at most."""
+WAITING = 8192
+"""Items that may wait, some seconds of work; a further one is told to come again."""
+
+
+class Grouped(Generic[Item, Outcome]):
+    """One group after the other: while one is worked on, the next one gathers. Alone, an item waits for nobody.
+
+    Parameters
+    ----------
+    work
+        Called in a thread with a group; returns an outcome for each of its items. What it raises, all of them get.
+    check
+        Called with a group before that, in a thread of its own, while ``work`` is busy with the group before. It
+        returns for each item what ``work`` is called with; by default that is the item itself.
+    """
+
+    @overload
+    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Outcome]], name: str) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        work: Callable[[Sequence[Checked]], Sequence[Outcome]],
+        name: str,
+        check: Callable[[Sequence[Item]], Sequence[Checked]],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[Any]], Sequence[Outcome]],
+        name: str,
+        check: Callable[[Sequence[Item]], Sequence[Any]] | None = None,
+    ) -> None:
+        self._work = _Stage(work, name)
+        self._check = None if check is None else _Stage(check, f"{name}-check")
+        self._items: list[tuple[Item, asyncio.Future[Outcome]]] = []
+        self._checked: tuple[Sequence[Any], Sequence[asyncio.Future[Outcome]]] | None = None
+        self.name = name
+        self.seconds = Histogram(SECONDS, "kind")
+        self.sizes = Histogram(ITEMS, "kind")
+
+    @property
+    def threads(self) -> list[Supervised]:
+        """The threads that work on groups."""
+        return [stage.pool.threads for stage in (self._work, self._check) if stage is not None]
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait for a group."""
+        return len(self._items)
+
+    def check_room(self) -> None:
+        """Refuse a further item before any work is done for it.
+
+        Raises
+        ------
+        Busy
+            If too many items wait already.
+        """
+        if len(self._items) >= WAITING:
+            raise Busy(f"{WAITING} requests of this kind wait already")
+
+    async def __call__(self, item: Item) -> Outcome:
+        """Return what becomes of an item.
+
+        Raises
+        ------
+        Busy
+            If too many items wait already.
+        """
+        self.check_room()
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._items.append((item, future))
+        self._go_on()
+        return await future
+
+    def _go_on(self) -> None:
+        """Begin what can begin: each stage has one group at a time, and one waits between them at most."""
+        if self._check is None:
+            if not self._work.busy and self._items:
+                self._begin(self._work, *self._take(), self._finish)
+            return
+        if not self._work.busy and self._checked is not None:
+            checked, self._checked = self._checked, None
+            self._begin(self._work, *checked, self._finish)
+        if not self._check.busy and self._checked is None and self._items:
+            self._begin(self._check, *self._take(), self._hand_on)
+
+    def _take(self) -> tuple[Sequence[Item], Sequence[asyncio.Future[Outcome]]]:
+        group, self._items = self._items[:MOST], self._items[MOST:]
+        return [item for item, _ in group], [future for _, future in group]
+
+    def _begin(
+        self,
+        stage: _Stage,
+        items: Sequence[Any],
+        futures: Sequence[asyncio.Future[Outcome]],
+        then: Callable[[Sequence[Any], Sequence[asyncio.Future[Outcome]]], None],
+    ) -> None:
+        stage.busy = True
+        began = time.monotonic()
+
+        def ended(finished: asyncio.Future[Sequence[Any]]) -> None:
+            stage.busy = False
+            self.seconds.observe(time.monotonic() - began, stage.name)
+            self.sizes.observe(len(items), stage.name)
+            error = finished.exception()
+            if error is None:
+                then(finished.result(), futures)
+            self._go_on()
+            if error is not None:
+                for future in futures:
+                    if not future.cancelled():
+                        future.set_exception(error)
+
+        asyncio.get_running_loop().run_in_executor(stage.pool, stage.work, items).add_done_callback(ended)
+
+    def _hand_on(self, checked: Sequence[Any], futures: Sequence[asyncio.Future[Outcome]]) -> None:
+        self._checked = checked, futures
+
+    def _finish(self, outcomes: Sequence[Outcome], futures: Sequence[asyncio.Future[Outcome]]) -> None:
+        self._go_on()  # before anybody is answered: a thread waits
+        for future, outcome in zip(futures, outcomes, strict=True):
+            if not future.cancelled():
+                future.set_result(outcome)
+
+
+class _Stage:
+    """What is done with a group in a thread of its own, one group at a time."""
+
+    def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], name: str) -> None:
+        self.work = work
+        self.name = name
+        self.pool = Worker(name)
+        self.busy = False

@@ -1,0 +1,301 @@
+"""What the three commands have in common: one line on stderr and the right exit status when something is wrong."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import io
+import logging
+import os
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import typer
+import typer.core
+
+from common.core import machine
+from common.core.errors import BadInput, BadScenario, TandemError
+from common.core.plain import JsonFormatter, PlainFormatter, one_line
+from common.core.terminal import say, warn
+from common.net import tls
+
+ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
+"""Environment variable: a deployment sets it for the processes that it starts."""
+REFEREE_KEY = "TANDEM_REFEREE_KEY"
+"""Environment variable: the public key of the referee that a curator or an agent obeys."""
+LOG_FORMAT = "TANDEM_LOG_FORMAT"
+"""Environment variable: ``plain`` (the default) or ``json``, one object a line."""
+LOG_LEVEL = "TANDEM_LOG_LEVEL"
+"""Environment variable: ``info``, ``warning`` (the default) or ``error``."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+EXIT_STATUSES = {
+    0: "done",
+    1: "it failed, was refused, or found something wrong: one line on stderr says what, where, and what to do",
+    2: "wrong usage: an option, an argument or the scenario; nothing was started",
+    3: "local-agent check: not shown yet; referee audit --strict: the result depends on those who did not answer",
+    4: "local-agent check: counted, and the witness does not confirm it yet",
+    130: "interrupted; the same command with the same folder goes on",
+}
+"""What each exit status of every command means; help and docs/commands.md say the same."""
+EXIT_HELP = "Exit status: " + "; ".join(f"{status} {meaning}" for status, meaning in EXIT_STATUSES.items()) + "."
+
+
+class _Teaching(typer.core.TyperGroup):
+    """A command of commands, each of which ends its help with what its exit status means."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            found.epilog = EXIT_HELP
+        return found
+
+
+def version() -> str:
+    """Return the installed version; of a checkout that is not installed, a word for that."""
+    from common.wire.version import release  # only where somebody asks
+
+    return release() or "from a checkout that is not installed"
+
+
+def _print_version(context: typer.Context, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        say(f"{context.info_name} {version()}")
+        raise typer.Exit
+
+
+def application(summary: str) -> typer.Typer:
+    """Return a command with Tandem's manners: ``--version``, completion, plain help, "did you mean"."""
+    app = typer.Typer(
+        cls=_Teaching,
+        help=summary,
+        epilog=EXIT_HELP,
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help takes half the time that framed help takes to load
+    )
+
+    @app.callback(help=summary)
+    def of_every_command(
+        _: Annotated[
+            bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and end.")
+        ] = False,
+    ) -> None:
+        """Hold what all commands have in common."""
+
+    return app
+
+
+def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn an error of Tandem's into one line on stderr and exit status 1 (2 if a scenario or option is wrong)."""
+
+    @functools.wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except TandemError as error:
+            _say(error.title, error.words)
+            raise typer.Exit(2 if isinstance(error, BadScenario) else 1) from None
+        except OSError as error:
+            _say("File or device not usable", str(error))
+            raise typer.Exit(1) from None
+        except _database_errors() as error:
+            _say("Database not usable", str(getattr(error, "orig", error)))
+            raise typer.Exit(1) from None
+        except MemoryError as error:
+            _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            _say("Interrupted", "what was acknowledged is kept; the same command with the same folder goes on")
+            raise typer.Exit(130) from None
+
+    return guarded
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """Return what a database raises that cannot be used; nothing, if this process has loaded none."""
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return () if loaded is None else (loaded.DatabaseError,)
+
+
+def end_with_stdin() -> None:
+    """End this process when its standard input ends, if :data:`ENDS_WITH_STDIN` is set: no orphan outlives a parent."""
+    if os.environ.get(ENDS_WITH_STDIN):
+        machine.end_with_stdin()
+
+
+def has_terminal() -> bool:
+    """Tell whether a person can read a question, and answer it."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _say(title: str, detail: str) -> None:
+    warn(f"{title}: {one_line(detail)}")
+
+
+MEMORY, SECONDS = 512 << 20, 60.0
+"""What a command may take that reads folders which anybody may have written: bytes, and seconds."""
+Large = Annotated[
+    bool,
+    typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute."),
+]
+_begun = threading.Event()
+"""Set where this process is a command's own."""
+
+
+def read_within_limits(large: bool) -> None:
+    """Let the rest of a command read what anybody may have written: beyond the limits it is ended, with one line.
+
+    Parameters
+    ----------
+    large
+        Set no limits.
+    """
+    if _begun.is_set() and not large:
+        machine.go_on_within(MEMORY, SECONDS, _took_too_much)
+
+
+def _took_too_much(why: str) -> None:
+    _say(
+        "Data not acceptable",
+        f"reading the folder {why}, and was ended: it is very large, or was made to do that. If you know that it is so "
+        "large, give --large, which sets no limits",
+    )
+
+
+NEW_OBJECTS = 50_000
+"""After so many a process looks for garbage."""
+
+
+def begin() -> None:
+    """Do what comes first in every command: logs of plain lines, and a look for garbage after many new objects only.
+
+    What a terminal's encoding lacks is shown as its number, on standard output as Python does it on standard error.
+
+    What a service loads are 150,000 objects that stay, and looking through them after each 700 new ones, which is the
+    default, was a sixth of the time in which it started.
+    """
+    _begun.set()
+    gc.set_threshold(NEW_OBJECTS)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    log_plainly()
+
+
+def log_plainly() -> None:
+    """Write warnings to standard error, each in a line of visible characters; as JSON if :data:`LOG_FORMAT` says so.
+
+    Raises
+    ------
+    SystemExit
+        With status 2, if it says something else.
+    """
+    wanted = os.environ.get(LOG_FORMAT) or "plain"
+    formats: dict[str, Callable[[], logging.Formatter]] = {
+        "plain": lambda: PlainFormatter("%(name)s: %(message)s"),
+        "json": JsonFormatter,
+    }
+    if wanted not in formats:
+        _say("Bad usage", f"{LOG_FORMAT} is plain or json, found {wanted!r}")
+        raise SystemExit(2)
+    handler = logging.StreamHandler()
+    handler.setFormatter(formats[wanted]())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    level = os.environ.get(LOG_LEVEL) or "warning"
+    if level not in ("info", "warning", "error"):
+        _say("Bad usage", f"{LOG_LEVEL} is info, warning or error, found {level!r}")
+        raise SystemExit(2)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda raised: _uncaught(
+        raised.exc_type, raised.exc_value or raised.exc_type(), raised.exc_traceback
+    )
+    # Ours alone: what libraries log of requests may hold tokens.
+    logging.getLogger("tandem").setLevel(level.upper())
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log what nothing has caught: it may quote a peer, and Python writes it to the terminal as it is."""
+    if not issubclass(kind, KeyboardInterrupt | SystemExit):
+        logging.getLogger("tandem").critical("a fault of this program", exc_info=(kind, error, trace))
+
+
+def _kept(name: str) -> Callable[[Path | None], Path | None]:
+    def keep(value: Path | None) -> Path | None:
+        if value is not None:
+            os.environ[name] = str(value.absolute())
+        return value
+
+    return keep
+
+
+def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
+    """Return an option that names a file; what a client is made of is ``kept`` in the environment."""
+    callback = _kept(variable) if kept else None
+    return typer.Option(option, envvar=variable, callback=callback, help=help, show_default=False)
+
+
+TlsCa = Annotated[
+    Path | None,
+    _file(
+        "--tls-ca",
+        tls.CA,
+        "File of the authority that https:// services must be certified by (default: the system's).",
+        kept=True,
+    ),
+]
+TlsClientCert = Annotated[
+    Path | None,
+    _file(
+        "--tls-client-cert",
+        tls.CLIENT_CERT,
+        "File of the certificate that is shown to the curator, and to nobody else.",
+        kept=True,
+    ),
+]
+TlsClientKey = Annotated[
+    Path | None,
+    _file("--tls-client-key", tls.CLIENT_KEY, "File of its key (default: beside it, with the ending .key).", kept=True),
+]
+TlsCert = Annotated[
+    Path | None,
+    _file(
+        "--tls-cert",
+        tls.CERT,
+        "File of this service's certificate: it then speaks TLS (referee certificates makes one).",
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    _file("--tls-key", tls.KEY, "File of its key (default: beside it, with the ending .key)."),
+]
+TlsClientCa = Annotated[
+    Path | None,
+    _file(
+        "--tls-client-ca", tls.CLIENT_CA, "Speak only to clients with a certificate of the authorities in this file."
+    ),
+]
+
+
+def serving(party: str, cert: Path | None, key: Path | None, clients: Path | None = None) -> ssl.SSLContext | None:
+    """Return how a service speaks TLS; None if no certificate is given.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used, or one is given that means nothing without a certificate.
+    """
+    if cert is not None:
+        return tls.server_context(tls.Shown.of(f"this {party}", cert, key), clients)
+    for option, given in (("--tls-key", key), ("--tls-client-ca", clients)):
+        if given is not None:
+            raise BadInput(f"{option} is for a {party} that speaks TLS: name its certificate with --tls-cert")
+    return None

@@ -1,0 +1,280 @@
+"""HTTP as Tandem's clients speak it: one place that retries, and that turns problem documents back into errors."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+import httpx
+
+from common.core import canonical
+from common.core.errors import (
+    URN,
+    BadMessage,
+    CannotWrite,
+    PeerMisbehaved,
+    PeerUnavailable,
+    PeerUntrusted,
+    VersionSkew,
+    from_document,
+)
+from common.core.plain import one_line
+from common.net import addresses
+from common.net.edge import SMALL
+from common.net.tls import context_for, fault_of
+from common.net.transport import Transport, pause, send
+from common.wire.identity import Signed
+from common.wire.version import BEFORE, HEADER, check_stated, skew, stated
+
+PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between attempts; the last repeats."""
+
+ANSWER = 16 << 20
+"""Bytes of the longest answer but a curator's release: a question, with the hypothesis that it is about."""
+QUOTED = 200
+"""Characters that are quoted of what a stranger answers in the place of a peer."""
+SOON = 15.0
+"""Seconds that an attempt may take, however short the patience is."""
+AT_WORK = (0.1, 5.0)
+"""Seconds before a peer that is at work on a request is asked again: an eighth of those so far, within these."""
+
+
+class Client:
+    """Requests to one service, which messages call :attr:`party`.
+
+    All of Tandem's requests are idempotent, so each may be repeated until it is answered. Whether a peer can be trusted
+    is said at once at the first contact; later it is waited for like one that is away, as its certificate is renewed.
+
+    What a peer may do is limited, whoever it is: bytes of an answer (:attr:`most`), seconds of an attempt, and seconds
+    of all attempts together. No redirect is followed, nothing compressed is read, and no cookie is kept: requests are
+    built by the library's client, and sent past it.
+
+    Parameters
+    ----------
+    url
+        Base address.
+    patience
+        Seconds to keep trying while nobody answers.
+    transport
+        Another way to carry requests.
+    timeout
+        Seconds that one attempt may take: no more than the patience, or :data:`SOON`; each 64 KiB that come or go add
+        one.
+
+    Raises
+    ------
+    BadInput
+        If ``url`` is not an address of a web service, or a file that TLS needs cannot be used.
+    """
+
+    party: ClassVar[str] = "service"
+    shows: ClassVar[bool] = False
+    """Whether this process's client certificate is for this party: nobody else is told whose connection it is."""
+    most: ClassVar[int] = SMALL
+    """Bytes of one answer, at most, where a request names no other number."""
+    works: ClassVar[float] = 0.0
+    """Seconds for which the service may answer 202: that it is still at work on the request."""
+    insists: ClassVar[bool] = False
+    """Whether a service that is there and cannot store anything is asked again, like one that is away."""
+
+    def __init__(
+        self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
+    ) -> None:
+        self.url = addresses.base(url)
+        self._patience = patience
+        self._timeout = timeout
+        common = {HEADER: stated(), "Accept-Encoding": "identity"}
+        self._carrier = transport or Transport(context_for(self.url, party=self.party, shows=self.shows))
+        self._client = httpx.Client(
+            base_url=self.url, headers=common, transport=self._carrier, trust_env=False, timeout=timeout
+        )
+        self._met = False
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        patience: float | None = None,
+        timeout: float | None = None,
+        most: int | None = None,
+        **parts: Any,
+    ) -> httpx.Response:
+        """Send a request, again and again while the service does not answer or says 503, or 202 where it may.
+
+        Parameters
+        ----------
+        patience
+            Seconds to keep trying, and for which the service may be at work; None: as long as this client does.
+        timeout
+            Seconds of one attempt; None: as this client has it.
+        most
+            Bytes of the answer, at most; None: :attr:`most`.
+
+        Raises
+        ------
+        CannotWrite
+            If the service is there and cannot store anything at present: whoever asks decides how long to wait. Where
+            the client insists, only if that is still so after the patience.
+        PeerUnavailable
+            If nobody answered within the patience.
+        PeerUntrusted
+            If TLS does not show that it is the service which is meant, or it does not accept our certificate.
+        PeerMisbehaved
+            If it answers more than it may, or is at work for too long.
+        Overdue
+            If the time is over that the caller allows (:func:`common.net.transport.time_limit`).
+        TandemError
+            The error that the service reported, as its own type.
+        """
+        works = self.works if patience is None else min(self.works, patience)
+        patience = self._patience if patience is None else patience
+        seconds = timeout or min(self._timeout, max(patience, SOON))
+        most = self.most if most is None else most
+        began, attempt, at_work = time.monotonic(), 0, None
+        while True:
+            response: httpx.Response | None = None
+            try:
+                request = self._client.build_request(method, path, **parts)
+                response = send(self._carrier.handle_request, request, seconds=seconds, most=most, peer=self._peer)
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                why = self._fault(error)
+            self._met = self._met or response is not None
+            if response is not None and response.status_code == 202:
+                at_work = at_work or time.monotonic()
+                if (took := time.monotonic() - at_work) >= works:
+                    limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
+                    raise PeerMisbehaved(
+                        f"{self._peer} answers {method} {path} that it is still at work (202), {limit}: check the "
+                        "address, or ask who runs it"
+                    )
+                pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
+                began, attempt = time.monotonic(), 0
+                continue
+            says_why = response is not None and response.status_code == 503 and _cannot_write(response)
+            if response is not None and (response.status_code != 503 or (says_why and not self.insists)):
+                return self._checked(response)
+            if response is not None:
+                why = "it answers 503"
+            wait = PAUSES[min(attempt, len(PAUSES) - 1)]
+            attempt += 1
+            if time.monotonic() - began + wait > patience:
+                if response is not None and says_why:
+                    return self._checked(response)
+                raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
+            pause(wait)
+
+    def _fault(self, error: Exception) -> str:
+        """Return why nobody answered.
+
+        Raises
+        ------
+        PeerUntrusted
+            If that is of TLS, and nobody has ever answered.
+        """
+        fault = fault_of(error)
+        if fault is not None and not self._met:
+            raise PeerUntrusted(f"the {self.party} at {self.url} {fault}")
+        return fault or str(error) or type(error).__name__
+
+    @property
+    def _peer(self) -> str:
+        return f"the {self.party} at {self.url}"
+
+    def check_states_protocol(self, response: httpx.Response) -> None:
+        """Refuse a peer that states no protocol, at the first contact: it is an older one.
+
+        Raises
+        ------
+        VersionSkew
+            Naming both versions.
+        """
+        if HEADER not in response.headers:
+            raise skew(self._peer, None, BEFORE)
+
+    def _checked(self, response: httpx.Response) -> httpx.Response:
+        """Return a response that is a success; raise what another one says, and who says it."""
+        check_stated(response.headers.get(HEADER), self._peer)
+        if response.is_success:
+            return response
+        asked = f"{response.request.method} {response.request.url}"
+        document = json_of(response)
+        if not isinstance(document, dict):
+            raise PeerMisbehaved(
+                f"{asked} was answered {response.status_code} without a problem document; is that the address of the "
+                f"{self.party}?"
+            )
+        if not str(document.get("type")).startswith(URN):
+            said = one_line(str(document.get("detail", document.get("title", "no reason given"))))[:QUOTED]
+            raise PeerMisbehaved(
+                f"{asked} was answered {response.status_code} ({said}): what listens there is not the {self.party}, or "
+                "one of another version; check the address"
+            )
+        error = from_document(document)
+        if type(error) is BadMessage and HEADER not in response.headers:
+            raise VersionSkew(f"{skew(self._peer, None, BEFORE).detail}. It says: {error.detail}")
+        error.reported_by = self._peer
+        raise error
+
+    def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
+        """Send a request and return the JSON object that it is answered with.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If the answer is none.
+        """
+        return self.document_of(self.request(method, path, **parts))
+
+    def document_of(self, response: httpx.Response) -> dict[str, Any]:
+        """Return the JSON object of a response.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If it is none.
+        """
+        document = json_of(response)
+        if not isinstance(document, dict):
+            raise PeerMisbehaved(f"{response.request.url} answered something that is not a JSON object")
+        return document
+
+    def signed(self, method: str, path: str, message: Signed | None = None, **parts: Any) -> Signed:
+        """Send a signed message (or nothing) and return the signed reply."""
+        if message is not None:
+            parts["content"] = message.raw()
+        return read_signed_reply(self.request(method, path, **parts))
+
+
+def json_of(response: httpx.Response) -> Any:
+    """Return the JSON value of a response; None if it is none, or one that would fill the memory."""
+    try:
+        return canonical.decode(response.content)
+    except BadMessage:
+        return None
+
+
+def read_signed_reply(response: httpx.Response) -> Signed:
+    """Parse a signed reply.
+
+    Raises
+    ------
+    PeerMisbehaved
+        If it is none.
+    """
+    try:
+        canonical.check_shape(response.content)
+        return Signed.model_validate_json(response.content)
+    except ValueError:
+        raise PeerMisbehaved(f"{response.request.url} answered something that is not a signed message") from None
+    except BadMessage as error:
+        raise PeerMisbehaved(f"{response.request.url} answered something that is {error.detail}") from None
+
+
+def _cannot_write(response: httpx.Response) -> bool:
+    document = json_of(response)
+    return isinstance(document, dict) and document.get("type") == URN + CannotWrite.problem

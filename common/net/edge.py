@@ -1,0 +1,405 @@
+"""Bodies of requests: limited in bytes, in time and all together; who sends a large one says first who they are."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from common.core.errors import BadHost, BadMessage, Busy, CannotWrite, Forged, TandemError, TooLarge, TooSlow
+from common.core.plain import plain
+from common.wire.version import HEADER, check_stated, stated
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+TINY = 1 << 12
+"""Bytes of a body that is never kept waiting for others; as many for each connection are always there."""
+SMALL = 1 << 16
+"""Bytes of a body where nothing else is said."""
+LARGE = 64 << 20
+"""Bytes of the largest body that any service reads."""
+UNFINISHED = {SMALL: 64 << 20, LARGE: 256 << 20}
+"""Bytes that are in memory of all bodies above 4 KiB and up to 64 KiB, and of all larger ones."""
+PATIENCE = 20.0
+"""Seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What has come of a request before its body: method, path, headers; and the body's first line, if it is wanted."""
+
+    method: str
+    path: str
+    headers: Mapping[bytes, bytes]
+    line: bytes = b""
+
+    @property
+    def tail(self) -> str:
+        """What stands behind the last slash of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def length(self) -> int:
+        """Bytes of the body, as declared."""
+        return int(self.headers.get(b"content-length", b"0"))
+
+    @property
+    def token(self) -> str:
+        """The bearer token, empty if there is none."""
+        scheme, _, token = self.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """That a body may come: with so many bytes at most, behind the first line, and with this SHA-256 if it is known."""
+
+    most: int
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A resource of which no body is read before somebody has said that it may come.
+
+    Attributes
+    ----------
+    most
+        Bytes of the largest body, whoever sends it.
+    admit
+        Judges what opens a request. It raises what is wrong; nothing more is read then.
+    line
+        Bytes that the body's first line may have; 0: ``admit`` judges by the headers alone.
+    """
+
+    most: int
+    admit: Callable[[Opening], Awaitable[Admitted]]
+    line: int = 0
+
+
+@dataclass
+class Bodies:
+    """All bodies that are on their way to a service.
+
+    Attributes
+    ----------
+    limits
+        Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
+    """
+
+    limits: dict[str, int | Guarded] = field(default_factory=dict)
+    unfinished: dict[int, int] = field(default_factory=lambda: dict.fromkeys(UNFINISHED, 0))
+
+    def expect(self, opening: Opening, receive: Receive) -> Arriving:
+        """Return a request's body, of which nothing has been read yet."""
+        return Arriving(self.unfinished, opening, self.limit(opening.path), receive)
+
+    def limit(self, path: str) -> int | Guarded:
+        """Return the limit of the bodies of a resource."""
+        return next((kind for start, kind in self.limits.items() if path.startswith(start)), SMALL)
+
+
+class Arriving:
+    """One body on its way; what it holds of memory counts until it is forgotten."""
+
+    def __init__(self, unfinished: dict[int, int], opening: Opening, kind: int | Guarded, receive: Receive) -> None:
+        self._unfinished = unfinished
+        self._opening = opening
+        self._guard = kind if isinstance(kind, Guarded) else None
+        self._most = kind.most if isinstance(kind, Guarded) else kind
+        self._receive = receive
+        self._parts: list[bytes] = []
+        self._pool = self._held = self._left = 0
+        self._more = True
+
+    async def whole(self) -> tuple[bytes, bytes]:
+        """Read it; returns the first line, where the resource wants it apart, and the rest.
+
+        Raises
+        ------
+        TooLarge, TooSlow, Busy
+            If it has too many bytes, takes too long, or too many others are there.
+        BadMessage, Forged
+            If its first line does not end, or it is not the one that was announced.
+        ConnectionError
+            If who sends it has gone.
+        TandemError
+            What the resource says of its opening.
+        """
+        headers = self._opening.headers
+        declared = headers.get(b"content-length", b"0")
+        whole = len(declared) < 20 and declared.isdigit() and b"transfer-encoding" not in headers
+        if not whole or int(declared) > self._most:
+            raise TooLarge(f"a request body must declare its length and have at most {self._most} bytes here")
+        self._left = length = int(declared)
+        if length == 0:
+            return b"", b""
+        self._pool = next(size for size in (TINY, *UNFINISHED) if length <= size)
+        try:
+            async with asyncio.timeout(PATIENCE + length / SMALL):
+                if self._guard is None:
+                    return b"", await self._rest("")
+                line = await self._line(self._guard.line) if self._guard.line else b""
+                admitted = await self._guard.admit(replace(self._opening, line=line))
+                if self._left > admitted.most:
+                    raise TooLarge(f"this body may have at most {admitted.most} bytes, found {self._left}")
+                return line, await self._rest(admitted.sha256)
+        except TimeoutError:
+            raise TooSlow("the request's body did not come in time") from None
+
+    async def _line(self, most: int) -> bytes:
+        """Read the first line, which ends with a newline."""
+        raw = b""
+        while b"\n" not in raw and len(raw) <= most and self._more:
+            raw += await self._next()
+        found, newline, behind = raw.partition(b"\n")
+        if not newline or len(found) > most:
+            raise BadMessage(f"the first line of this body must end within {most} bytes")
+        self._parts = [behind]
+        self._left -= len(found) + 1
+        return found
+
+    async def _rest(self, sha256: str) -> bytes:
+        """Read what is left; its SHA-256 must be the given one, if one is given."""
+        digest = hashlib.sha256(b"".join(self._parts)) if sha256 else None
+        while self._more:
+            part = await self._next()
+            self._parts.append(part)
+            if digest is not None:
+                digest.update(part)
+        if digest is not None and digest.hexdigest() != sha256:
+            raise Forged("this is another body than the one that was announced")
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
+        part: bytes = message.get("body", b"")
+        self._more = message.get("more_body", False)
+        if self._pool > TINY:
+            self._held += len(part)
+            self._unfinished[self._pool] += len(part)
+            if self._unfinished[self._pool] > UNFINISHED[self._pool]:
+                raise Busy("too many large requests are on their way; ask again later")
+        return part
+
+    def forget(self) -> None:
+        """Let go of what it holds."""
+        if self._held:
+            self._unfinished[self._pool] -= self._held
+        self._parts, self._held = [], 0
+
+
+log = logging.getLogger("tandem")
+_STATES = HEADER.lower().encode()
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Reply(NamedTuple):
+    """An answer on the short way."""
+
+    status: int
+    body: bytes = b""
+    kind: bytes = b"application/json"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    def all_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return its headers with those of the body."""
+        headers = [(b"content-length", b"%d" % len(self.body)), stating(), *self.headers]
+        if self.body:
+            headers.append((b"content-type", self.kind))
+        return headers
+
+
+@dataclass(frozen=True)
+class Call(Opening):
+    """A request on the short way, with its whole body (behind the first line, where that was read apart)."""
+
+    body: bytes = b""
+
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+@dataclass
+class Edge:
+    """An ASGI app before another one.
+
+    Attributes
+    ----------
+    app
+        The service behind it.
+    bodies
+        What it reads.
+    short
+        Handlers by method and path; a path that ends with a slash takes one further part.
+    statuses, problems
+        How many requests were answered with which status, and with which problem.
+    """
+
+    app: App
+    bodies: Bodies = field(default_factory=Bodies)
+    short: dict[tuple[str, str], Handler] = field(default_factory=dict)
+    statuses: Counter[int] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+    _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on with its whole body."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        method, path = scope["method"], scope["path"]
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        send = self._stated(send)
+        arriving = self.bodies.expect(Opening(method, path, headers), receive)
+        try:
+            try:
+                check_host(scope["http_version"], scope["headers"])
+                check_peer(headers)
+                line, body = await arriving.whole()
+            except ConnectionError:
+                return
+            except Exception as error:  # noqa: BLE001 - what is no problem of the body is a fault of ours
+                refusal = error if isinstance(error, TandemError) else fault(method, path, error)
+                self.problems[refusal.problem] += 1
+                # What is still on its way is not read: nothing else can come on this connection.
+                await _send(problem(refusal), send, (b"connection", b"close"))
+                return
+            handler = self._handler(method, path)
+            if handler is None:
+                await self.app(scope, _again(line + b"\n" + body if line else body, receive), send)
+            else:
+                await _send(await self.answer(handler, Call(method, path, headers, line, body)), send)
+        finally:
+            arriving.forget()
+
+    def small(self, method: str, path: str) -> Handler | None:
+        """Return who answers a request on the short way if its body never has more than :data:`TINY` bytes."""
+        parent = (method, path.rpartition("/")[0] + "/")
+        if parent in self.short and (method, path) not in self.short:
+            # The resources below one path are of one kind, and have one limit: it is looked up once.
+            if parent not in self._small:
+                self._small[parent] = self.short[parent] if self.bodies.limit(path) == TINY else None
+            return self._small[parent]
+        handler = self._handler(method, path)
+        return handler if handler is not None and self.bodies.limit(path) == TINY else None
+
+    def _stated(self, send: Send) -> Send:
+        """Let whatever is answered state the protocol."""
+
+        async def stated(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                self.statuses[message["status"]] += 1
+                if stating() not in message["headers"]:
+                    message = {**message, "headers": [*message["headers"], stating()]}
+            await send(message)
+
+        return stated
+
+    def _handler(self, method: str, path: str) -> Handler | None:
+        return self.short.get((method, path)) or self.short.get((method, path.rpartition("/")[0] + "/"))
+
+    async def answer(self, handler: Handler, call: Call) -> Reply:
+        """Return a handler's answer, or the problem that it raises."""
+        try:
+            check_peer(call.headers)
+            return await handler(call)
+        except TandemError as error:
+            refusal = error
+        except Exception as error:  # noqa: BLE001 - a fault of ours, which shows nothing
+            refusal = fault(call.method, call.path, error)
+        self.problems[refusal.problem] += 1
+        return problem(refusal)
+
+
+@cache
+def stating() -> tuple[bytes, bytes]:
+    """Return the header in which a service states its protocol."""
+    return _STATES, stated().encode()
+
+
+HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:[0-9]*)?")
+"""A host and, perhaps, a port (RFC 3986, 3.2.2)."""
+
+
+def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a request whose Host header is missing, repeated or invalid; HTTP/1.0 has requests without one.
+
+    Two servers that read such a request differently would answer it differently (RFC 9112, 3.2).
+
+    Raises
+    ------
+    BadHost
+        Naming what was found.
+    """
+    found = [value for name, value in headers if name == b"host"]
+    if len(found) > 1 or (not found and version != "1.0"):
+        raise BadHost(f"a request must have one Host header, found {len(found)}: send it with one")
+    if found and HOST.fullmatch(found[0]) is None:
+        raise BadHost(f"the Host header must be a host and perhaps a port, found {found[0][:80]!r}: name this service")
+
+
+def check_peer(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse a peer that states another protocol than this service's; who states none may be no party at all.
+
+    Raises
+    ------
+    VersionSkew
+        Naming both versions.
+    """
+    said = headers.get(_STATES)
+    if said is not None:
+        check_stated(said.decode("latin-1"), "whoever asks")
+
+
+def fault(method: str, path: str, error: Exception) -> TandemError:
+    """Log a fault of the service, and return what is said of it: nothing, since a detail might hold somebody's data."""
+    if isinstance(error, (OSError, *_database_errors())):
+        # No disk, no descriptor, no database at present: whoever asks may ask again.
+        log.error("%s %s cannot be answered at present", method, path, exc_info=error)
+        return CannotWrite("the service lacks a disk, a database or a descriptor at present: ask again")
+    log.error("bug while handling %s %s", method, path, exc_info=error)
+    return TandemError("this is a fault of the service; its log says more")
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    loaded = sys.modules.get("sqlalchemy.exc")
+    return () if loaded is None else (loaded.OperationalError,)
+
+
+def problem(error: TandemError) -> Reply:
+    """Return an error as an RFC 9457 problem document."""
+    later = ((b"retry-after", str(error.retry_after).encode()),) if isinstance(error, Busy | CannotWrite) else ()
+    # What a peer sent may be quoted here, and whoever reads it may show it.
+    shown = {name: plain(value) if isinstance(value, str) else value for name, value in error.document().items()}
+    document = json.dumps({**shown, "status": error.status}).encode()
+    return Reply(error.status, document, b"application/problem+json", later)
+
+
+async def _send(reply: Reply, send: Send, *further: tuple[bytes, bytes]) -> None:
+    headers = [*reply.all_headers(), *further]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Give the body once more to who reads it next."""
+    pending = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def given() -> MutableMapping[str, Any]:
+        return pending.pop() if pending else await receive()
+
+    return given

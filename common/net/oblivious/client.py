@@ -1,0 +1,155 @@
+"""A client's way to a service through a relay: requests are encapsulated, and an answer is believed only if it opens.
+
+The relay learns from which address somebody asks, and when; the service learns what is asked. Neither learns both.
+"""
+
+from __future__ import annotations
+
+import httpx
+
+from common.core import canonical
+from common.core.errors import BadMessage, Forged, RelayUntrusted
+from common.net import addresses
+from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
+from common.net.oblivious.encapsulation import (
+    KEY_PROBLEM,
+    MAX_INNER,
+    MAX_RESPONSE,
+    RELAY,
+    RELAY_PATIENCE,
+    REQUEST_BYTES,
+    REQUEST_OVERHEAD,
+    REQUEST_TYPE,
+    RESPONSE_TYPE,
+    SIGNED_KEYS,
+    Exchange,
+    KeyConfiguration,
+    encapsulate,
+    verified_keys,
+)
+from common.net.tls import context_for
+from common.net.transport import Transport, send
+from common.wire.identity import Signed
+from common.wire.version import HEADER
+
+_SENT = frozenset({"authorization", "content-type", HEADER.lower()})
+"""Headers of a request that go inside; whatever else a library adds stays behind."""
+_LATER = frozenset({408, 429, 502, 503, 504})
+"""What a relay answers while it, or what is behind it, is away."""
+
+_NOT_THERE = frozenset({401, 403, 404, 405})
+"""What something else answers that listens there: a relay has no such thing to say."""
+
+
+class ThroughRelay(httpx.BaseTransport):
+    """Carries all requests of a client through one relay, and none past it.
+
+    Parameters
+    ----------
+    relay
+        Address of the relay.
+    referee
+        The pinned public key of the service behind it: whose signature its keys must have.
+    carrier
+        How the relay is dialled; by default over HTTP, from any address of this machine.
+
+    Raises
+    ------
+    BadInput
+        If the relay's address is none, or a file that TLS needs cannot be used.
+    """
+
+    def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
+        self.relay = addresses.base(relay)
+        tls = context_for(self.relay, party="relay", shows=False)
+        self._carrier = carrier or Transport(tls)
+        self._referee = referee
+        self._known: KeyConfiguration | None = None
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request and return its response.
+
+        Raises
+        ------
+        RelayUntrusted
+            If keys or response are not the referee's.
+        httpx.TransportError
+            If nobody answers at present.
+        BadMessage
+            If the request is longer than those that pass a relay.
+        """
+        if self._known is None:
+            self._known = self._keys(request)
+        sent, exchange = encapsulate(self._known, self._inner(request))
+        response = self._ask(request, "POST", RELAY, sent)
+        if response.status_code != 200 or response.headers.get("content-type") != RESPONSE_TYPE:
+            raise self._refused(response)
+        return self._opened(exchange, response)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._carrier.close()
+
+    def _keys(self, request: httpx.Request) -> KeyConfiguration:
+        """Return the service's keys, if they are signed by the pinned one."""
+        response = self._ask(request, "GET", SIGNED_KEYS)
+        if response.status_code != 200:
+            raise self._refused(response)
+        try:
+            return verified_keys(Signed.model_validate_json(response.content), self._referee)
+        except (ValueError, Forged, BadMessage) as error:
+            why = error.detail if isinstance(error, Forged) else "they are none"
+            raise RelayUntrusted(
+                f"the relay at {self.relay} hands out keys that are not those of the pinned referee ({why}): nothing "
+                "was sent through it; name another relay, or check --referee-key"
+            ) from None
+
+    def _inner(self, request: httpx.Request) -> bytes:
+        fields = [(name.lower(), value) for name, value in request.headers.raw if name.lower().decode() in _SENT]
+        inner = InnerRequest(
+            request.method.encode(), request.url.raw_path, tuple(fields), request.read(), authority=b"referee"
+        ).encode()
+        if len(inner) > MAX_INNER:
+            raise BadMessage(f"what passes a relay has at most {MAX_INNER} bytes, found {len(inner)}")
+        return padded(inner, REQUEST_BYTES, REQUEST_OVERHEAD)
+
+    def _ask(self, request: httpx.Request, method: str, path: str, content: bytes | None = None) -> httpx.Response:
+        """Dial the relay, with headers that everybody has who dials it so."""
+        asked = httpx.Request(
+            method,
+            self.relay + path,
+            headers={} if content is None else {"Content-Type": REQUEST_TYPE},
+            content=content,
+            extensions=request.extensions,
+        )
+        peer = f"the relay at {self.relay}"
+        return send(self._carrier.handle_request, asked, seconds=RELAY_PATIENCE, most=MAX_RESPONSE, peer=peer)
+
+    def _opened(self, exchange: Exchange, response: httpx.Response) -> httpx.Response:
+        try:
+            inner = InnerResponse.decode(exchange.open(response.content))
+        except (Forged, BadMessage):
+            raise RelayUntrusted(
+                f"the relay at {self.relay} handed back what is not the referee's answer to this request: it was "
+                "changed, cut off, or is the answer to another one"
+            ) from None
+        # As a stream: a response that is given its content unpacks it at once, however large it becomes.
+        return httpx.Response(inner.status, headers=list(inner.fields), stream=httpx.ByteStream(inner.content))
+
+    def _refused(self, response: httpx.Response) -> Exception:
+        """Return what an answer means that is none of the service's: it was not encrypted."""
+        said = f"the relay at {self.relay} answers {response.status_code}"
+        if response.status_code in _LATER:
+            return httpx.RemoteProtocolError(said)
+        try:
+            kind = str(canonical.decode(response.content)["type"])
+        except (BadMessage, KeyError, TypeError):
+            kind = ""
+        if not kind or response.status_code in _NOT_THERE:
+            return RelayUntrusted(f"{said}, and nothing that a relay would: is that the address of one?")
+        if kind == KEY_PROBLEM:
+            return RelayUntrusted(f"{said}: the referee behind it has other keys than those that it signed")
+        return RelayUntrusted(
+            f"{said}: what it carried could not be opened behind it ({kind.rpartition(':')[2][:40]}), so it was "
+            "changed on its way"
+        )

@@ -1,0 +1,249 @@
+"""Encapsulated requests and responses (RFC 9458, section 4): what a relay carries, and cannot read or change.
+
+A request is sealed to the gateway's key with a key drawn for this request alone, so two requests share nothing by which
+they could be linked. The response is encrypted under a secret that follows from the same exchange, so it belongs to
+this request and to no other one.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from dataclasses import dataclass
+from typing import ClassVar
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from pydantic import Field
+
+from common.core.errors import BadMessage, Forged, UnknownKey
+from common.core.values import Value
+from common.net.edge import TINY
+from common.wire.identity import Identity, Signed, verify
+from common.wire.primitives.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, Shared, seal
+
+REQUEST_TYPE, RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-req", "message/ohttp-res", "application/ohttp-keys"
+"""Media types (RFC 9458, section 9)."""
+_HEADER = struct.Struct(">BHHH")
+REQUEST_OVERHEAD = _HEADER.size + KEY_BYTES + TAG_BYTES
+"""Bytes by which an encapsulated request is longer than what is in it."""
+_SECRET = 16
+"""Bytes of the AEAD's key, of the response's nonce, and of the secret that both follow from."""
+_AEAD_NONCE = 12
+RESPONSE_OVERHEAD = _SECRET + TAG_BYTES
+"""Bytes by which an encapsulated response is longer than what is in it."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What one request and its response have in common: it keys the response."""
+
+    _encapsulated: bytes
+    _shared: Shared
+
+    def seal(self, response: bytes, nonce: bytes | None = None) -> bytes:
+        """Encapsulate the response; the nonce of 16 bytes is drawn, unless an example of the RFC gives it."""
+        nonce = secrets.token_bytes(_SECRET) if nonce is None else nonce
+        key, iv = self._keys(nonce)
+        return nonce + AESGCM(key).encrypt(iv, response, b"")
+
+    def open(self, encapsulated: bytes) -> bytes:
+        """Return the response.
+
+        Raises
+        ------
+        Forged
+            If it was not made for this request by the holder of the key, or was changed.
+        """
+        nonce, ciphertext = encapsulated[:_SECRET], encapsulated[_SECRET:]
+        if len(ciphertext) < TAG_BYTES:
+            raise Forged("an encapsulated response was cut off")
+        key, iv = self._keys(nonce)
+        try:
+            return AESGCM(key).decrypt(iv, ciphertext, b"")
+        except InvalidTag:
+            raise Forged("an encapsulated response is not the answer to this request, or it was changed") from None
+
+    def _keys(self, nonce: bytes) -> tuple[bytes, bytes]:
+        secret = self._shared.export(b"message/bhttp response", _SECRET)
+        salt = self._encapsulated + nonce
+        key, iv = (
+            HKDF(SHA256(), size, salt, info).derive(secret)
+            for size, info in ((_SECRET, b"key"), (_AEAD_NONCE, b"nonce"))
+        )
+        return key, iv
+
+
+def encapsulate(
+    configuration: KeyConfiguration, request: bytes, *, ephemeral: bytes | None = None
+) -> tuple[bytes, Exchange]:
+    """Encapsulate a binary request; returns what travels, and what opens the response.
+
+    Parameters
+    ----------
+    ephemeral
+        Of :func:`common.wire.primitives.hpke.seal`.
+    """
+    header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
+    sealed = seal(configuration.public, request, _info(header), ephemeral=ephemeral)
+    return header + sealed.encapsulated + sealed.ciphertext, Exchange(sealed.encapsulated, sealed.shared)
+
+
+@dataclass(frozen=True)
+class GatewayKey:
+    """A gateway's private key, under its identifier."""
+
+    configuration: KeyConfiguration
+    key: RecipientKey
+
+    @classmethod
+    def derived(cls, material: bytes) -> GatewayKey:
+        """Return the key that follows from at least 32 secret bytes."""
+        key = RecipientKey.derived(material)
+        return cls(KeyConfiguration.of(key.public), key)
+
+    def open(self, encapsulated: bytes) -> tuple[bytes, Exchange]:
+        """Return a binary request, and what seals its response.
+
+        Raises
+        ------
+        UnknownKey
+            If it is for another key or other algorithms.
+        BadMessage
+            If it is none, or was changed.
+        """
+        if len(encapsulated) < REQUEST_OVERHEAD:
+            raise BadMessage(
+                f"an encapsulated request has at least {REQUEST_OVERHEAD} bytes, found {len(encapsulated)}"
+            )
+        header, rest = encapsulated[: _HEADER.size], encapsulated[_HEADER.size :]
+        if _HEADER.unpack(header) != (self.configuration.identifier, KEM.value, KDF.value, AEAD.value):
+            raise UnknownKey(
+                "this request is for a key or algorithms that are not this gateway's: ask for its keys again"
+            )
+        enc, ciphertext = rest[:KEY_BYTES], rest[KEY_BYTES:]
+        request, shared = self.key.open(enc, ciphertext, _info(header))
+        return request, Exchange(enc, shared)
+
+
+def _info(header: bytes) -> bytes:
+    return b"message/bhttp request\x00" + header
+
+
+_SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)
+"""Bytes of the list of symmetric algorithms, and the one pair that we use."""
+_MAX = 1 << 12
+"""Bytes of a list of configurations, at most."""
+
+
+@dataclass(frozen=True)
+class KeyConfiguration:
+    """A gateway's public key of 32 bytes, its identifier in [0, 255]; suite: :mod:`common.wire.primitives.hpke`."""
+
+    identifier: int
+    public: bytes
+
+    @classmethod
+    def of(cls, public: bytes) -> KeyConfiguration:
+        """Return the configuration of a key; its identifier follows from it, so another key has hardly the same."""
+        return cls(public[0], public)
+
+    def encode(self) -> bytes:
+        """Return it in the form of RFC 9458, section 3.1."""
+        return struct.pack(">BH", self.identifier, KEM.value) + self.public + _SUITES
+
+
+def encode_list(configurations: list[KeyConfiguration]) -> bytes:
+    """Return configurations as ``application/ohttp-keys``: each behind its length in two bytes (section 3.2)."""
+    return b"".join(struct.pack(">H", len(raw)) + raw for raw in (one.encode() for one in configurations))
+
+
+def decode_list(raw: bytes) -> list[KeyConfiguration]:
+    """Read ``application/ohttp-keys``; those with algorithms that we have not are passed over.
+
+    Raises
+    ------
+    BadMessage
+        If it is none, or there is nothing in it that we could use.
+    """
+    if len(raw) > _MAX:
+        raise BadMessage(f"key configurations have at most {_MAX} bytes, found {len(raw)}")
+    found: list[KeyConfiguration] = []
+    while raw:
+        size = int.from_bytes(raw[:2], "big") + 2
+        if len(raw) < max(2, size):
+            raise BadMessage("a key configuration ends too early")
+        known = _decode(raw[2:size])
+        found += [] if known is None else [known]
+        raw = raw[size:]
+    if not found:
+        raise BadMessage("there is no key configuration with X25519, HKDF-SHA256 and AES-128-GCM")
+    return found
+
+
+def _decode(raw: bytes) -> KeyConfiguration | None:
+    """Read one configuration; None, if its algorithms are others than ours."""
+    if len(raw) < 3:
+        raise BadMessage("a key configuration ends too early")
+    identifier, kem = struct.unpack_from(">BH", raw)
+    if kem != KEM.value:
+        return None  # how long its key is, only who knows the algorithm knows
+    public, symmetric = raw[3 : 3 + KEY_BYTES], raw[3 + KEY_BYTES :]
+    listed = symmetric[2:]
+    if len(public) != KEY_BYTES or len(symmetric) < 6 or len(listed) != int.from_bytes(symmetric[:2], "big"):
+        raise BadMessage("a key configuration ends too early, or goes on behind its end")
+    if len(listed) % 4:
+        raise BadMessage("symmetric algorithms come in pairs")
+    pairs = [struct.unpack_from(">HH", listed, at) for at in range(0, len(listed), 4)]
+    return KeyConfiguration(identifier, public) if (KDF.value, AEAD.value) in pairs else None
+
+
+class ObliviousKeys(Value):
+    """The referee's word that requests may be encapsulated to these keys: ``application/ohttp-keys``, in hex."""
+
+    KIND: ClassVar[str] = "oblivious-keys"
+
+    keys: str = Field(pattern=r"^(?:[0-9a-f]{2})+$", max_length=2 * _MAX)
+
+
+def signed_keys(identity: Identity, configurations: list[KeyConfiguration]) -> Signed:
+    """Sign a referee's configurations."""
+    said = ObliviousKeys(keys=encode_list(configurations).hex())
+    return identity.sign(said.KIND, said.wire())
+
+
+def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
+    """Return the configuration to encapsulate to: the first that we can use of those that the pinned referee signed.
+
+    Raises
+    ------
+    Forged
+        If another key signed them.
+    BadMessage
+        If they are none.
+    """
+    said = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
+    return decode_list(bytes.fromhex(said.keys))[0]
+
+
+GATEWAY = "/.well-known/ohttp-gateway"
+"""Of a gateway: its encapsulated requests (POST) and its key configurations (GET); RFC 9540, section 4."""
+SIGNED_KEYS = "/v1/oblivious-keys"
+"""Of gateways and relays: the key configurations, under the service's signature."""
+RELAY = "/v1/relay"
+"""Of a relay: encapsulated requests."""
+REQUEST_BYTES = TINY
+"""Bytes of every encapsulated request: all are padded to this length, so that none tells what it is by its length."""
+MAX_INNER = REQUEST_BYTES - REQUEST_OVERHEAD
+"""Bytes of a binary request, at most."""
+RESPONSE_BYTES = 1 << 13
+"""Encapsulated responses have a multiple of so many bytes."""
+KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
+"""The registered problem type of a request for a key that the gateway has not (RFC 9458, section 5.3)."""
+
+MAX_RESPONSE = 1 << 24
+"""Bytes of one response, at most: the longest question and its padding."""
+RELAY_PATIENCE = 45.0
+"""Seconds in which a connection must stand and a response be whole: polls are held for some seconds."""

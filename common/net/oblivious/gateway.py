@@ -1,0 +1,178 @@
+"""A gateway: it takes encapsulated requests off their relay, and hands them to the service that it stands in.
+
+What is inside passes the same edge as a request that came directly: the same limits, the same handlers. A gateway knows
+by name which resources may be reached so; everything else is answered, inside, as if there were no such thing. What
+cannot be opened is answered outside, in plain, with a status below 500 (RFC 9458, section 5.2).
+
+Whoever carries a request may send it again. The gateway keeps no memory against that, since what passes it is signed by
+its sender and repeated without effect; the answer to a repeated request opens for nobody but its first sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+from common.core.errors import BadMessage, NotFound, TandemError, UnknownKey
+from common.net.batching import Grouped
+from common.net.edge import TINY, Call, Edge, Handler, Reply, problem
+from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
+from common.net.oblivious.encapsulation import (
+    GATEWAY,
+    KEY_PROBLEM,
+    KEYS_TYPE,
+    REQUEST_BYTES,
+    REQUEST_TYPE,
+    RESPONSE_BYTES,
+    RESPONSE_OVERHEAD,
+    RESPONSE_TYPE,
+    SIGNED_KEYS,
+    Exchange,
+    GatewayKey,
+    encode_list,
+    signed_keys,
+)
+from common.wire.identity import Identity
+from common.wire.version import HEADER
+
+PURPOSE = b"oblivious http gateway"
+"""What the gateway's key is derived for, from the service's own."""
+_INSIDE = frozenset({b"authorization", b"content-type", HEADER.lower().encode()})
+"""The fields of an inner request that are read; others are dropped."""
+_OUT = frozenset({b"content-type", b"retry-after", HEADER.lower().encode()})
+"""The fields of an inner response that are sent."""
+_LARGE = 1 << 16
+"""Bytes of a response that is encrypted beside the service's loop."""
+_OUTER = tuple[bytes, Exchange] | TandemError
+
+
+class Gateway:
+    """A service's gateway.
+
+    Parameters
+    ----------
+    identity
+        The service's. The gateway's key follows from it, so all processes with one signing key have one gateway key.
+    resources
+        Matches ``METHOD PATH`` of what may be asked through the gateway.
+    """
+
+    def __init__(self, identity: Identity, resources: re.Pattern[bytes]) -> None:
+        self._key = GatewayKey.derived(identity.derived(PURPOSE))
+        self._resources = resources
+        self._edge: Edge | None = None
+        self._keys = encode_list([self._key.configuration])
+        self._signed = signed_keys(identity, [self._key.configuration]).raw()
+        self.group: Grouped[bytes, _OUTER] = Grouped(self._open, "oblivious")
+
+    @property
+    def handlers(self) -> dict[tuple[str, str], Handler]:
+        """Handlers by method and path."""
+        return {
+            ("POST", GATEWAY): self.forwarded,
+            ("GET", GATEWAY): self.keys,
+            ("GET", SIGNED_KEYS): self.signed,
+        }
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Limits of bodies by the beginning of their paths."""
+        return {GATEWAY: REQUEST_BYTES, SIGNED_KEYS: TINY}
+
+    def stand_before(self, edge: Edge) -> None:
+        """Hand what is inside to this edge, from now on."""
+        self._edge = edge
+
+    async def keys(self, call: Call) -> Reply:
+        """Return the key configurations (RFC 9458, section 3.2)."""
+        return Reply(200, self._keys, KEYS_TYPE.encode())
+
+    async def signed(self, call: Call) -> Reply:
+        """Return the key configurations, signed."""
+        return Reply(200, self._signed)
+
+    async def forwarded(self, call: Call) -> Reply:
+        """Answer an encapsulated request.
+
+        Raises
+        ------
+        BadMessage
+            If it is none. Nothing of it is known then.
+        Busy
+            If too many others wait.
+        """
+        self.group.check_room()
+        if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
+            raise BadMessage(f"a gateway takes {REQUEST_TYPE}")
+        opened = await self.group(call.body)
+        if isinstance(opened, UnknownKey):
+            return _unknown_key(opened)
+        if isinstance(opened, TandemError):
+            raise opened
+        inner, exchange = opened
+        response = padded((await self._answer(inner)).encode(), RESPONSE_BYTES, RESPONSE_OVERHEAD)
+        large = len(response) > _LARGE
+        sealed = await asyncio.to_thread(exchange.seal, response) if large else exchange.seal(response)
+        return Reply(200, sealed, RESPONSE_TYPE.encode())
+
+    def _open(self, bodies: Sequence[bytes]) -> Sequence[_OUTER]:
+        return [self._opened(body) for body in bodies]
+
+    def _opened(self, body: bytes) -> _OUTER:
+        try:
+            return self._key.open(body)
+        except TandemError as error:
+            return error
+
+    async def _answer(self, raw: bytes) -> InnerResponse:
+        """Return the service's answer to what was inside, or what is wrong with it."""
+        try:
+            request = InnerRequest.decode(raw)
+            if not self._resources.fullmatch(request.method + b" " + request.path):
+                raise NotFound("there is no such thing behind this gateway")
+        except TandemError as error:
+            refusal = problem(error)
+            return InnerResponse(refusal.status, _kept(refusal.all_headers()), refusal.body)
+        return await self._asked(request)
+
+    async def _asked(self, request: InnerRequest) -> InnerResponse:
+        """Ask the service as its server would."""
+        if self._edge is None:
+            raise RuntimeError("no service stands behind this gateway")
+        headers = [field for field in request.fields if field[0] in _INSIDE]
+        headers += [(b"host", b"gateway"), (b"content-length", b"%d" % len(request.content))]  # one service stands here
+        path = request.path.decode("ascii")
+        scope: dict[str, Any] = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": request.method.decode("ascii"),
+            "scheme": "https", "path": path, "raw_path": request.path, "query_string": b"", "root_path": "",
+            "headers": headers, "client": None, "server": None,
+        }  # fmt: skip
+        coming = [{"type": "http.request", "body": request.content, "more_body": False}]
+        start: MutableMapping[str, Any] = {}
+        parts: list[bytes] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return coming.pop() if coming else {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            else:
+                parts.append(message.get("body", b""))
+
+        await self._edge(scope, receive, send)
+        return InnerResponse(start["status"], _kept(start["headers"]), b"".join(parts))
+
+
+def _kept(headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.lower(), value) for name, value in headers if name.lower() in _OUT)
+
+
+def _unknown_key(error: UnknownKey) -> Reply:
+    """Return the registered problem: clients of other makers know it, too."""
+    reply = problem(error)
+    document = {**json.loads(reply.body), "type": KEY_PROBLEM}
+    return Reply(reply.status, json.dumps(document).encode(), reply.kind)

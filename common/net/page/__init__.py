@@ -1,0 +1,1 @@
+"""Pages that a command serves to a browser of its own machine."""

@@ -1,0 +1,224 @@
+"""TLS of services and of those who dial them: version 1.3 and no older one, and who has to show a certificate.
+
+A service has a certificate of its own; the curator also admits nobody to a word of HTTP who shows none that its own
+authority has issued. Who dials believes the authority that it names, or those of its system.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from common.core.errors import BadInput
+from common.net import addresses
+
+CA = "TANDEM_TLS_CA"
+"""Environment variable: file of the authorities that are believed; ``--tls-ca`` says the same for one command."""
+CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"
+"""Environment variable: file of the certificate that is shown to the curator."""
+CLIENT_KEY = "TANDEM_TLS_CLIENT_KEY"
+"""Environment variable: file of its key (default: beside it, with the ending ``.key``)."""
+CERT = "TANDEM_TLS_CERT"
+"""Environment variable: file of the certificate that a service shows."""
+KEY = "TANDEM_TLS_KEY"
+"""Environment variable: file of its key (default: beside it, with the ending ``.key``)."""
+CLIENT_CA = "TANDEM_TLS_CLIENT_CA"
+"""Environment variable: file of the authorities whose clients a curator admits."""
+OF_SERVICES = (CERT, KEY, CLIENT_CA)
+"""What is for a service, and for none that it starts."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A certificate and its key, in files.
+
+    Attributes
+    ----------
+    whose
+        For messages: ``this curator``, ...
+    """
+
+    whose: str
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def of(cls, whose: str, certificate: Path, key: Path | None) -> Shown:
+        """Return a pair; the key lies beside the certificate unless another place is given."""
+        return cls(whose, certificate, key or certificate.with_suffix(".key"))
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Give a context the pair.
+
+        Raises
+        ------
+        BadInput
+            If one cannot be read, they do not belong together, or the certificate does not hold at present.
+        """
+        from common.net.certificates import check_holds
+
+        check_holds(self.certificate, self.whose)
+        try:
+            with self.key.open("rb"):
+                pass  # what follows does not say which file is missing
+            context.load_cert_chain(self.certificate, self.key)
+        except ssl.SSLError:
+            raise BadInput(
+                f"{self.key} is not the key of {self.certificate} ({self.whose}): name the one that was made with it"
+            ) from None
+        except OSError as error:
+            raise BadInput(f"the key {self.key} of {self.whose} cannot be read: {error.strerror}") from None
+
+
+def server_context(shown: Shown, clients: Path | None = None) -> ssl.SSLContext:
+    """Return how a service speaks TLS.
+
+    Parameters
+    ----------
+    clients
+        File of the authorities whose clients are admitted; None: no certificate is asked for.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # nothing that lets whoever listens link two connections of one agent
+    shown.load_into(context)
+    if clients is not None:
+        _believe(context, clients)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(ca: Path | None, shown: Shown | None = None) -> ssl.SSLContext:
+    """Return how somebody who dials speaks TLS: names are checked, and nothing older than 1.3 is spoken.
+
+    Parameters
+    ----------
+    ca
+        File of the authorities that are believed; None: those of the system.
+    shown
+        The certificate that is shown to a service that asks for one.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if ca is None:
+        context.load_default_certs()
+    else:
+        _believe(context, ca)
+    if shown is not None:
+        shown.load_into(context)
+    return context
+
+
+def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
+    """Return how an address is dialled, by this process's environment; None where nothing is encrypted.
+
+    Parameters
+    ----------
+    url
+        Address of a service.
+    party
+        What it is.
+    shows
+        Whether the certificate of :data:`CLIENT_CERT` is for it.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used, or an authority is named and the address begins with ``http://`` and leads to another
+        machine: who means TLS does not lose it by a letter.
+    """
+    ca = os.environ.get(CA) or None
+    if not url.startswith("https://"):
+        if ca is not None and not _on_this_machine(url):
+            raise BadInput(
+                f"an authority is named ({CA}, --tls-ca), and {url!r} would be dialled without TLS: write https:// for "
+                f"the {party}, or name no authority"
+            )
+        return None
+    certificate, key = os.environ.get(CLIENT_CERT) or None, os.environ.get(CLIENT_KEY) or None
+    shown = None
+    if shows and certificate is not None:
+        shown = Shown.of(f"this client of the {party}", Path(certificate), None if key is None else Path(key))
+    return client_context(None if ca is None else Path(ca), shown)
+
+
+def _on_this_machine(url: str) -> bool:
+    host = addresses.read(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _believe(context: ssl.SSLContext, authorities: Path) -> None:
+    try:
+        context.load_verify_locations(authorities)
+    except ssl.SSLError:
+        raise BadInput(f"{authorities} holds no certificate of an authority in PEM") from None
+    except OSError as error:
+        raise BadInput(f"the authority's certificate {authorities} cannot be read: {error.strerror}") from None
+
+
+# What went wrong ----------------------------------------------------------------------------------------------------
+
+_ENDED, _NOT_BEGUN, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64
+"""Codes of OpenSSL's ``X509_V_ERR_...``."""
+_WANTS_ONE = ("ALERT_CERTIFICATE_REQUIRED",)
+_REFUSES_OURS = ("_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_ACCESS_DENIED", "ALERT_DECRYPT_ERROR")
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH")
+_OLDER = ("ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
+
+
+def fault_of(error: BaseException | None) -> str | None:
+    """Return why TLS failed and what to do, as the end of a sentence about the peer; None if it was something else."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _not_believed(error)
+    reason = (error.reason or "") if error is not None else ""
+    if any(word in reason for word in _WANTS_ONE):
+        return (
+            f"speaks only to who shows a certificate of its authority: name one with --tls-client-cert ({CLIENT_CERT})"
+        )
+    if "ALERT" in reason and any(word in reason for word in _REFUSES_OURS):
+        return (
+            f"does not accept the certificate that it is shown ({reason.lower().replace('_', ' ')}): name one of the "
+            f"authority that it admits (--tls-client-cert here, --tls-client-ca there)"
+        )
+    if any(word in reason for word in _NO_TLS):
+        return "does not speak TLS: write http:// for it, or start it with --tls-cert"
+    if any(word in reason for word in _OLDER):
+        return "speaks no TLS 1.3: update what listens there"
+    return None
+
+
+def _not_believed(error: ssl.SSLCertVerificationError) -> str:
+    if error.verify_code == _ENDED:
+        return (
+            "shows a certificate that has ended: whoever runs it makes another (referee certificates DIR) and starts "
+            "it again"
+        )
+    if error.verify_code == _NOT_BEGUN:
+        return "shows a certificate that has not begun: compare the clocks of both machines"
+    if error.verify_code in (_OTHER_NAME, _OTHER_ADDRESS):
+        return (
+            f"shows a certificate for another name ({error.verify_message}): dial a name that it has, or make one with "
+            "--host NAME (referee certificates DIR)"
+        )
+    return (
+        f"shows a certificate of an authority that is not believed here ({error.verify_message}): name the file of its "
+        f"authority with --tls-ca ({CA})"
+    )

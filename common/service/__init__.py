@@ -1,1 +1,0 @@
-"""What every service and command line has in common."""

@@ -1,1 +1,0 @@
-"""Oblivious HTTP as bytes: Binary HTTP, key configurations, encapsulated requests and responses."""

@@ -1,0 +1,143 @@
+"""Addresses of services: of IPv6 in brackets wherever they are written, and refused in one line where they are none."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from common.core.errors import BadInput
+from common.log.places import witness_at
+from common.net import addresses
+from common.net.client import Client
+from common.net.oblivious.client import ThroughRelay
+from common.net.oblivious.relay import Relay
+from common.net.page.pages import check_loopback
+from common.net.server import listen
+from common.net.tls import CA, context_for
+from deploy.processes import Party
+from deploy.remote import operating
+
+NONE = (
+    "http://",
+    "http://:80",
+    "http://::1:8790",
+    "http://[::1",
+    "http://[::1]:x",
+    "http://host:99999",
+    "http://host:0",
+    "http://host:-1",
+    "http://host:8o00",
+    "http://exa\nmple",
+    "http://a..b:80",
+    f"http://{'a' * 64}.example",
+)
+GOOD = ("http://[::1]:8790", "https://[fe80::1%25en0]:1", "http://127.0.0.1", "http://b\u00fccher.example:8/below/")
+
+
+def takers() -> dict[str, Callable[[str], Any]]:
+    """What takes an address from a person."""
+    return {
+        "client": Client,
+        "relayed": lambda url: ThroughRelay(url, "00" * 32),
+        "relay": Relay,
+        "witness": witness_at,
+        "operator": lambda url: operating(url, "token").__enter__(),
+        "tls": lambda url: context_for(url, party="referee", shows=False),
+    }
+
+
+def test_what_is_no_address_is_refused_in_one_line_by_whatever_takes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CA, "ca.pem")
+    for name, take in takers().items():
+        for url in NONE:
+            with pytest.raises(BadInput) as refused:
+                take(url)
+            assert "is no address of a service" in refused.value.detail, (name, url)
+            assert "\n" not in refused.value.detail
+
+
+def test_addresses_are_taken_as_they_are() -> None:
+    for url in GOOD:
+        assert addresses.base(url) == url.rstrip("/")
+        assert httpx.URL(Client(url).url).host
+    with pytest.raises(BadInput, match="begins with http"):
+        addresses.base("[::1]:8000")
+
+
+def test_a_host_of_ipv6_is_written_in_brackets_and_read_without() -> None:
+    cases = {
+        "::1": "[::1]:80",
+        "::": "[::]:80",
+        "fe80::1%en0": "[fe80::1%25en0]:80",
+        "a.b": "a.b:80",
+        "1.2.3.4": "1.2.3.4:80",
+    }
+    for host, expected in cases.items():
+        assert addresses.written(host, 80) == expected
+        assert addresses.read(f"http://{expected}").port == 80
+    assert [addresses.bare(host) for host in ("[::1]", "::1", "a.b")] == ["::1", "::1", "a.b"]
+    dialled = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1", "a.b": "a.b"}
+    assert {host: addresses.dialled(host) for host in dialled} == dialled
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_services_listen_on_ipv6() -> None:
+    for host in ("::1", "[::1]"):
+        with listen(host, 0) as listener:
+            place, port = listener.getsockname()[:2]
+            assert (listener.family, place) == (socket.AF_INET6, "::1")
+            with pytest.raises(BadInput) as refused:
+                listen(host, port)
+            assert refused.value.detail.startswith(f"cannot listen on [::1]:{port}: ")
+    check_loopback("[::1]", 8100)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_a_service_on_ipv6_prints_an_address_that_clients_take(tmp_path: Path) -> None:
+    """Of a party's service and of a page: what is printed is dialled as it is."""
+    serve = ["--host", "::1", "--port", "0"]
+    witness = ["referee.cli", "witness", "--state", str(tmp_path / "state"), *serve]
+    for arguments, printed, path in (
+        (witness, "listens on", "/v1/witness"),
+        (["tandem.cli", "ui", *serve], "open", ""),
+    ):
+        party = Party("party", arguments, tmp_path, {"TANDEM_WITNESS_TOKEN": "long-enough"})
+        try:
+            url = party.wait_for(printed).split()[-1]
+            assert url.startswith("http://[::1]:")
+            reply = httpx.get(url + path, trust_env=False, follow_redirects=True, timeout=60)
+        finally:
+            party.stop()
+        assert reply.status_code == 200
+
+
+def test_where_no_service_can_listen_is_refused_in_one_line() -> None:
+    for host, port in (
+        ("127.0.0.1", 70000),
+        ("127.0.0.1", -1),
+        ("::1", 65536),
+        ("no such host", 0),
+        ("a..b", 0),
+        ("x" * 64, 0),
+    ):
+        with pytest.raises(BadInput, match="cannot listen on ") as refused:
+            listen(host, port)
+        assert "\n" not in refused.value.detail
+    with listen("localhost", 0) as listener:
+        assert listener.getsockname()[0] in ("127.0.0.1", "::1")
+    with listen("", 0) as listener:
+        assert listener.getsockname()[0] in ("0.0.0.0", "::")

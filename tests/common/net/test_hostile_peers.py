@@ -1,0 +1,311 @@
+"""What any service may do to those who dial it: each exchange ends, in few bytes, with one error in one line."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+
+import pytest
+
+from common.core.errors import (
+    NotFound,
+    PeerError,
+    PeerMisbehaved,
+    PeerUnavailable,
+    RelayUntrusted,
+    RunCancelled,
+    TandemError,
+    VersionSkew,
+)
+from common.log.places import HttpWitness
+from common.net import client as clients
+from common.net.client import Client
+from common.net.transport import LOOK, Overdue, time_limit
+from common.net.witness_client import WitnessClient
+from common.wire.identity import Identity
+from curator.contributions.client import CollectorClient
+from deploy.remote import RefereeAt, Remote
+from local_agent.client import IssuerClient, RefereeClient, RelayedClient
+from referee.service.client import CuratorClient
+
+Answer = Callable[[socket.socket], None]
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@contextmanager
+def hostile(answer: Answer, seen: Callable[[bytes], object] = len) -> Iterator[str]:
+    """Serve connections on loopback, each in a thread: its request is read, then ``answer`` does what it likes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            while not over.is_set() and (request := connection.recv(1 << 16)):
+                seen(request)
+                answer(connection)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        over.set()
+        listener.close()
+
+
+def sends(*parts: bytes) -> Answer:
+    return lambda connection: connection.sendall(b"".join(parts))
+
+
+def whole(body: bytes, *, status: str = "200 OK", headers: bytes = b"") -> Answer:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n".encode()
+    return sends(head, headers, b"\r\n", body)
+
+
+def endless(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
+    """Send a head, and a part again and again."""
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(head)
+        while True:
+            connection.sendall(part)
+            time.sleep(pause)
+
+    return answer
+
+
+def silent(connection: socket.socket) -> None:
+    """Take the request, and answer nothing."""
+    connection.recv(1)
+
+
+MIB = b"x" * (1 << 20)
+BOMB = gzip.compress(b"0" * (8 << 20))
+SLOW: dict[str, Answer] = {
+    "never answers": silent,
+    "sends its head a byte now and then": endless(b"HTTP/1.1 200 OK\r\n", b"x", 0.05),
+    "sends its body a byte now and then": endless(OK + b"Content-Length: 60000\r\n\r\n", b" ", 0.05),
+    "sends chunks of a byte now and then": endless(CHUNKED, b"1\r\n \r\n", 0.05),
+    "informs for ever": endless(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.01),
+}
+LARGE: dict[str, Answer] = {
+    "answers without end": endless(OK + b"Content-Length: 99999999999\r\n\r\n", MIB),
+    "sends chunks without end": endless(CHUNKED, b"100000\r\n" + MIB + b"\r\n"),
+    "answers until it closes, and never does": endless(OK + b"\r\n", MIB),
+    "refuses without end": endless(b"HTTP/1.1 403 No\r\nContent-Length: 99999999999\r\n\r\n", MIB),
+    "answers a bomb": whole(BOMB, headers=b"Content-Encoding: gzip\r\n"),
+    "refuses with a bomb": whole(BOMB, status="403 No", headers=b"Content-Encoding: deflate, gzip\r\n"),
+    "is at work for ever": whole(b"{}", status="202 Accepted"),
+    "sends 50,000 header fields": whole(b"{}", headers=b"a: b\r\n" * 15_000),
+    "redirects": whole(b"", status="302 Found", headers=b"Location: /v1/x\r\n"),
+    "nests 100,000 lists": whole(b"[" * 30_000 + b"]" * 30_000),
+    "repeats a key": whole(b'{"a": 1, "a": 2}'),
+    "is no HTTP": sends(b"SSH-2.0-x\r\n\r\n"),
+    "informs without end": endless(b"", b"HTTP/1.1 103 Early Hints\r\na: " + b"x" * 900 + b"\r\n\r\n"),
+    "has chunks that are nearly all extensions": endless(CHUNKED, b"1;" + b"x" * 900 + b"\r\n \r\n"),
+    "closes in the middle": lambda connection: (
+        connection.sendall(OK + b"Content-Length: 9\r\n\r\n{"),
+        connection.shutdown(2),
+    )[0],
+}
+
+
+@pytest.mark.slow
+def test_no_peer_holds_or_fills_a_client():
+    """Each kind of hostile answer ends with one error that names the peer, within the time that the client has."""
+    for name, answer in {**SLOW, **LARGE}.items():
+        with hostile(answer) as url, closing(Client(url, patience=0.3, timeout=0.5)) as client:
+            with pytest.raises(PeerError, match=r"127\.0\.0\.1") as caught:
+                client.document("GET", "/v1/x")
+            assert len(str(caught.value)) < 500, name
+            assert "\n" not in str(caught.value), name
+            assert isinstance(caught.value, PeerUnavailable) or name not in SLOW, name
+
+
+@pytest.mark.slow
+def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
+    """What each party asks of another, against answers without end and bombs."""
+    monkeypatch.setattr(clients, "PAUSES", (0.01,))
+    key = Identity.create()
+    signed = key.sign("kind", {"run": "r", "operation_id": "o", "report_id": "00", "digest": "d"})
+
+    def calls(url: str) -> Iterator[tuple[str, Client | None, Callable[[], object]]]:
+        agent, relayed = RefereeClient(url, patience=0.2), RelayedClient(url, key.public, patience=0.2)
+        for client in (agent, relayed):
+            yield "key", client, client.key
+            yield "enrol", client, partial(client.enrol, signed, "token")
+            yield "poll", client, partial(client.poll, signed)
+            yield "configuration", client, partial(client.configuration, "r")
+            yield "decline", client, partial(client.decline, signed)
+            yield "report", client, partial(client.report, signed)
+            yield "packed", client, partial(client.report_packed, signed, b"x")
+            yield "proof", client, partial(client.proof, signed)
+        issuer = IssuerClient(url, patience=0.2)
+        yield "issuer key", issuer, issuer.key
+        yield "issue", issuer, lambda: issuer.issue("code", b"x")
+        curator = CuratorClient(url, patience=0.2)
+        yield "open", curator, lambda: curator.open_run(signed)
+        yield "share", curator, lambda: curator.open_share(signed)
+        yield "perform", curator, lambda: curator.perform(signed)
+        collector = CollectorClient(url, patience=0.2)
+        yield "offer", collector, lambda: collector.offer(key.public)
+        yield "contribute", collector, lambda: collector.contribute(signed, "t")
+        yield "withdraw", collector, lambda: collector.withdraw(signed)
+        witness = WitnessClient(url, patience=0.2)
+        yield "witness key", witness, witness.key
+        yield "keep", witness, lambda: witness.keep(signed)
+        yield "kept", witness, lambda: witness.kept(key.public, "r")
+        yield "runs seen", witness, lambda: witness.runs(key.public)
+        head = HttpWitness(f"{url}/v1/heads/name")
+        yield "last", None, head.last
+        yield "put", None, lambda: head.put(signed)
+        yield "writable", None, head.check_writable
+        remote = Remote(url, "token", patience=0.2)
+        yield "follow", remote._client, lambda: remote.follow("r", lambda text, numbers: None)
+        operator = RefereeAt(url, patience=0.2)
+        yield "state", operator, lambda: operator.document("GET", "/v1/runs/r")
+
+    for name in ("answers without end", "answers a bomb", "refuses with a bomb", "nests 100,000 lists"):
+        with hostile(LARGE[name]) as url:
+            opened = set()
+            for what, client, call in calls(url):
+                if name == "nests 100,000 lists" and what in ("decline", "issue", "writable", "put"):
+                    continue  # no JSON of its answer is read
+                with pytest.raises((PeerError, RelayUntrusted, VersionSkew)) as caught:
+                    call()
+                assert "\n" not in str(caught.value), (name, what)
+                opened.add(client)
+            for client in opened - {None}:
+                client.close()
+
+
+def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """A witness may give each page once more, or new ones for ever: both end."""
+    import httpx
+
+    monkeypatch.setattr("common.net.witness_client._BYTES", 1 << 20)
+    key, numbers = Identity.create().public, itertools.count()
+    seen = {"run": "r", "entries": 1, "at": 1}
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        first = next(numbers) * 100
+        page = [seen | {"run": f"run-{first + at:08d}", "pad": "x" * 100} for at in range(100)]
+        return httpx.Response(200, json=page)
+
+    witness = WitnessClient("http://witness")
+    witness._carrier = httpx.MockTransport(handle)
+    parse = classmethod(lambda cls, line: cls.model_construct(**line))
+    monkeypatch.setattr("common.wire.receipts.RunSeen.parse", parse)
+    with pytest.raises(PeerMisbehaved, match=r"witness at http://witness .*pages of more than 1 MiB"):
+        witness.runs(key)
+    witness.close()
+
+
+@pytest.mark.slow
+def test_a_wait_ends_when_its_caller_wants():
+    """A curator that sends a byte now and then, or is at work for ever, does not hold a run that was cancelled."""
+
+    def cancelled() -> None:
+        raise RunCancelled("by the operator")
+
+    signed = Identity.create().sign("kind", {"run": "r", "operation_id": "o"})
+    working = whole(b"{}", status="202 Accepted")
+    for answer in (*SLOW.values(), working):
+        with hostile(answer) as url, closing(CuratorClient(url)) as client:
+            with pytest.raises(RunCancelled), time_limit(60.0, cancelled):
+                client.perform(signed)
+            with pytest.raises(Overdue), time_limit(LOOK, lambda: None):
+                client.perform(signed)
+
+
+@pytest.mark.slow
+def test_a_curator_at_work_on_an_acknowledgement_holds_no_run(monkeypatch: pytest.MonkeyPatch):
+    """A run that has ended countersigns the last release: 202 for ever held it, and its cancellation, for a day."""
+    monkeypatch.setattr("referee.service.client._ONCE", 0.3)
+    signed = Identity.create().sign("kind", {"run": "r"})
+    working = whole(b"{}", status="202 Accepted")
+    with (
+        hostile(working) as url,
+        closing(CuratorClient(url)) as client,
+        pytest.raises(PeerMisbehaved, match="still at work"),
+        time_limit(30.0),
+    ):
+        client.acknowledge(signed)
+
+
+@pytest.mark.slow
+def test_a_client_serves_on_after_a_hostile_answer():
+    """What is left of an answer is no part of the next one."""
+    answers = itertools.cycle([whole(b"x" * (1 << 17)), whole(b'{"a": 1}')])
+    with hostile(lambda connection: next(answers)(connection)) as url, closing(Client(url, patience=1.0)) as client:
+        for _ in range(3):
+            with pytest.raises(PeerMisbehaved, match="more than 65,536 bytes"):
+                client.document("GET", "/v1/x")
+            assert client.document("GET", "/v1/x") == {"a": 1}
+
+
+@pytest.mark.slow
+def test_no_cookie_of_a_peer_is_sent_back():
+    """By a cookie a peer would know its client again; one that no header can hold ended the client."""
+    asked: list[bytes] = []
+    answer = whole(b"{}", headers="Set-Cookie: é=1\r\nSet-Cookie: who=you\r\n".encode())
+    with hostile(answer, asked.append) as url, closing(Client(url, patience=1.0)) as client:
+        for _ in range(3):
+            assert client.document("GET", "/v1/x") == {}
+    assert len(asked) == 3
+    assert not any(b"cookie" in request.lower() for request in asked)
+
+
+def test_a_peer_cannot_steer_this_process_by_its_problem_documents():
+    """Another process has taken over, the operator has cancelled: a peer cannot say either."""
+    for kind in ("superseded", "run-cancelled", "peer-untrusted", "peer-misbehaved", "no-such"):
+        body = b'{"type": "urn:tandem:problem:%s", "detail": "x", "self": 1}' % kind.encode()
+        with hostile(whole(body, status="409 Conflict")) as url, closing(Client(url, patience=0.2)) as client:
+            with pytest.raises(TandemError) as caught:
+                client.request("GET", "/v1/x")
+            assert type(caught.value) is PeerError
+    gone = whole(b'{"type": "urn:tandem:problem:not-found", "detail": "x"}', status="404 No")
+    with hostile(gone) as url, closing(Client(url, patience=0.2)) as client, pytest.raises(NotFound):
+        client.request("GET", "/v1/x")
+
+
+CHECK = """
+import sys
+from contextlib import closing
+from common.core.errors import PeerError
+from referee.service.client import CuratorClient
+from common.wire.identity import Identity
+signed = Identity.create().sign("kind", {"run": "r", "operation_id": "o"})
+for _ in range(2):
+    with closing(CuratorClient(sys.argv[1], patience=0.2)) as client:
+        try:
+            client.perform(signed)
+        except PeerError as error:
+            print(error)
+print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_a_hostile_answer_takes_less_than_300_mib():
+    """The largest answer that any party reads is a curator's; JSON of it that would fill the memory is not parsed."""
+    lists = b'{"kind": "k", "message": {"a": [' + b"[]," * (20 << 20) + b"[]]}}"
+    for answer in (LARGE["answers without end"], whole(lists), whole(b"[" + b"1," * (30 << 20) + b"1]")):
+        with hostile(answer) as url:
+            done = subprocess.run([sys.executable, "-c", CHECK, url], capture_output=True, text=True, timeout=120)
+        *lines, peak = done.stdout.splitlines()
+        assert len(lines) == 2, done.stderr
+        assert int(peak) < 300, lines

@@ -1,0 +1,345 @@
+"""TLS between real parties on loopback: who is believed, who is sent away, and that nothing else changes."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
+from common.net import server, tls
+from common.net.app import Service, create_app
+from common.net.client import Client
+from common.net.edge import TINY, Call, Edge, Reply
+from common.net.server import Limits
+from common.net.tls import Shown, client_context, server_context
+from tests.certified import PAST, believe, circle
+from tests.support import served
+
+
+class Curator(Client):
+    """A client that shows its certificate, as the referee does to the curator."""
+
+    party, shows = "curator", True
+
+
+STARTED: list[str] = []
+"""Which requests went the usual way."""
+
+
+async def echo(call: Call) -> Reply:
+    return Reply(200, b"%s %s" % (call.tail.encode(), call.body))
+
+
+class Watched(Edge):
+    async def __call__(self, scope, receive, send):
+        STARTED.append(f"{scope['scheme']} {scope['path']}")
+        await super().__call__(scope, receive, send)
+
+
+def app() -> Service:
+    made = create_app("x", "y", limits={"/echo/": TINY})
+    made.edge = Watched(made.edge.app, made.edge.bodies, {("PUT", "/echo/"): echo})
+    return made
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("ours"))
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("theirs"))
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory) -> Path:
+    return circle(tmp_path_factory.mktemp("ended"), now=PAST)
+
+
+@pytest.fixture(autouse=True)
+def _afresh(monkeypatch):
+    for name in (tls.CA, tls.CLIENT_CERT, tls.CLIENT_KEY):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("common.net.client.PAUSES", (0.01,))
+    STARTED.clear()
+
+
+def shown(folder: Path, party: str = "curator") -> Shown:
+    return Shown.of(f"this {party}", folder / party / "server.pem", None)
+
+
+def unchecked(folder: Path, party: str, clients: Path | None = None) -> ssl.SSLContext:
+    """Return how a service speaks that does not look at its own certificate first."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / party / "server.pem", folder / party / "server.key")
+    return context
+
+
+@pytest.fixture(scope="module")
+def curator(ours):
+    """A service that asks for a client's certificate."""
+    with served(app(), tls=server_context(shown(ours), ours / "curator" / "ca.pem")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def open_to_all(ours):
+    """A service that asks nobody for a certificate."""
+    with served(app(), tls=server_context(shown(ours))) as address:
+        yield address
+
+
+def ask(address: str, kind: type[Client] = Curator, patience: float = 1.0) -> str:
+    with closing(kind(address, patience=patience)) as client:
+        return client.request("PUT", "/echo/a", content=b"b").text
+
+
+def test_both_sides_know_each_other_and_the_short_way_is_the_same(curator, ours, monkeypatch):
+    believe(monkeypatch, ours)
+    assert ask(curator) == "a b"
+    assert STARTED == []
+    with closing(Curator(curator, patience=1.0)) as client:
+        assert client.request("GET", "/v1/health").json() == {"status": "alive"}
+        assert client.request("PUT", "/echo/a", content=b"b", params={"q": "usual"}).text == "a b"
+    assert STARTED == ["https /v1/health", "https /echo/a"]
+
+
+def test_a_large_request_and_answer_pass_whole(open_to_all, ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    with closing(Client(open_to_all, patience=1.0)) as client:
+        for size in (0, 1, TINY - 1, TINY):
+            assert client.request("PUT", "/echo/a", content=b"x" * size).content == b"a " + b"x" * size
+
+
+def test_the_client_certificate_is_shown_to_the_curator_alone(curator, ours, monkeypatch):
+    believe(monkeypatch, ours)
+    with pytest.raises(PeerUntrusted, match=r"the service at https://.* speaks only to who shows a certificate"):
+        ask(curator, Client)
+
+
+def test_whoever_shows_no_certificate_is_sent_away_before_its_request_is_read(curator, ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    with pytest.raises(
+        PeerUntrusted, match=r"the curator at https://.* its authority: name one with --tls-client-cert"
+    ):
+        ask(curator, patience=60.0)
+    assert STARTED == []
+
+
+def test_a_clients_certificate_of_another_authority_is_refused(curator, ours, theirs, monkeypatch):
+    believe(monkeypatch, ours)
+    monkeypatch.setenv(tls.CLIENT_CERT, str(theirs / "referee" / "client.pem"))
+    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* \(.*unknown ca\).*--tls-client-cert here"):
+        ask(curator, patience=60.0)
+    assert STARTED == []
+
+
+def test_a_servers_certificate_does_not_pass_for_a_clients(curator, ours, monkeypatch):
+    believe(monkeypatch, ours)
+    monkeypatch.setenv(tls.CLIENT_CERT, str(ours / "witness" / "server.pem"))
+    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* \(.*unsupported certificate\)"):
+        ask(curator, patience=60.0)
+
+
+def test_a_service_of_another_authority_is_not_spoken_to(open_to_all, theirs, monkeypatch):
+    believe(monkeypatch, theirs, None)
+    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* authority that is not believed here.*--tls-ca"):
+        ask(open_to_all, patience=60.0)
+
+
+def test_without_an_authority_those_of_the_system_are_believed_and_ours_is_not_among_them(open_to_all):
+    with pytest.raises(PeerUntrusted, match=r"not believed here.*--tls-ca \(TANDEM_TLS_CA\)"):
+        ask(open_to_all, patience=60.0)
+
+
+def test_a_name_that_the_certificate_has_not_is_refused(open_to_all, ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    port = urlsplit(open_to_all).port
+    with pytest.raises(PeerUntrusted, match=r"for another name .*127\.1.*--host NAME"):
+        ask(f"https://127.1:{port}", patience=60.0)  # the same machine by a name that no certificate has
+
+
+def test_an_ended_certificate_is_refused_with_the_remedy(ended, ours, monkeypatch):
+    believe(monkeypatch, ended, None)
+    said = r"the curator at .* has ended: .*referee certificates DIR"
+    with served(app(), tls=unchecked(ended, "curator")) as address, pytest.raises(PeerUntrusted, match=said):
+        ask(address, patience=60.0)
+
+
+def test_a_service_does_not_begin_on_what_it_cannot_show(ours, theirs, ended, tmp_path):
+    with pytest.raises(BadInput, match=r"of this curator .* ended on"):
+        server_context(shown(ended))
+    with pytest.raises(BadInput, match=r"is not the key of .* \(this curator\)"):
+        server_context(Shown.of("this curator", ours / "curator" / "server.pem", theirs / "curator" / "server.key"))
+    with pytest.raises(BadInput, match=r"the key .* of this curator cannot be read: No such file"):
+        server_context(Shown.of("this curator", ours / "curator" / "server.pem", tmp_path / "none"))
+    with pytest.raises(BadInput, match=r"the certificate .*none cannot be read: No such file"):
+        server_context(Shown.of("this curator", tmp_path / "none", None))
+    with pytest.raises(BadInput, match=r"holds no certificate of an authority"):
+        server_context(shown(ours), ours / "curator" / "server.key")
+    with pytest.raises(BadInput, match=r"the authority's certificate .*none cannot be read"):
+        server_context(shown(ours), tmp_path / "none")
+
+
+def test_a_client_does_not_begin_on_what_it_cannot_show(ours, ended, monkeypatch):
+    believe(monkeypatch, ours)
+    monkeypatch.setenv(tls.CLIENT_CERT, str(ended / "referee" / "client.pem"))
+    with pytest.raises(BadInput, match=r"of this client of the curator .* ended on"):
+        Curator("https://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["http://203.0.113.7:1", "http://referee:8000", "http://127.evil.example"])
+def test_whoever_names_an_authority_speaks_to_no_other_machine_in_the_clear(address, ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    with pytest.raises(BadInput, match=r"would be dialled without TLS: write https:// for the service"):
+        Client(address)
+    for here in ("http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1"):
+        Client(here).close()
+
+
+def test_nothing_older_than_tls_1_3_is_spoken(open_to_all, ours):
+    context = ssl.create_default_context(cafile=str(ours / "public" / "ca.pem"))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{open_to_all}/v1/health", verify=context, trust_env=False, timeout=60)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    old.load_cert_chain(ours / "curator" / "server.pem", ours / "curator" / "server.key")
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with served(app(), tls=old) as address, pytest.raises(httpx.TransportError) as caught:
+        httpx.get(
+            f"{address}/v1/health", verify=client_context(ours / "public" / "ca.pem"), trust_env=False, timeout=60
+        )
+    assert "TLS 1.3" in str(tls.fault_of(caught.value))
+
+
+def test_who_dials_a_service_without_tls_is_told(ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    with served(app()) as address, pytest.raises(PeerUntrusted, match=r"does not speak TLS: write http:// for it"):
+        ask(address.replace("http:", "https:"), patience=60.0)
+
+
+def test_who_dials_a_service_with_tls_in_the_clear_is_told(open_to_all):
+    with pytest.raises(BadInput, match=r"this service speaks TLS: dial it with https://"):
+        ask(open_to_all.replace("https:", "http:"), patience=60.0)
+
+
+def test_a_peer_that_was_there_is_waited_for_while_its_certificate_is_renewed(ours, ended, monkeypatch):
+    """A run that has begun does not end since a certificate did: the next one is waited for."""
+    both = ours / "both.pem"
+    both.write_bytes((ours / "public" / "ca.pem").read_bytes() + (ended / "public" / "ca.pem").read_bytes())
+    believe(monkeypatch, ours, None)
+    monkeypatch.setenv(tls.CA, str(both))
+    with served(app(), tls=server_context(shown(ours))) as address:
+        client = Curator(address, patience=0.2)
+        client.request("GET", "/v1/health")
+    with served(app(), tls=unchecked(ended, "curator")) as other, closing(client):
+        client._client.base_url = httpx.URL(other)
+        with pytest.raises(PeerUnavailable, match=r"nobody answers at .* a certificate that has ended") as caught:
+            client.request("GET", "/v1/health")
+        assert not isinstance(caught.value, PeerUntrusted)
+
+
+# Attacks ------------------------------------------------------------------------------------------------------------
+
+
+def connect(address: str) -> socket.socket:
+    parts = urlsplit(address)
+    return socket.create_connection((parts.hostname, parts.port), timeout=60)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "half", "plain"])
+def test_many_who_shake_no_hands_lock_nobody_out(sent, ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    with served(app(), Limits(50), server_context(shown(ours))) as address, ExitStack() as opened:
+        for _ in range(200):
+            opened.enter_context(connect(address)).sendall(sent)
+        for _ in range(20):
+            assert ask(address, Client) == "a b"
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"], ids=["nothing", "half"])
+def test_a_handshake_that_does_not_come_is_not_waited_for(sent, ours):
+    with served(app(), Limits(50, head=0.2), server_context(shown(ours))) as address, connect(address) as slow:
+        slow.sendall(sent)
+        with suppress(ConnectionError):
+            assert slow.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"\x00\x01", b"\x16\x03\x01\xff\xff"],
+    ids=["plain HTTP", "another protocol", "no text", "a broken handshake"],
+)
+def test_what_is_no_tls_ends_its_connection(sent, open_to_all):
+    with connect(open_to_all) as rude:
+        rude.sendall(sent)
+        with suppress(ConnectionError):
+            while rude.recv(1 << 16):
+                pass
+
+
+def test_of_too_many_handshakes_under_way_the_first_make_room(ours, monkeypatch):
+    believe(monkeypatch, ours, None)
+    monkeypatch.setattr(server, "MAX_HANDSHAKES", 5)
+    with served(app(), Limits(50), server_context(shown(ours))) as address, ExitStack() as opened:
+        begun = [opened.enter_context(connect(address)) for _ in range(20)]
+        for connection in begun:
+            connection.sendall(b"\x16\x03\x01")
+        for connection in begun[:15]:
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        assert ask(address, Client) == "a b"
+
+
+FLOODED = """
+import sys
+from pathlib import Path
+from common.net.tls import Shown, server_context
+from common.net.app import create_app
+from common.net.server import listen, serve
+
+pem = Path(sys.argv[1])
+serve(create_app("x", "y"), listen("127.0.0.1", 0), "x", server_context(Shown.of("x", pem, None)))
+"""
+MEMORY = 30 << 20
+"""Bytes; 2,000 handshakes that are held together take 100 MiB."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process")
+@pytest.mark.parametrize(
+    "sent",
+    [b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n", bytes(100), b"\x16" + bytes(600)],
+    ids=["plain HTTP", "no TLS", "a broken handshake"],
+)
+def test_many_who_speak_no_tls_take_no_memory(sent, ours):
+    """Each leaves at once, or once it has read why it was refused."""
+    command = [sys.executable, "-c", FLOODED, str(ours / "curator" / "server.pem")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as service:
+        try:
+            address = str(service.stdout.readline().split()[-1])
+            before = resident(service.pid)
+            for i in range(2000):
+                with suppress(ConnectionError), connect(address) as plain:
+                    plain.sendall(sent)
+                    if i % 2 and sent[0] != 0x16:
+                        assert plain.recv(1 << 12)
+            grown = resident(service.pid) - before
+        finally:
+            service.terminate()
+        assert grown < MEMORY
+        assert "Traceback" not in service.stderr.read()
+
+
+def resident(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
