@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from common.core import canonical
+from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import TableRecordSource
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear

@@ -28,9 +28,9 @@ import numpy as np
 
 from benchmarks.figures import figure1, figure2
 from common.core.machine import processors
+from common.data.distributions.base import parse_distribution
+from common.data.population import SimulatedRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.distributions.base import parse_distribution
-from common.people.spec import SimulatedRecordSource
 from common.planning.plan import resolve
 from common.scenario import loading
 from common.vocabulary.hypotheses.linear import Linear

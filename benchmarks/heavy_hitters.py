@@ -4,7 +4,7 @@
 
 Each agent answers once, at epsilon = 1; a list is wrong with probability at most .05. Two searches are compared:
 
-* prefix extending (``common/statistics/items/heavy_hitters.py``), with Hadamard response and with optimized local
+* prefix extending (``common/statistics/heavy_hitters.py``), with Hadamard response and with optimized local
   hashing, each with the prefixes that suit it;
 * TreeHist (Bassily, Nissim, Stemmer and Thakurta 2017): the tree of prefixes grows bit by bit, and what is not above
   the noise is pruned. It starts at 16 bits, and a quarter of the agents is kept for whole items: both are better than
@@ -29,8 +29,8 @@ import numpy as np
 
 from common.core.arrays import Floats, Words
 from common.numerics.randomness import RandomSource
-from common.statistics.items.frequency import binomial_intervals, estimate_shares, reports_by_length
-from common.statistics.items.heavy_hitters import find, guarantee, ladder
+from common.statistics.frequency import binomial_intervals, estimate_shares, reports_by_length
+from common.statistics.heavy_hitters import find, guarantee, ladder
 from common.vocabulary.mechanisms.base import parse_mechanism
 from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from common.vocabulary.queries.item import ItemQuery

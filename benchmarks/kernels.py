@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from common.data.distributions.base import parse_distribution
+from common.data.population import SimulatedRecordSource
 from common.numerics import chacha
 from common.numerics.randomness import RandomSource
-from common.people.distributions.base import parse_distribution
-from common.people.spec import SimulatedRecordSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.loss import LossQuery

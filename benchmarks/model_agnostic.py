@@ -39,8 +39,7 @@ from common.core.arrays import Floats, Indices
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.sparse_vector import calibrated, stability_margin, stability_share
-from common.privacy.theorems.teacher_votes import answer_mu, answers_sigma
+from common.privacy.theorems.votes import answer_mu, answers_sigma, calibrated, stability_margin, stability_share
 from curator.learners.teachers.aggregation import enough_bottoms
 from curator.learners.teachers.counts import distances, winners
 from curator.learners.teachers.stability import release_if_stable, release_until_cutoff

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
+from common.data.distributions.parities import BiasedParity
 from common.numerics.randomness import RandomSource, subseed
-from common.people.distributions.parities.biased_parity import BiasedParity
 from common.planning.plan import resolve
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario

@@ -3,9 +3,9 @@
     python -m benchmarks.worst_choice [--json]
 
 Takes half a minute. For each law of the number of runs and each delta: mu of a run whose choice is (1, delta)-DP by
-:func:`common.privacy.theorems.selection.private_selection.mu_for_selection`, and the least mu at which one explicit
+:func:`common.privacy.theorems.selection.mu_for_selection`, and the least mu at which one explicit
 base has a choice with a larger delta, so that no bound can allow it. That base is Gaussian, N(0, 1) beside N(mu, 1),
-cut into bins, and its bins are ranked as the theorem of :mod:`common.privacy.theorems.selection.selection_profile`
+cut into bins, and its bins are ranked as the theorem of :mod:`common.privacy.theorems.selection`
 says. What is printed of it is summed up from the law of the best of K bins; nothing of the theorem enters but the
 order. docs/accounting.md, "A private choice", has the table.
 """
@@ -22,8 +22,8 @@ from scipy.special import ndtr
 
 from common.core.arrays import AnyArray, Floats
 from common.numerics.bisection import between
-from common.privacy.theorems.selection.private_selection import AnyLaw, mu_for_selection
-from common.privacy.theorems.selection.stopping import NegativeBinomial, Poisson, geometric, weights
+from common.privacy.theorems.selection import AnyLaw, mu_for_selection
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
 
 EPSILON, DELTAS = 1.0, (1e-2, 1e-6)
 LAWS: dict[str, AnyLaw] = {

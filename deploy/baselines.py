@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import Floats
+from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import RandomSource, subseed
 from common.numerics.special import expit
-from common.people.spec import open_records
 from common.planning.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse

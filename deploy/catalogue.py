@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from common.core import plugins
 from common.core.registry import Registry, declared
-from common.people import distributions
+from common.data import distributions
 from common.scenario import problems
 from common.vocabulary import hypotheses, mechanisms, operations, queries
 from curator import learners

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemError
+from common.data.population import open_records
 from common.numerics.bisection import narrowed
-from common.people.spec import open_records
 from common.planning.accepting import accepted, in_range
 from common.scenario.agreement import data_folder, public_sample
 from common.scenario.resolved import ResolvedScenario

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.data.population import TableRecordSource, open_records
 from common.numerics.randomness import RandomSource, subseed
-from common.people.spec import TableRecordSource, open_records
 from common.scenario.agreement import public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import Hypothesis

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.data.population import RecordSource, open_records
 from common.numerics.randomness import subseed
-from common.people.spec import RecordSource, open_records
 from common.scenario.agreement import data_folder
 from common.scenario.scenario import Scenario
 from common.vocabulary.hypotheses.base import Hypothesis

@@ -435,7 +435,7 @@ def record_command(
 
     Example: local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json
     """
-    from common.people.tables.record import record_of
+    from common.data.tables.record import record_of
     from common.scenario import loading
     from common.vocabulary.naming import Names
     from common.wire.state import write_durably

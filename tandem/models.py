@@ -15,6 +15,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadScenario
 from common.core.machine import works_after_fork
+from common.data.tables.record import record_of as mapped
 from common.models.exporting import export as export_model
 from common.models.model import Model as Model
 from common.models.outcome import outcome_of
@@ -22,7 +23,6 @@ from common.models.predicting import DataNote as DataNote
 from common.models.predicting import Predicted
 from common.models.predicting import predict as predicted
 from common.models.showing import lines
-from common.people.tables.record import record_of as mapped
 from common.scenario import loading
 from common.scenario.scenario import parse
 from referee.view.models import open_model

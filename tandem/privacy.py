@@ -1,8 +1,8 @@
 """A private choice of one's own, as :doc:`hyperparameters` shows: what it costs, and how it is made."""
 
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.selection.private_selection import epsilon_of_selection, mu_for_selection
-from common.privacy.theorems.selection.stopping import geometric
+from common.privacy.theorems.selection import epsilon_of_selection, mu_for_selection
+from common.privacy.theorems.stopping import geometric
 from curator.mechanisms.choices.random_stopping import choose
 from curator.mechanisms.gaussian import noisy_sum
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from common.core import canonical, plain
 from common.core.errors import BadInput
-from common.statistics.means.intervals import certainty
+from common.statistics.intervals import certainty
 from common.wire.state import write_durably
 from referee.view.face import pages
 from referee.view.face.building import run_view

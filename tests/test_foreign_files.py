@@ -16,7 +16,7 @@ PLACES = (
     "tandem",
     "common/models",
     "common/scenario",
-    "common/people/tables/schema.py",
+    "common/data/tables/schema.py",
     "common/wire/vouching.py",
     "common/wire/transcript.py",
     "local_agent/person/receipts.py",
@@ -39,7 +39,7 @@ ALLOWED = {
     ("referee/cli.py", "load"): "common.scenario.loading",
     ("common/models/document.py", "loads"): "of what it has just dumped",
     ("common/scenario/loading.py", "load"): "strictyaml",
-    ("common/people/tables/schema.py", "load"): "strictyaml",
+    ("common/data/tables/schema.py", "load"): "strictyaml",
     ("tandem/runs.py", "load"): "common.scenario.loading",
     ("tandem/ui/views/planning.py", "load"): "common.scenario.loading",
 }

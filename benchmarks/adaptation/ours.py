@@ -3,7 +3,7 @@
 "tuned for free" fits with the whole mu of (epsilon, delta) for every setting and looks at the validation rows, as the
 paper does: the fit is private, the choice is not, so the row has no guarantee. "chosen privately" pays for the choice:
 each of a secret number of runs gets the smaller mu of
-:func:`common.privacy.theorems.selection.private_selection.mu_for_selection`, for a fit of the training rows and a noisy
+:func:`common.privacy.theorems.selection.mu_for_selection`, for a fit of the training rows and a noisy
 score of the validation rows, which are people too.
 """
 
@@ -24,8 +24,8 @@ from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.selection.private_selection import mu_for_selection
-from common.privacy.theorems.selection.stopping import NegativeBinomial
+from common.privacy.theorems.selection import mu_for_selection
+from common.privacy.theorems.stopping import NegativeBinomial
 from common.vocabulary.learners.grids import combinations
 from curator.learners.adaptation.convex import ConvexSettings, fit_convex
 from curator.learners.adaptation.domains import Domains

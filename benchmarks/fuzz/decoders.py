@@ -17,11 +17,11 @@ from benchmarks.fuzz.corpus import Corpus
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage, BadScenario, Forged, TandemError
 from common.core.values import Value
+from common.data.distributions.base import DISTRIBUTIONS
+from common.data.tables.loading import numbered
+from common.data.tables.source import TableSource
 from common.log.journal import HEAD, KEY, LEDGER
 from common.models.document import load as load_model
-from common.people.distributions.base import DISTRIBUTIONS
-from common.people.tables.input.loading import numbered
-from common.people.tables.source import TableSource
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse

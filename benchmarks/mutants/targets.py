@@ -18,10 +18,9 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "agents' mechanisms": ("common/**/mechanisms/*.py",),
     "sequential tests, intervals": (
-        "common/statistics/means/evidence.py",
-        "common/statistics/means/sequential.py",
-        "common/statistics/means/fixed.py",
-        "common/statistics/means/intervals.py",
+        "common/statistics/evidence.py",
+        "common/statistics/loss_tests.py",
+        "common/statistics/intervals.py",
     ),
     "learners": (
         "common/vocabulary/learners/*.py",
@@ -41,15 +40,15 @@ AREAS: dict[str, tuple[str, ...]] = {
         "curator/mechanisms/**/*.py",
     ),
     "sampling": (
-        "common/people/tables/sampling.py",
+        "common/data/tables/sampling.py",
         "curator/sample/**/*.py",
         "curator/weights/*.py",
     ),
     "people's ledger": tuple(f"common/lifetime/{name}.py" for name in ("ledger", "account", "charging")),
     "digests of people": tuple(f"common/lifetime/{name}.py" for name in ("recognition", "rows")),
     "append-only log": ("common/log/*.py",),
-    "race": ("common/statistics/means/race.py",),
-    "liars": tuple(f"common/statistics/means/{name}.py" for name in ("liars", "silence")),
+    "race": ("common/statistics/race.py",),
+    "liars": ("common/statistics/robustness.py",),
     "protocols": ("referee/protocols/**/*.py",),
     "certificates": (
         "common/privacy/certificate.py",

@@ -12,8 +12,8 @@ import polars
 
 from benchmarks.real.datasets import DATASETS
 from common.core.arrays import AnyArray
-from common.people.tables.input.loading import encode
-from common.people.tables.source import TableSource
+from common.data.tables.loading import encode
+from common.data.tables.source import TableSource
 from common.vocabulary.records import Records
 
 Rows = Callable[[polars.DataFrame], AnyArray]

@@ -9,14 +9,14 @@ import numpy as np
 
 from common.core.arrays import Words
 from common.core.errors import BadScenario, BrokenLedger
+from common.data.population import RecordSource
+from common.data.tables.files import found
 from common.lifetime.charging import Charging, Given, Side, table_of
 from common.lifetime.ledger import Charge, PeopleLedger
 from common.lifetime.recognition import Digester, People
 from common.lifetime.rows import rows_of_files
 from common.log.chain import REMEDY
 from common.log.journal import Journal
-from common.people.spec import RecordSource
-from common.people.tables.input.compressed import found
 from common.privacy.rounding import above
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from common.core.errors import BadScenario
-from common.people.tables import TableSource
+from common.data.tables import TableSource
 from common.scenario.resolved import ResolvedScenario
 
 if TYPE_CHECKING:  # simulated people are charged nowhere, and their hosts load neither tables nor databases

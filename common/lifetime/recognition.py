@@ -37,8 +37,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadData
-from common.people.tables.input.compressed import found, plain
-from common.people.tables.input.texts import canonical_texts
+from common.data.tables.files import found, plain
+from common.data.tables.texts import canonical_texts
 
 DIGITS = 6
 """Significant digits to which numbers are compared."""

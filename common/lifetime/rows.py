@@ -10,11 +10,10 @@ import numpy as np
 import polars
 
 from common.core.errors import BadData
-from common.people.tables import Layout, TableSource
-from common.people.tables.input.cache import CACHE
-from common.people.tables.input.files import columns_of, is_typed, pieces
-from common.people.tables.input.frames import is_file, is_frame
-from common.people.tables.input.texts import canonical_texts
+from common.data.tables import Layout, TableSource
+from common.data.tables.files import CACHE, columns_of, is_typed, pieces
+from common.data.tables.frames import is_file, is_frame
+from common.data.tables.texts import canonical_texts
 
 
 def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.DataFrame]:

@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 
 from common.core.errors import BadInput, BadMessage
 from common.core.values import Value
-from common.people.spec import PopulationSpec
-from common.people.tables.schema import Schema
-from common.people.tables.source import Label
+from common.data.population import PopulationSpec
+from common.data.tables.schema import Schema
+from common.data.tables.source import Label
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import AnyHypothesis, Hypothesis, parse_hypothesis
 
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
+from common.data.tables.frames import rows_of
+from common.data.tables.loading import numbers_of
 from common.models.model import Model
 from common.models.onnx_rows import DOUBLE, FLOAT, INT, TEXT, RowsWriter
 from common.models.outcome import outcome_of
-from common.people.tables.input.frames import rows_of
-from common.people.tables.input.loading import numbers_of
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.conjunction import Conjunction

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from common.data.tables.source import Category, Number, longest
 from common.models.model import Model
-from common.people.tables.rules import longest
-from common.people.tables.source import Category, Number
 from common.vocabulary.hypotheses.graphs.operators import ML
 from common.vocabulary.hypotheses.graphs.parsing import ML_OPSET, OPSETS
 

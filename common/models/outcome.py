@@ -8,8 +8,8 @@ from functools import singledispatch
 import numpy as np
 
 from common.core.arrays import AnyArray, Singles
+from common.data.tables.source import Feature, Number
 from common.models.model import Model
-from common.people.tables.source import Feature, Number
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.regressor import Regressor

@@ -10,11 +10,11 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadData
 from common.core.machine import works_after_fork
+from common.data.tables.examining import Notes
+from common.data.tables.frames import rows_of
+from common.data.tables.loading import encode_piece
 from common.models.model import Model
 from common.models.outcome import outcome_of, predictions
-from common.people.tables.input.frames import rows_of
-from common.people.tables.input.loading import encode_piece
-from common.people.tables.notes import Notes
 from common.vocabulary.hypotheses.recalibrated import Recalibrated
 
 

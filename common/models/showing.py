@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from common.core.values import Value
+from common.data.tables.source import Number
 from common.models.model import Model
 from common.models.outcome import feature_at, feature_names, outcome_of
-from common.people.tables.source import Number
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.conjunction import Conjunction
 from common.vocabulary.hypotheses.constant import Constant

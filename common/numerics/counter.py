@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from common.core.arrays import Bits, Floats, Indices, Words
-from common.numerics.elementary_compiled import log
 from common.numerics.kernels import njit
+from common.numerics.loops import log
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

@@ -6,7 +6,7 @@ that.
 
 The formulas are those of fdlibm (Sun Microsystems, 1993), with errors below one unit of the last place. Functions whose
 names begin with ``reduced`` are their cores, plain arithmetic on arrays here and on scalars in compiled loops
-(:mod:`common.numerics.elementary_compiled`); both give the same bits.
+(:mod:`common.numerics.loops`); both give the same bits.
 """
 
 from __future__ import annotations

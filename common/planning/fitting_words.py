@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from common.statistics.means.intervals import certainty
+from common.statistics.intervals import certainty
 from common.vocabulary.mechanisms.base import Mechanism
 
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9

@@ -14,7 +14,7 @@ from common.planning.problems.base import planned_values, resolve_problem
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
-from common.statistics.means import evidence
+from common.statistics import evidence
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.open_values import PLAN
 

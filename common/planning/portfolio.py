@@ -11,9 +11,9 @@ from common.planning import formulas
 from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
-from common.statistics.means.intervals import estimate
-from common.statistics.means.matched import Matches, bounds
-from common.statistics.means.race import HALVES, WIDER, pairs
+from common.statistics.intervals import estimate
+from common.statistics.paired import Matches, bounds
+from common.statistics.race import HALVES, WIDER, pairs
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
 from common.vocabulary.open_values import PLAN
 from common.vocabulary.operations.margins import LEAST_EPSILON
@@ -65,7 +65,7 @@ def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float, labe
     """Return the widest gap that so many judges can leave if all answer and all of ``rivals`` candidates stay.
 
     One question serves both constants, so each of ``rivals - 1`` questions goes to m = agents/(rivals - 1) agents, and
-    answers about two candidates are matched (:class:`common.statistics.means.race.Race`). Let w have the least mean of
+    answers about two candidates are matched (:class:`common.statistics.race.Race`). Let w have the least mean of
     answers. Against a candidate with other answers its difference is at most 0, so U[w][k] is at most half the width of
     the interval from m matches, which is widest where half of the bits are 1. Against the other constant, if w is one,
     U[w][k] = 2 high(w) - 1 is at most the width of the interval of w, from the answers about labels, too. The gap is at
@@ -126,7 +126,7 @@ def stated(told: float, aim: float, *, recalibrates: bool) -> float:
     aim
         alpha: a gap within it stays there.
     recalibrates
-        Whether there are beliefs, which repairs come with (:class:`common.statistics.means.race.Race`).
+        Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
     """
     return min(1.0, WIDER * told) if recalibrates and told > aim else told
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from common.people.tables.source import Feature, Label
+from common.data.tables.source import Feature, Label
 from common.planning.fitting import Advice, Sizes, advise, diameter, steps
 from common.vocabulary.mechanisms.warner import Warner
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from common.core.errors import BadMessage
 from common.core.values import Value
-from common.privacy.theorems.selection.stopping import StoppingDistribution
+from common.privacy.theorems.stopping import StoppingDistribution
 
 
 class Event(Value):

@@ -104,7 +104,7 @@ def of_curator(pair: tuple[float | None, float | None], protects: Protected, cov
     """Return what a curator promises: its cap, (None, None) or an infinite epsilon where there is none.
 
     It is about rows of the *file*: a sample in which a changed row changes one record in its slot
-    (:mod:`common.people.tables.sampling`); where labels alone are protected, about one label.
+    (:mod:`common.data.tables.sampling`); where labels alone are protected, about one label.
     """
     epsilon, delta = _finite(pair)
     neighbours: Neighbours = "one label" if protects == "labels" else "one row"
@@ -139,3 +139,51 @@ def together(curator: Guarantee, agent: Guarantee) -> Guarantee:
 def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
     epsilon, delta = pair
     return (None, None) if epsilon is None or not math.isfinite(epsilon) else (epsilon, delta)
+
+
+_ENDS_OF_EXP = 700.0
+
+
+def formula(given: Guarantee) -> str:
+    """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy"."""
+    if given.covers == "nothing":
+        return "nothing released"
+    if given.epsilon is None or given.delta is None:
+        return "no guarantee"
+    return f"({given.epsilon:g}, {given.delta:g})-differential privacy"
+
+
+def in_words(given: Guarantee) -> str:
+    """Say a guarantee in plain words.
+
+    (epsilon, delta) differential privacy is: P(E) <= e^epsilon P'(E) + delta for all neighbours and every set E of what
+    may be seen. The factor is rounded up.
+    """
+    if given.covers == "nothing":
+        return "Nothing was released about anybody."
+    if given.epsilon is None or given.delta is None:
+        return "Nothing is promised."
+    factor = math.ceil(min(math.exp(min(given.epsilon, _ENDS_OF_EXP)), 1e300) * 100) / 100
+    times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
+    changed = "label were" if given.protects == "labels" else "record were"
+    plain = (
+        f"If one person's {changed} another, no outcome would be more than {times} times as likely "
+        f"(e to the epsilon = {given.epsilon:g})"
+    )
+    return plain + (
+        f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
+    )
+
+
+def best_guess(epsilon: float, delta: float) -> float:
+    """Bound how often somebody guesses right who sees an outcome and held two records for equally likely before.
+
+    Of two laws P and P' with P(E) <= e^epsilon P'(E) + delta for every E, and the same the other way round, a guess is
+    right with probability 1/2 + TV/2 at most, and TV <= (e^epsilon - 1 + 2 delta)/(e^epsilon + 1) (Kairouz, Oh and
+    Viswanath 2015, Theorem 3.4 with its region's corner). Together: (e^epsilon + delta)/(e^epsilon + 1), rounded up to
+    four decimals and never above 1.
+    """
+    # Divided by e^epsilon, so that a large epsilon overflows nowhere.
+    small = math.exp(-min(epsilon, _ENDS_OF_EXP))
+    bound = (1.0 + delta * small) / (1.0 + small)
+    return min(1.0, math.ceil(bound * 1e4 * (1.0 + 1e-14)) / 1e4)

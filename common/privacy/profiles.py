@@ -12,7 +12,7 @@ from common.core.errors import BadInput
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.theorems.composition import subsampled
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.grids.profiles import Profile, gaussian_profile, release_profile, step_profile
+from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
 
 
 @lru_cache(maxsize=1 << 12)

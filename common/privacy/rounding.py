@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from common.core.errors import BadInput
+
 UNIT = 2.0**-52
 """Relative spacing of doubles: an operation errs by half of it at most, a library function by a few."""
 
@@ -26,3 +28,27 @@ def above(value: Fraction) -> float:
     """Return the least double that is not below an exact number."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon outside (0, ``MAX_EPSILON``].
+
+    Raises
+    ------
+    BadInput
+        If it is outside, or no number.
+    """
+    if not 0.0 < epsilon <= MAX_EPSILON:
+        raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
+
+
+def check_delta(delta: float) -> None:
+    """Refuse a delta outside (0, 1).
+
+    Raises
+    ------
+    BadInput
+        If it is outside, or no number.
+    """
+    if not 0.0 < delta < 1.0:
+        raise BadInput(f"delta must be in (0, 1), found {delta}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from common.core import canonical
+from common.data.population import locate, open_public
 from common.numerics.randomness import subseed
-from common.people.spec import locate, open_public
 from common.scenario.scenario import Scenario
 from common.vocabulary.records import Records
 
 
 def data_folder(scenario: Scenario) -> Path | None:
-    """Return the directory of the scenario's table files, as :func:`common.people.spec.locate` finds it."""
+    """Return the directory of the scenario's table files, as :func:`common.data.population.locate` finds it."""
     return None if scenario.data is None else locate(scenario.data)
 
 

@@ -14,10 +14,10 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import SCENARIO, read
 from common.core.plain import nearest
+from common.data.population import locate
+from common.data.tables.schema import described
+from common.data.tables.source import TableSource
 from common.net.cli import version
-from common.people.spec import locate
-from common.people.tables.schema import described
-from common.people.tables.source import TableSource
 from common.scenario.scenario import Scenario, parse
 
 _KINDS_OF_PEOPLE = {"distribution", "table"}

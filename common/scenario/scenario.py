@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from common.core.errors import BadScenario, TandemError
 from common.core.values import Value, explain
-from common.people.spec import PopulationSpec, PublicPopulationSpec
-from common.people.tables.apart import apart
+from common.data.population import PopulationSpec, PublicPopulationSpec
+from common.data.tables.source import apart
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.scenario.portfolio import Portfolio

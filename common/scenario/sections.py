@@ -173,7 +173,7 @@ class AgentsSection(Value):
         Simulated populations only: the share of agents that never answer.
     liars
         Tests and intervals hold although, for every n at which they are looked at, at most this share of the first n
-        answers about a loss are lies, whatever these say (:mod:`common.statistics.means.liars`). A share of the answers
+        answers about a loss are lies, whatever these say (:mod:`common.statistics.robustness`). A share of the answers
         that come, not of the agents. Where answers are bits only.
     deadline
         Seconds to wait for a batch before going on with fresh agents; one more for each 1,000 participants asked.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.statistics.curves import chances, ordered
+from common.numerics.elementary import exp
 
 _QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
 """2^(k/4): a library's powers may differ between machines."""
@@ -144,3 +144,20 @@ class Within:
             for fine in range(begin, end):
                 found[:, place] = found[:, place] + self.weights[fine] * values[:, fine]
         return found
+
+
+_FAR = 40.0
+"""Odds beyond e^40 are those of certainty."""
+
+
+def chances(scores: Floats) -> Floats:
+    """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
+    return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
+
+
+def ordered(terms: Floats) -> Floats:
+    """Return the sums over the last axis, one term after the other."""
+    total = np.zeros(terms.shape[:-1])
+    for place in range(terms.shape[-1]):
+        total = total + terms[..., place]
+    return total

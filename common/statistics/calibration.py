@@ -14,8 +14,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.elementary import exp
-from common.statistics.bins import Within, octave_quarter
-from common.statistics.curves import ordered
+from common.statistics.bins import Within, octave_quarter, ordered
 
 _STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""

@@ -11,8 +11,8 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.elementary import exp, log
+from common.statistics.bins import chances
 from common.statistics.calibration import Calibration
-from common.statistics.curves import chances
 
 _LEAST = 0.1
 """A bin of the population is not believed to be rarer than so many times the sample's."""

@@ -17,9 +17,9 @@ from common.core.errors import (
     PolicyRefused,
     RunBegun,
 )
+from common.data.tables.source import TableSource
 from common.net.app import invitation_hash, same, token_hash
 from common.net.readiness import Check, disk
-from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.wire.identity import Identity, Signed, verify

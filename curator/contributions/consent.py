@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.core.plain import in_columns
-from common.privacy.wording import best_guess, formula, in_words
+from common.privacy.guarantee import best_guess, formula, in_words
 from curator.contributions.fields import Fields
 from curator.contributions.messages import Offer
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import BadData, BadMessage
-from common.people.tables import spelling
-from common.people.tables.record import record_of, text_of
-from common.people.tables.source import Category, Feature, Number, TableSource
+from common.data.tables import spelling
+from common.data.tables.record import record_of, text_of
+from common.data.tables.source import Category, Feature, Number, TableSource
 
 MAX_NUMBER = 32
 """Characters of a number: a double needs at most 24."""
@@ -34,7 +34,7 @@ def checked(fields: Mapping[str, Any], table: TableSource) -> Fields:
     Parameters
     ----------
     fields
-        As for :func:`common.people.tables.record.record_of`.
+        As for :func:`common.data.tables.record.record_of`.
     table
         The table of the offer.
 

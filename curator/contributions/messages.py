@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from common.core.values import Value
-from common.people.tables.source import TableSource
+from common.data.tables.source import TableSource
 from common.privacy.guarantee import Guarantee
 from common.wire.identity import KEY_PATTERN
 from common.wire.primitives.chain import DIGEST

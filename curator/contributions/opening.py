@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, Forged, RunBegun
+from common.data.tables.source import TableSource
 from common.lifetime.charging import Given
 from common.log.chain import REMEDY
 from common.log.journal import KEY, SAMPLE, Journal
 from common.net.app import invitation, invitation_hash
-from common.people.tables.source import TableSource
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.wire.identity import Identity, verify
@@ -29,8 +29,8 @@ from curator.contributions.messages import Contribution
 from curator.contributions.store import FILE, Store
 
 if TYPE_CHECKING:
-    from common.people.tables.input.files import Piece
-    from common.people.tables.input.loading import Numbered
+    from common.data.tables.files import Piece
+    from common.data.tables.loading import Numbered
 
 
 CONTRIBUTOR = "contributor's key"
@@ -135,8 +135,8 @@ class Contributions:
         """
         import polars
 
-        from common.people.tables.input.files import Piece, typed
-        from common.people.tables.input.loading import Numbered, kept
+        from common.data.tables.files import Piece, typed
+        from common.data.tables.loading import Numbered, kept
 
         private = durable_key(self._folder / SEAL_KEY)
         positions, rows, contributors = [], [], []

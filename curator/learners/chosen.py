@@ -26,7 +26,7 @@ class ChosenLearner(ChosenSettings, Learner):
     training. Each run trains a mu-GDP learner on the training part and scores what it gives on the validation part:
     minus the sum of losses, with noise that makes it mu-GDP. One record is in one of the parts, so a run with its
     score is mu-GDP (the proof is in :func:`curator.mechanisms.choices.random_stopping.choose`), and the best of K runs,
-    K secret, costs what :func:`common.privacy.theorems.selection.private_selection.epsilon_of_selection` says: Papernot
+    K secret, costs what :func:`common.privacy.theorems.selection.epsilon_of_selection` says: Papernot
     and Steinke (2022), Theorems 2 and 6, and better. Only the best hypothesis is released, never a score, K, or the
     settings that it was made with.
 

@@ -10,7 +10,7 @@ from common.core.arrays import Indices
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
-from common.privacy.theorems.teacher_votes import MAX_NOISE, MIN_NOISE
+from common.privacy.theorems.votes import MAX_NOISE, MIN_NOISE
 from curator.numerics.gaussian_noise import FINE_GRID, fine_normals, whole_normals
 
 
@@ -51,7 +51,7 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
     counts
         Shape (m, classes).
     sigma
-        Standard deviation of the noise, in votes; :mod:`common.privacy.theorems.teacher_votes` says what it may be and
+        Standard deviation of the noise, in votes; :mod:`common.privacy.theorems.votes` says what it may be and
         what it costs.
 
     Raises

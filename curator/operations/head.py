@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.core.errors import PolicyRefused
-from common.numerics.bits import pack
+from common.numerics.loops import pack
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.head import CountedHead, HeadList
 from curator.mechanisms.counting.head import NoisyHead

@@ -6,7 +6,7 @@ import numpy as np
 
 from common.core.arrays import Bits, Words
 from common.core.errors import BadInput, PolicyRefused
-from common.numerics.bits import pack
+from common.numerics.loops import pack
 from common.privacy.events import Event, Release
 from common.vocabulary.operations.parities import BlockParities, LearnParities
 from common.vocabulary.records import Records

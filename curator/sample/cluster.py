@@ -12,7 +12,7 @@ from typing import Any
 
 from common.core.errors import BadScenario, PeerUnavailable
 from common.core.machine import processors
-from common.people.spec import RecordSource
+from common.data.population import RecordSource
 from curator.sample.base import Answer, Sample
 from curator.sample.keeping import OnProgress
 from curator.sample.shard import Shard

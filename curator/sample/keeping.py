@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.people.spec import RecordSource
+from common.data.population import RecordSource
 from curator.sample.rows.base import Rows
 from curator.sample.rows.layout import Layout
 from curator.sample.rows.rowfile import RowFile

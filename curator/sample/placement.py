@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common.core.machine import processors
-from common.people.spec import RecordSource
+from common.data.population import RecordSource
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.records import Records
@@ -22,8 +22,8 @@ from curator.sample.rows.layout import Layout
 from curator.sample.source import Source, Work, in_blocks
 
 if TYPE_CHECKING:
-    from common.people.spec import Contributed
-    from common.people.tables.notes import Notes
+    from common.data.population import Contributed
+    from common.data.tables.examining import Notes
 
 
 def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
@@ -68,7 +68,7 @@ def open_sample(
     identify
         Called with the people, before their records are kept.
     counted, contributed
-        As for :func:`common.people.spec.open_records`.
+        As for :func:`common.data.population.open_records`.
 
     Raises
     ------

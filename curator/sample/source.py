@@ -13,8 +13,8 @@ import numpy as np
 from common.core import canonical
 from common.core.errors import BadInput
 from common.core.machine import check_disk, check_memory, size
+from common.data.population import RecordSource, open_records
 from common.numerics.randomness import RandomSource
-from common.people.spec import RecordSource, open_records
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.sections import Storage
 from curator.sample.keeping import OnProgress, keep_in_memory, keep_on_disk
@@ -22,8 +22,8 @@ from curator.sample.rows.base import Rows
 from curator.sample.rows.layout import Layout
 
 if TYPE_CHECKING:
-    from common.people.spec import Contributed
-    from common.people.tables.notes import Notes
+    from common.data.population import Contributed
+    from common.data.tables.examining import Notes
 
 PROCESS = 256 << 20
 """Bytes of a worker without any people."""
@@ -72,7 +72,7 @@ class Source:
         return self.scenario.curator.n
 
     def population(self, counted: Callable[[Notes], None] | None = None) -> RecordSource:
-        """Return the people; ``counted`` as for :func:`common.people.spec.open_records`."""
+        """Return the people; ``counted`` as for :func:`common.data.population.open_records`."""
         order = None if self.order is None else RandomSource(self.order, simulated=False)
         return open_records(
             self.scenario.source, self.data, self.seed, self.size, order, counted=counted, contributed=self.contributed

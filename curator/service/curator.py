@@ -57,7 +57,7 @@ from curator.state.owner import OwnersFile
 from curator.state.state_directory import StateDirectory
 
 if TYPE_CHECKING:
-    from common.people.tables.notes import Notes
+    from common.data.tables.examining import Notes
 
 log = logging.getLogger("tandem.curator")
 RELEASE_UNIT = 1 / 16

@@ -33,8 +33,8 @@ from curator.state.ledger import OPEN
 from curator.weights.reweighing import Reweighing
 
 if TYPE_CHECKING:
-    from common.people.spec import RecordSource
-    from common.people.tables.notes import Notes
+    from common.data.population import RecordSource
+    from common.data.tables.examining import Notes
     from curator.contributions.opening import Contributions
 
 log = logging.getLogger("tandem")

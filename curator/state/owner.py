@@ -24,7 +24,7 @@ from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Density
 
 if TYPE_CHECKING:
-    from common.people.tables.notes import Notes
+    from common.data.tables.examining import Notes
 
 log = logging.getLogger("tandem")
 OWNERS = "owner.json"

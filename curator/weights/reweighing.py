@@ -10,8 +10,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput, BadScenario
-from common.numerics.elementary_compiled import exp, log
 from common.numerics.kernels import njit
+from common.numerics.loops import exp, log
 from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
 from common.privacy.rounding import up
 from common.vocabulary.records import Records

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
+from common.data.population import RecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import RecordSource
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import answer_type
 from common.vocabulary.queries.base import Query

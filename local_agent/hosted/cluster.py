@@ -18,7 +18,7 @@ from typing import Any
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadInput
-from common.people.spec import RecordSource
+from common.data.population import RecordSource
 from common.vocabulary.queries.base import Query
 from local_agent.hosted.asking import Block, evaluate_people
 

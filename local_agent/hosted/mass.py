@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
+from common.data.population import RecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import RecordSource
 from common.vocabulary.masks import Mask, members, ones
 from common.vocabulary.mechanisms.base import LocalRandomizer
 from common.vocabulary.packing import answer_type

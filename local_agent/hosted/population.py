@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from common.core.arrays import Indices
 from common.core.errors import AlreadyAnswered, BadMessage
+from common.data.population import RecordSource
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource
-from common.people.spec import RecordSource
 from common.vocabulary import masks
 from common.vocabulary.packing import pack_answers
 from common.wire import messages

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common.core.errors import BadInput
+from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.numerics.randomness import RandomSource, subseed
-from common.people.spec import open_records
 from common.planning.accepting import check_real
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario

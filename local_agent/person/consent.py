@@ -10,8 +10,7 @@ from typing import Any
 from common.core.errors import BadInput, ConsentWithheld
 from common.core.plain import in_columns
 from common.net.cli import has_terminal
-from common.privacy.guarantee import of_agent
-from common.privacy.wording import best_guess, formula, in_words
+from common.privacy.guarantee import best_guess, formula, in_words, of_agent
 from common.vocabulary.naming import quoted
 from common.wire.messages import MassAssignment, unpack_indices
 from local_agent.person.journal import Journal

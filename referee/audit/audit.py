@@ -21,7 +21,7 @@ from common.core.errors import AuditFailed
 from common.privacy.certificate import Certificate
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.wire.beacon import ROUND
 from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms

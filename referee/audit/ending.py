@@ -13,7 +13,7 @@ from common.privacy.budget import certify
 from common.privacy.certificate import Certificate
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.wire.messages import Terms
 from referee.audit.certificates import recheck
 from referee.audit.place import Place

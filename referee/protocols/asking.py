@@ -10,11 +10,9 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.planning.plan import plan
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.means.fixed import FixedTest
-from common.statistics.means.intervals import Estimate, tally
-from common.statistics.means.liars import RobustTest
-from common.statistics.means.loss_test import LossTest, Reached, Verdict
-from common.statistics.means.sequential import SequentialTest
+from common.statistics.intervals import Estimate, tally
+from common.statistics.loss_tests import FixedTest, LossTest, Reached, SequentialTest, Verdict
+from common.statistics.robustness import RobustTest
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.operations.base import Operation, R

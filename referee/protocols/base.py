@@ -17,9 +17,8 @@ from common.core.registry import Registry
 from common.core.values import Value
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.means.intervals import Estimate
-from common.statistics.means.liars import liars, robust
-from common.statistics.means.silence import Silence, unseen
+from common.statistics.intervals import Estimate
+from common.statistics.robustness import Silence, liars, robust, unseen
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.mechanisms.base import Mechanism
 from common.vocabulary.patterns import Pattern
@@ -96,7 +95,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Heard:
-    """What an estimate is made of, as :func:`common.statistics.means.liars.robust` takes it.
+    """What an estimate is made of, as :func:`common.statistics.robustness.robust` takes it.
 
     ``asked`` agents were asked for these answers.
     """
@@ -133,7 +132,7 @@ class Silent:
         where it has none.
     left_out
         What is known of all people if it may depend on the answers as well: somebody has seen them, and left some out
-        (:func:`common.statistics.means.silence.unseen`). It needs nothing of those who did not answer; None where it is
+        (:func:`common.statistics.robustness.unseen`). It needs nothing of those who did not answer; None where it is
         not known which answers the estimate is made of.
     matters
         Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to be shown,

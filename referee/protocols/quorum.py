@@ -14,10 +14,9 @@ from common.planning.accepting import in_range
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.means.intervals import Estimate
-from common.statistics.means.liars import liars
-from common.statistics.means.plausible import implausible
-from common.statistics.means.silence import silence
+from common.statistics.evidence import implausible
+from common.statistics.intervals import Estimate
+from common.statistics.robustness import liars, silence
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
 from common.vocabulary.operations.base import Operation
@@ -34,7 +33,7 @@ _SIGMAS = 5.0
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
     """Start a protocol; ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers.
 
-    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.means.plausible`),
+    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.evidence`),
     each question's or all together: somebody left out answers because of what they say, or many agents lie. The
     estimate is then that nothing is known.
 

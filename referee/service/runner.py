@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core.about import about_run
 from common.core.errors import BadPlugin, Superseded
 from common.core.threads import Supervised
-from common.people.distributions.base import DISTRIBUTIONS
+from common.data.distributions.base import DISTRIBUTIONS
 from common.scenario.problems.base import PROBLEMS
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from common.vocabulary.learners.base import SETTINGS

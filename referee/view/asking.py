@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.plain import nearest
-from common.people.tables.source import Category, Feature, Label, Number
+from common.data.tables.source import Category, Feature, Label, Number
 
 _Told = TypeVar("_Told", Label, Number, Category)
 WARNING = (

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from common.core.errors import BadScenario
-from common.people.spec import locate
-from common.people.tables.input.examining import Examined, Finding, examine
+from common.data.population import locate
+from common.data.tables.examining import Examined, Finding, examine
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 

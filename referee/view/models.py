@@ -15,7 +15,7 @@ from common.models.outcome import outcome_of
 from common.models.predicting import Predicted, calibration
 from common.models.showing import lines
 from common.scenario.scenario import parse
-from common.statistics.means.intervals import certainty
+from common.statistics.intervals import certainty
 from common.wire.state import write_durably
 from referee.state.runfolder import read_result, read_scenario
 from referee.view.intervals import in_words

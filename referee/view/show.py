@@ -21,7 +21,7 @@ from common.planning.plan import plan, rows, rows_of
 from common.planning.problems.base import planned_values
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
-from common.statistics.means.intervals import Estimate, certainty
+from common.statistics.intervals import Estimate, certainty
 from referee.audit.audit import Audit
 from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
 from referee.view.face.wording import about_a_loss, silent_in_words

@@ -14,8 +14,8 @@ import yaml
 from common.core import strictyaml
 from common.core.errors import BadData, BadScenario
 from common.core.terminal import say
-from common.people.tables.input.files import columns_of, is_typed, pieces
-from common.people.tables.source import Layout
+from common.data.tables.files import columns_of, is_typed, pieces
+from common.data.tables.source import Layout
 from common.planning.fitting import Advice
 from common.planning.starting import Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import Scenario, parse

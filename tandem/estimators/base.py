@@ -18,15 +18,15 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from common.core.arrays import AnyArray, Singles
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
+from common.data.tables import TableSource, encode
+from common.data.tables.frames import is_file, is_frame
 from common.lifetime.charging import Given as HandedOver
 from common.lifetime.charging import Side
 from common.models.model import Model, released
 from common.numerics.randomness import RandomSource
-from common.people.tables import TableSource, encode
-from common.people.tables.input.frames import is_file, is_frame
 from common.privacy.guarantee import Protected
 from common.scenario.scenario import parse
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.wire.messages import Spent
 from referee.service.referee import public

@@ -9,8 +9,8 @@ import polars
 from sklearn.base import ClassifierMixin
 
 from common.core.arrays import AnyArray
+from common.data.tables import Label, TableSource
 from common.models.model import Model
-from common.people.tables import Label, TableSource
 from tandem.estimators.base import HybridEstimator
 from tandem.estimators.classes import Classes, public_classes
 from tandem.estimators.shared.frames import labelled

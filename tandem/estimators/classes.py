@@ -12,9 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
-from common.people.tables import Label, Layout
-from common.people.tables.input.texts import canonical_texts
-from common.people.tables.spelling import NoText, canonical_text, look_alikes, matching, plain_text
+from common.data.tables import Label, Layout
+from common.data.tables.spelling import NoText, canonical_text, look_alikes, matching, plain_text
+from common.data.tables.texts import canonical_texts
 from tandem.estimators.base import Given
 from tandem.estimators.shared.schema import LABEL
 
@@ -28,7 +28,7 @@ class Classes:
     names
         Shape (2,): the negative and the positive one.
     negative, positive
-        The canonical texts that mean each (:mod:`common.people.tables.spelling`).
+        The canonical texts that mean each (:mod:`common.data.tables.spelling`).
     above
         In their place: numbers above this one mean the positive class, all others the negative.
     """

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from common.core.arrays import Floats
 from common.core.errors import BadFit, BadInput
 from common.core.machine import works_after_fork
-from common.people.tables import Number, TableSource
+from common.data.tables import Number, TableSource
 from tandem.estimators.adaptation import Adapter
 from tandem.estimators.base import Given
 from tandem.estimators.shared.clipping import RESPONSE, response_cost, widened

@@ -1,8 +1,8 @@
 """For a distribution: entry points in the group ``tandem.distributions``."""
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.numerics.counter import fill_normals, fill_words, stream
-from common.people.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.vocabulary.records import Records
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.scenario.scenario import Scenario, parse
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.operations.learn import Learn
 from common.vocabulary.operations.reweigh import Reweigh
 from common.vocabulary.patterns import Pattern, agents, curator, many, maybe, sequence, some, together

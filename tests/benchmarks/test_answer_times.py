@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import answer_times
 from common.core import canonical
+from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import TableRecordSource
 from common.vocabulary.hypotheses.onnx import Onnx
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.loss import LossQuery

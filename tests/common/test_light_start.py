@@ -93,7 +93,7 @@ def test_a_list_loads_no_plug_in_and_nothing_heavy():
 
 
 def test_the_names_that_files_declare_are_those_that_are_registered():
-    from common.people.distributions.base import DISTRIBUTIONS
+    from common.data.distributions.base import DISTRIBUTIONS
     from common.scenario.problems.base import PROBLEMS
     from common.vocabulary.hypotheses.base import HYPOTHESES
     from common.vocabulary.mechanisms.base import MECHANISMS
@@ -165,9 +165,7 @@ def test_a_person_s_record_is_made_without_what_reads_tables(tmp_path):
     assert [named["column"] for named in record["names"]["features"]] == ["visits", "months", "plan", "plan", "plan"]
     assert output.stat().st_mode & 0o777 == 0o600
     assert not tops(modules) & HEAVY
-    assert not {"common.planning", "common.people.tables.input.files", "common.people.tables.input.loading"} & set(
-        modules
-    )
+    assert not {"common.planning", "common.data.tables.files", "common.data.tables.loading"} & set(modules)
 
 
 def test_loops_are_plain_functions_for_single_records_only():

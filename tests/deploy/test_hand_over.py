@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.people.spec import TableRecordSource
+from common.data.population import TableRecordSource
 from common.scenario.loading import load
 from common.scenario.resolved import settled
 from common.vocabulary.hypotheses.linear import Linear

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from common.core.plain import JsonFormatter
+from common.data.population import open_records
 from common.numerics.randomness import subseed
-from common.people.spec import open_records
 from deploy import embedded
 from tests.support import tiny
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.people.spec import TableRecordSource, open_records
+from common.data.population import TableRecordSource, open_records
 from common.scenario import loading
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear

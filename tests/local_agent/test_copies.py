@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import TableRecordSource
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.base import QUERIES
 from common.vocabulary.queries.coordinate import CoordinateQuery

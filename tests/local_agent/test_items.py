@@ -10,8 +10,8 @@ import pytest
 import local_agent.hosted.population as population_module
 import local_agent.person.agent as agent_module
 from common.core.errors import PolicyRefused
+from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import TableRecordSource
 from common.vocabulary.mechanisms.base import parse_mechanism
 from common.vocabulary.mechanisms.frequency import public_words
 from common.vocabulary.queries.base import parse_query

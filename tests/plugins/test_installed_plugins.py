@@ -33,7 +33,7 @@ HELD_TO = {
     "tests.common.vocabulary.operations",
     "tests.common.vocabulary.queries",
     "tests.common.vocabulary.hypotheses",
-    "tests.common.people.distributions",
+    "tests.common.data.distributions",
 }
 """Where the contract suites of these kinds are."""
 SUITES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/**/test_*_contract.py"))

@@ -10,17 +10,17 @@ import polars
 import pytest
 
 import tandem
+from common.data.population import locate
+from common.data.tables import Schema, load
+from common.data.tables.record import record_of
 from common.models.document import load as load_document
 from common.models.model import Model, label_classes
 from common.models.onnx_file import onnx_inputs
-from common.people.spec import locate
-from common.people.tables import Schema, load
-from common.people.tables.record import record_of
 from common.scenario.loading import load as load_scenario
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.trees import Trees
-from tests.common.people.test_shipped_people import SHELF, needs_adult
+from tests.common.data.test_shipped_people import SHELF, needs_adult
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_data"
 SMALL = (

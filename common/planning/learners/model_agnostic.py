@@ -13,8 +13,7 @@ from common.privacy.budget import cost
 from common.privacy.calibration import release_plan, sampling_schedule
 from common.privacy.rounding import down, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.sparse_vector import stability_margin, stability_share
-from common.privacy.theorems.teacher_votes import flips
+from common.privacy.theorems.votes import flips, stability_margin, stability_share
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.aggregation import GnMax, OpenGnMax, SparseVector, Stability, parse_aggregation
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings, OpenModelAgnostic

@@ -10,8 +10,8 @@ from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.planning.problems.parities import parity_figures
 from common.scenario.problems.parity_and_threshold import ParityAndThreshold
 from common.scenario.scenario import Scenario
-from common.statistics.items.cdf_levels import agents_needed, ladder
-from common.statistics.means import evidence
+from common.statistics import evidence
+from common.statistics.cdf import agents_needed, ladder
 from common.vocabulary.mechanisms.hadamard import HadamardResponse
 from common.vocabulary.queries.item import ItemQuery
 

@@ -12,7 +12,7 @@ from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import rates
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold
 from common.scenario.scenario import Scenario
-from common.statistics.items.cdf_levels import agents_needed, ladder
+from common.statistics.cdf import agents_needed, ladder
 from common.vocabulary.mechanisms.hadamard import HadamardResponse
 from common.vocabulary.queries.item import ItemQuery
 

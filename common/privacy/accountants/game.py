@@ -8,17 +8,16 @@ from functools import lru_cache
 
 from common.numerics.bisection import between
 from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilter, Plan
-from common.privacy.accountants.comparison import ComparisonAccountant
-from common.privacy.accountants.rdp import RenyiAccountant
+from common.privacy.accountants.gaussian import ComparisonAccountant
+from common.privacy.accountants.renyi import RenyiAccountant
 from common.privacy.events import Event, NoEvent, SubsampledSteps
 from common.privacy.profiles import leading, profile_of
 from common.privacy.rounding import MAX_EPSILON
 from common.privacy.theorems.games import Game, Move, Value, knots, move
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.grids.loss_grids import reach
-from common.privacy.theorems.grids.profiles import step_profile
-from common.privacy.theorems.grids.triple_profiles import triple_profiles
-from common.privacy.theorems.grids.triples import cover
+from common.privacy.theorems.loss_grids import reach
+from common.privacy.theorems.profiles import step_profile
+from common.privacy.theorems.triples import cover, triple_profiles
 
 EXCESS = 0.02
 """By this share the chi-squared of a move may exceed the greatest of all triples."""

@@ -10,8 +10,7 @@ from common.privacy.accountants.base import ACCOUNTANTS, Accountant, BudgetFilte
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.profiles import limit, profile_of
 from common.privacy.rounding import up
-from common.privacy.theorems.grids.loss_widths import compose_profiles
-from common.privacy.theorems.grids.tilting import Composed
+from common.privacy.theorems.fourier import Composed, compose_profiles
 
 MAX_KINDS = 8
 """Most kinds of events that are composed: more are merged, each into the next dearer one of its kind."""

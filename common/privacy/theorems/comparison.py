@@ -51,7 +51,7 @@ from common.core.arrays import Floats
 from common.numerics.bisection import between
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.grids.profiles import Profile
+from common.privacy.theorems.profiles import Profile
 
 NODES = 1500
 """Cells of the integral on each side."""

@@ -24,9 +24,8 @@ import math
 from typing import NamedTuple
 
 from common.core.errors import BadInput
-from common.privacy.rounding import down, up
+from common.privacy.rounding import check_delta, down, up
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.ranges import check_delta
 
 FREE = 0.693
 """b/a up to which the joint bound of the squared loss is a alone: min_q (3 + q)/(4 (1 + q)^2 (1 - q)) = .6933."""

@@ -45,8 +45,8 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from common.core.arrays import Floats
 from common.privacy.rounding import UNIT
-from common.privacy.theorems.grids.loss_grids import masses
-from common.privacy.theorems.grids.profiles import Profile
+from common.privacy.theorems.loss_grids import masses
+from common.privacy.theorems.profiles import Profile
 
 SLACK = 0.01
 """Share of delta that leaders may cost, and the same again for what is too small to be told from nothing."""

@@ -11,8 +11,7 @@ import math
 
 from common.core.errors import BadInput
 from common.numerics.bisection import between, largest
-from common.privacy.rounding import MAX_EPSILON, UNIT
-from common.privacy.theorems.ranges import check_delta, check_epsilon
+from common.privacy.rounding import MAX_EPSILON, UNIT, check_delta, check_epsilon
 
 
 def delta_of(mu: float, epsilon: float) -> float:

@@ -10,9 +10,8 @@ import math
 from fractions import Fraction
 
 from common.core.errors import BadInput
-from common.privacy.rounding import down, up
+from common.privacy.rounding import check_epsilon, down, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.ranges import check_epsilon
 
 
 def randomized_response_epsilon(probability: float) -> float:

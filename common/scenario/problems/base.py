@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.registry import Vocabulary
 from common.core.values import Value
-from common.people.distributions.base import Distribution
+from common.data.distributions.base import Distribution
 
 
 class Problem(Value):

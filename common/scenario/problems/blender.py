@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.core.values import Value
-from common.people.distributions.base import Distribution
-from common.people.distributions.zipf_items import ZipfItems
+from common.data.distributions.base import Distribution
+from common.data.distributions.zipf_items import ZipfItems
 from common.privacy.rounding import down
 from common.scenario.problems.base import PROBLEMS, Problem
 from common.vocabulary.mechanisms.frequency import FrequencyOracle

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from common.core.errors import BadScenario
 from common.core.values import Value
-from common.people.distributions.base import Distribution
-from common.people.distributions.biased_coins import BiasedCoins
+from common.data.distributions.base import Distribution
+from common.data.distributions.boolean_features import BiasedCoins
 from common.scenario.problems.base import PROBLEMS, Problem
 from common.vocabulary.mechanisms.laplace import Laplace
 

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from common.core.errors import BadScenario
 from common.core.values import Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.parities import ParityAndThreshold as People
 from common.numerics.randomness import subseed
-from common.people.distributions.base import Distribution
-from common.people.distributions.parities.parity_threshold import ParityAndThreshold as People
 from common.scenario.problems.base import PROBLEMS, Problem
 from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.hypotheses.parity import Parity

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from common.core.errors import BadScenario
 from common.core.values import Value
-from common.people.distributions.base import Distribution
-from common.people.distributions.parities.parity_chooses_secret import ParityChoosesSecret as People
+from common.data.distributions.base import Distribution
+from common.data.distributions.shared_secrets import ParityChoosesSecret as People
 from common.scenario.problems.base import PROBLEMS, Problem
 
 

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
 from common.core.values import Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.parities import ParityXorThreshold as People
 from common.numerics.randomness import subseed
-from common.people.distributions.base import Distribution
-from common.people.distributions.parities.parity_threshold import ParityXorThreshold as People
 from common.privacy.theorems.klnrs import Rule
 from common.scenario.problems.base import PROBLEMS, Problem
 from common.vocabulary.hypotheses.features import FeatureSet

@@ -11,8 +11,16 @@ from common.core.errors import BadInput, BadScenario
 from common.core.values import Value, explain
 from common.privacy.events import Event, Gaussian, Release
 from common.privacy.rounding import down, up
-from common.privacy.theorems.sparse_vector import Thresholds, calibrated, printed, stability_share
-from common.privacy.theorems.teacher_votes import MAX_NOISE, MIN_NOISE, answer_mu, answers_sigma
+from common.privacy.theorems.votes import (
+    MAX_NOISE,
+    MIN_NOISE,
+    Thresholds,
+    answer_mu,
+    answers_sigma,
+    calibrated,
+    printed,
+    stability_share,
+)
 from common.vocabulary.open_values import FromPlan
 
 MIN_EPSILON, MAX_EPSILON = 0.001, 30.0

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
 from common.privacy.events import Event, Gaussian, PrivateSelection
-from common.privacy.theorems.selection.stopping import StoppingDistribution
+from common.privacy.theorems.stopping import StoppingDistribution
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings, parse_settings
 from common.vocabulary.learners.grids import combinations
 from common.vocabulary.losses import Loss

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Words
-from common.numerics.bits import pack
 from common.numerics.kernels import njit
+from common.numerics.loops import pack
 from common.vocabulary.mechanisms.frequency import public_words
 from common.vocabulary.mechanisms.hadamard import parity
 from common.vocabulary.naming import Names

@@ -26,7 +26,7 @@ class CompareQuery(FrequencyQuery):
     Hypotheses that nearly agree differ on few people; their losses, asked about one by one, have the variance of all
     who err. What is told here says nothing of those on whom both err. With k-ary randomized response
     (:class:`~common.vocabulary.mechanisms.krr.KaryResponse`) the difference of the losses is estimated by
-    :func:`common.statistics.means.paired.difference`.
+    :func:`common.statistics.paired.difference`.
 
     Attributes
     ----------

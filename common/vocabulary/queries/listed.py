@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Indices, Words
-from common.numerics.bits import pack
+from common.numerics.loops import pack
 from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES, FrequencyQuery
 from common.vocabulary.records import Records

@@ -23,7 +23,7 @@ class SoleErrorQuery(AlikeQuery):
     The share of people on whom only the first of two hypotheses errs, less the share on whom only the second errs, is
     the difference of their 0/1 losses: those on whom both err cancel. So one bit from some agents, and the mirrored
     question to as many others, compare the two. Where both mostly agree, nearly all values are 0, and a randomized bit
-    about a rare event varies less than one about a loss (:mod:`common.statistics.means.matched`).
+    about a rare event varies less than one about a loss (:mod:`common.statistics.paired`).
 
     The mechanism is the one for any value in [0, 1]. :class:`~common.vocabulary.queries.compare.CompareQuery` has three
     outcomes and needs an oracle for items as the run's mechanism, which a run that asks for losses cannot have.

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
-from common.numerics.elementary_compiled import exp, log
 from common.numerics.kernels import bits_of, njit, njit_inlined
 from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
+from common.numerics.loops import exp, log
 
 LOSSES = ("squared", "logistic")
 LARGEST = 1 << 22

@@ -6,7 +6,7 @@ import math
 
 from common.core.arrays import Indices
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.sparse_vector import stability_share
+from common.privacy.theorems.votes import stability_share
 from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stability
 from curator.learners.teachers.counts import distances, winners
 from curator.learners.teachers.stability import release_if_stable, release_until_cutoff

@@ -6,7 +6,7 @@ import numpy as np
 
 from common.core.arrays import Indices
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.sparse_vector import Thresholds, stability_level
+from common.privacy.theorems.votes import Thresholds, stability_level
 from curator.mechanisms.counting.geometric import geometric_noise
 
 BOTTOM = -1
@@ -19,7 +19,7 @@ def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: f
     """Algorithm 1, A_stab, for each of m queries: the value, or :data:`BOTTOM`; (epsilon, delta)-DP *each*.
 
     Says the value if dist + Z > Gamma, Z two-sided geometric noise of epsilon, Gamma the least level with P(Z > Gamma)
-    <= delta (:func:`common.privacy.theorems.sparse_vector.stability_level`).
+    <= delta (:func:`common.privacy.theorems.votes.stability_level`).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), corrected: it stops at the T-th
     bottom (`c < T`; as printed, `c <= T`, there are T+1), distances have sensitivity 1, and the noise is calibrated
     exactly, for any number of classes. The threshold is drawn anew after each bottom. Private as
-    :meth:`~common.privacy.theorems.sparse_vector.Thresholds.failure` says, for one sequence of queries.
+    :meth:`~common.privacy.theorems.votes.Thresholds.failure` says, for one sequence of queries.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The best of a secret random number of private runs.
 
-What that costs is in :mod:`common.privacy.theorems.selection.private_selection`.
+What that costs is in :mod:`common.privacy.theorems.selection`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.selection.private_selection import AnyLaw
-from common.privacy.theorems.selection.stopping import weights
+from common.privacy.theorems.selection import AnyLaw
+from common.privacy.theorems.stopping import weights
 from common.vocabulary.learners.grids import combinations
 from curator.mechanisms.choices.whole_numbers import below, place_of
 
@@ -39,7 +39,7 @@ def choose(
     """Run K times with settings drawn uniformly from a public grid, and return the run with the highest score.
 
     If ``fit`` followed by ``score`` is mu-GDP for each setting, the choice costs what
-    :func:`~common.privacy.theorems.selection.private_selection.epsilon_of_selection` says for mu. Typically
+    :func:`~common.privacy.theorems.selection.epsilon_of_selection` says for mu. Typically
     ``fit`` sees one part of the sample and is mu-GDP in it, and ``score`` sees the other part, disjoint, and is mu-GDP
     in it whatever it is to score. Then both together are mu-GDP: where the neighbours differ in the first part, the
     score is post-processing of the fit; where they differ in the second, the fits have the same law, and given the

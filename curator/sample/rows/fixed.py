@@ -12,9 +12,9 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.core.errors import BadData, BadScenario
+from common.data.population import PopulationSpec
 from common.numerics.kernels import njit, njit_exact
 from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
-from common.people.spec import PopulationSpec
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import HypothesisLoss, Weighing

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.people.spec import PopulationSpec
+from common.data.population import PopulationSpec
 from common.scenario.sections import Storage
 from common.vocabulary.records import Records
 from curator.sample.rows.base import Rows

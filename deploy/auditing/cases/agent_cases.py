@@ -17,8 +17,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
+from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import TableRecordSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
 from common.vocabulary.hypotheses.constant import Constant

@@ -15,7 +15,7 @@ from common.core.arrays import AnyArray, Indices
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
-from common.privacy.theorems.sparse_vector import Thresholds, calibrated
+from common.privacy.theorems.votes import Thresholds, calibrated
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic

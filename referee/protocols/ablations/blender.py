@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.heavy_hitters import find, ladder
+from common.statistics.heavy_hitters import find, ladder
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.steps import Answers, AskAgents, Progress
@@ -46,7 +46,7 @@ class CuratorAlone(Protocol):
 class AgentsAlone(Protocol):
     """Half of the agents find the items among all 2^bits, the others estimate their shares.
 
-    The search is one question without interaction (:mod:`common.statistics.items.heavy_hitters`).
+    The search is one question without interaction (:mod:`common.statistics.heavy_hitters`).
     """
 
     title = "Blender: the agents alone"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.codes import likeliest_parity
+from common.statistics.frequency import likeliest_parity
 from common.vocabulary.demands.base import pattern_of
 from referee.protocols.asking import ask_codes, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script

@@ -6,7 +6,7 @@ from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.codes import likeliest_parity
+from common.statistics.frequency import likeliest_parity
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.steps import Answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.codes import likeliest_parity
+from common.statistics.frequency import likeliest_parity
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.steps import Progress
 from common.vocabulary.tasks import Task

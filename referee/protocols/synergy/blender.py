@@ -11,7 +11,7 @@ from common.core.errors import BadScenario
 from common.scenario.problems.blender import Blender, Head
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.frequency import reports
+from common.statistics.frequency import reports
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.mechanisms.frequency import FrequencyOracle
 from common.vocabulary.operations.head import CountedHead, HeadList

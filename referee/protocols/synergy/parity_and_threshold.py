@@ -11,10 +11,9 @@ from common.core.errors import BadScenario
 from common.scenario.problems.parity_and_threshold import Both, ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.cdf import estimate_cdf
-from common.statistics.items.cdf_levels import ladder
-from common.statistics.items.frequency import reports
-from common.statistics.items.quantiles import find_quantile
+from common.statistics.cdf import estimate_cdf, ladder
+from common.statistics.frequency import reports
+from common.statistics.quantiles import find_quantile
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.mechanisms.hadamard import HadamardResponse

@@ -10,7 +10,7 @@ import numpy as np
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.codes import signed_shares
+from common.statistics.frequency import signed_shares
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.mechanisms.base import BitMechanism
 from common.vocabulary.steps import AskAgents, Progress

@@ -11,8 +11,7 @@ from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.items.cdf import estimate_cdf
-from common.statistics.items.cdf_levels import ladder
+from common.statistics.cdf import estimate_cdf, ladder
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.hypotheses.features import FeatureSet
 from common.vocabulary.mechanisms.frequency import FrequencyOracle

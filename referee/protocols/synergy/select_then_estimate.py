@@ -8,7 +8,7 @@ from typing import Any
 from common.scenario.problems.select_then_estimate import Selected, SelectThenEstimate
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.operations.select import Select
 from common.vocabulary.queries.coordinate import CoordinateQuery

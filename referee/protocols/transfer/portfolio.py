@@ -19,9 +19,9 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics import bins, raking
 from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate, forecast
-from common.statistics.items.codes import signed_shares
-from common.statistics.means.intervals import certainty, tally
-from common.statistics.means.race import Race
+from common.statistics.frequency import signed_shares
+from common.statistics.intervals import certainty, tally
+from common.statistics.race import Race
 from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
 from common.vocabulary.demands.base import pattern_of
 from common.vocabulary.groups import number_of
@@ -61,7 +61,7 @@ class PortfolioProtocol(Protocol):
     4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
        labels (:mod:`common.statistics.raking`), and it learns again.
     5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
-       leaves who is shown to be worse (:class:`common.statistics.means.race.Race`: theorem and proof). The last two may
+       leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). The last two may
        be compared by where only one of them errs (``portfolio.judging``). What agents said of their labels judges the
        constants, too: those were fixed before. Where judges hardly tell two apart, what the repairing agents said helps
        to choose.
@@ -316,7 +316,7 @@ def _questions(
 
     While more than two are left, their losses: one answer about a candidate counts against all others. Of the last two
     it may be where only one of them errs, if one loss is not the mirror image of the other: as many questions, each
-    about a rarer event (:func:`common.statistics.means.matched.bounds`, :func:`common.planning.portfolio.compares`).
+    about a rarer event (:func:`common.statistics.paired.bounds`, :func:`common.planning.portfolio.compares`).
     """
     running = race.running
     if _pairs(scenario) and len(running) == _PAIR and set(running) != {0, 1}:

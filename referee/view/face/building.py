@@ -14,7 +14,7 @@ from common.models.model import released
 from common.models.showing import lines as model_lines
 from common.planning.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.means.intervals import certainty
+from common.statistics.intervals import certainty
 from common.wire.messages import Spent
 from referee.protocols.base import halts, level_of, shown_by
 from referee.view.face.values import Entry, Gauge, Interval, Promise, Round, RunView

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from common.privacy.guarantee import Guarantee
-from common.privacy.wording import formula, in_words
+from common.privacy.guarantee import Guarantee, formula, in_words
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.means.intervals import certainty
+from common.statistics.intervals import certainty
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.protocols.base import VAGUE, level_of
 from referee.view.face.values import Interval, Promise, Verdict
@@ -137,6 +136,6 @@ def against(found: Interval, level: float | None) -> str:
 
 
 def promise(who: str, wire: Mapping[str, Any]) -> Promise:
-    """Say a guarantee in plain words and as a formula (:mod:`common.privacy.wording`)."""
+    """Say a guarantee in plain words and as a formula (:mod:`common.privacy.guarantee`)."""
     given = Guarantee.parse(dict(wire))
     return Promise(who, formula(given), in_words(given), str(given))

@@ -14,8 +14,8 @@ import polars
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
-from common.people.tables import Number, TableSource
-from common.people.tables.input.frames import is_file, is_frame
+from common.data.tables import Number, TableSource
+from common.data.tables.frames import is_file, is_frame
 from tandem.estimators.shared.frames import check_once, doubles, numbers
 
 RESPONSE = "__response__"

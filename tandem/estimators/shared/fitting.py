@@ -12,14 +12,14 @@ import numpy as np
 import polars
 
 from common.core.errors import BadFit
-from common.people.tables import Number, Schema
-from common.people.tables.input.loading import numbers_and_wrong
-from common.people.tables.input.texts import canonical_texts
+from common.data.tables import Number, Schema
+from common.data.tables.loading import numbers_and_wrong
+from common.data.tables.texts import canonical_texts
 from common.planning import portfolio
 from common.planning.fitting import Advice, advice
 from common.planning.starting import ACCURACY
 from common.scenario.scenario import parse
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from referee.protocols.base import Judged
 from tandem.estimators.shared.running import refusing

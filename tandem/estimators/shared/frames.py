@@ -11,13 +11,13 @@ import polars
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadData, BadFit
+from common.data.tables import Layout
+from common.data.tables.files import pieces
+from common.data.tables.frames import is_file, is_frame
+from common.data.tables.loading import numbers_and_wrong
+from common.data.tables.texts import canonical_texts
 from common.lifetime.charging import Given
 from common.lifetime.rows import rows_of_data
-from common.people.tables import Layout
-from common.people.tables.input.files import pieces
-from common.people.tables.input.frames import is_file, is_frame
-from common.people.tables.input.loading import numbers_and_wrong
-from common.people.tables.input.texts import canonical_texts
 
 
 def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> Given:

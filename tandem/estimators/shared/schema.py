@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import BadFit
-from common.people.tables import Label, Number, Schema, TableSource, parse_schema, read_schema
+from common.data.tables import Label, Number, Schema, TableSource, parse_schema, read_schema
 
 LABEL = "__label__"
 """Column in which the class of a person travels to the parties."""

@@ -19,7 +19,7 @@ from benchmarks.adaptation.splits import split
 from benchmarks.adaptation.tables import TABLES, needs, scores, table
 from benchmarks.figures.store import ResultFile, Row
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from common.privacy.theorems.selection.private_selection import epsilon_of_selection
+from common.privacy.theorems.selection import epsilon_of_selection
 from curator.learners.adaptation.domains import Side
 from tests.benchmarks.adaptation.toy import pair
 

@@ -10,13 +10,13 @@ import polars
 import pytest
 
 from common.core.errors import BadInput, BadScenario, BrokenLedger, BudgetExceeded
+from common.data.population import open_records
 from common.lifetime.account import Account, charge_of
 from common.lifetime.charging import Charging, Given
 from common.lifetime.ledger import PeopleLedger
 from common.log.journal import Journal
-from common.people.spec import open_records
 from common.scenario.sections import Lifetime
-from tests.common.people.test_real_people import TABLE, TREE, own
+from tests.common.data.test_real_people import TABLE, TREE, own
 
 ENOUGH = {"epsilon": 100.0, "delta": 0.5}
 SHARED = {

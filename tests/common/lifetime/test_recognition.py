@@ -11,9 +11,9 @@ import polars
 import pytest
 
 from common.core.errors import BadData
+from common.data.tables import Layout
 from common.lifetime.recognition import SKETCH, Digester, _overlap, _sketch, by_id, decimals, recognised
 from common.lifetime.rows import rows_of_data
-from common.people.tables import Layout
 
 DIGESTER = Digester(bytes(32))
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadInput
+from common.data.tables.schema import Schema
 from common.models.model import Model
-from common.people.tables.schema import Schema
 from common.vocabulary.hypotheses.base import Hypothesis
 
 LABEL = {"column": "renews", "positive": ["yes", "y"], "negative": ["no", "n"]}

@@ -8,6 +8,7 @@ import polars
 import pytest
 
 from common.core.errors import BadInput
+from common.data.tables import encode
 from common.models.document import document_of, load, parse_document, save
 from common.models.exporting import export
 from common.models.onnx_file import onnx_bytes, onnx_inputs, write
@@ -15,7 +16,6 @@ from common.models.outcome import outcome_of, predictions
 from common.models.pipeline import as_pipeline
 from common.models.predicting import features_of, predict
 from common.models.showing import lines
-from common.people.tables import encode
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import HYPOTHESES
 from common.vocabulary.hypotheses.linear import Linear

@@ -10,13 +10,13 @@ import polars
 import pytest
 
 from common.core.errors import BadData, BadInput, BadMessage
+from common.data.tables import Label, Layout
 from common.models.document import document_of, load, parse_document
 from common.models.exporting import export
 from common.models.model import Model, label_classes, released
 from common.models.pipeline import as_pipeline
 from common.models.predicting import calibration, predict
 from common.models.showing import linear_terms, lines
-from common.people.tables import Label, Layout
 from common.scenario.loading import load as load_scenario
 from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
 from common.vocabulary.hypotheses.constant import Constant

@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 
+from common.data.distributions.base import parse_distribution
+from common.data.population import SimulatedRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.distributions.base import parse_distribution
-from common.people.spec import SimulatedRecordSource
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import HypothesisLoss

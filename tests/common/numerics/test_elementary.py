@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.core.arrays import Floats
-from common.numerics import elementary, elementary_compiled
+from common.numerics import elementary, loops
 from common.numerics.kernels import njit
 
 RANDOM = np.random.default_rng(0)
@@ -17,19 +17,19 @@ RANDOM = np.random.default_rng(0)
 @njit
 def exps(x: Floats, out: Floats) -> None:
     for i in range(len(x)):
-        out[i] = elementary_compiled.exp(x[i])
+        out[i] = loops.exp(x[i])
 
 
 @njit
 def logs(x: Floats, out: Floats) -> None:
     for i in range(len(x)):
-        out[i] = elementary_compiled.log(x[i])
+        out[i] = loops.log(x[i])
 
 
 @njit
 def turns(x: Floats, cosines: Floats, sines: Floats) -> None:
     for i in range(len(x)):
-        cosines[i], sines[i] = elementary_compiled.turned(x[i])
+        cosines[i], sines[i] = loops.turned(x[i])
 
 
 def looped(work: Any, x: Floats) -> Floats:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from common.core.errors import BadInput
-from common.people.distributions.base import parse_distribution
+from common.data.distributions.base import parse_distribution
 from common.planning import formulas
 from common.planning.moments import gaussian_moment, truncation
 

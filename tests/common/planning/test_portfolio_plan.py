@@ -15,8 +15,8 @@ from common.privacy.events import Release
 from common.scenario.loading import load
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
-from common.statistics.means.intervals import estimate
-from common.statistics.means.race import Race
+from common.statistics.intervals import estimate
+from common.statistics.race import Race
 from common.vocabulary.mechanisms.laplace import Laplace
 from common.vocabulary.mechanisms.warner import Warner
 from curator.learners.base import parse_learner

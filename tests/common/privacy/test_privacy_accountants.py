@@ -19,7 +19,7 @@ from common.privacy.events import (
     SubsampledSteps,
 )
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.selection.stopping import geometric
+from common.privacy.theorems.stopping import geometric
 
 STEPS = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
 SMALLER = SubsampledSteps(count=50, tv_bound=1e-4, ratio=0.4)

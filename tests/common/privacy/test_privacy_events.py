@@ -18,7 +18,7 @@ from common.privacy.events import (
     SubsampledSteps,
     parse_event,
 )
-from common.privacy.theorems.selection.stopping import Poisson, geometric
+from common.privacy.theorems.stopping import Poisson, geometric
 
 EVENTS: list[Event] = [
     NoEvent(),

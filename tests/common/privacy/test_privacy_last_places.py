@@ -14,21 +14,19 @@ import pytest
 
 from common.privacy import calibration
 from common.privacy.rounding import UNIT, down, up
-from common.privacy.theorems import composition, klnrs, sparse_vector
+from common.privacy.theorems import composition, klnrs, stopping, votes
 from common.privacy.theorems import domain_adaptation as adaptation
 from common.privacy.theorems import gaussian_dp as gdp
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems import renyi as rdp
-from common.privacy.theorems import teacher_votes as votes
-from common.privacy.theorems.selection import private_selection as selection
-from common.privacy.theorems.selection import stopping
+from common.privacy.theorems import selection as selection
 
 GEOMETRIC = stopping.geometric(10.0)
 OTHER = stopping.NegativeBinomial(eta=-0.5, gamma=0.01, most=60)
 LOGARITHMIC = stopping.NegativeBinomial(eta=0.0, gamma=0.05, most=40)
 POISSON = stopping.Poisson(rate=4.0, most=14)
-CALIBRATED = sparse_vector.calibrated(5, 200, 2.0, 1e-4)
-PRINTED = sparse_vector.printed(5, 200, 2.0, 1e-4, 0.05)
+CALIBRATED = votes.calibrated(5, 200, 2.0, 1e-4)
+PRINTED = votes.printed(5, 200, 2.0, 1e-4, 0.05)
 
 PLACES = 5.0 * UNIT
 """What libraries of other machines may differ by; the least slack that is given on top of the default is 16 units."""
@@ -71,16 +69,16 @@ COMPUTED: list[tuple[Callable[[], float], float]] = [
     (lambda: POISSON.whole_mean, 4.074629441455111),
     (lambda: POISSON.expected, 4.074401156461731),
     (lambda: POISSON.log_covered, -2.0303807113861014e-05),
-    (lambda: sparse_vector.leak(9, 0.4, 0.15), 0.13750966770129353),
-    (lambda: sparse_vector.leak(0, 1.5, 0.15), 0.4649245281655747),
+    (lambda: votes.leak(9, 0.4, 0.15), 0.13750966770129353),
+    (lambda: votes.leak(0, 1.5, 0.15), 0.4649245281655747),
     (lambda: CALIBRATED.level, 95),
     (lambda: CALIBRATED.margin(1e-3), 154),
     (lambda: PRINTED[0].of_threshold, 0.05024304178222795),
     (lambda: PRINTED[0].of_query, 0.025121520891113976),
     (lambda: PRINTED[0].level, 606),
     (lambda: PRINTED[1], 16752),
-    (lambda: sparse_vector.stability_level(0.3, 1e-5), 36),
-    (lambda: sparse_vector.stability_margin(1e-3, 0.3, 1e-5), 58),
+    (lambda: votes.stability_level(0.3, 1e-5), 36),
+    (lambda: votes.stability_margin(1e-3, 0.3, 1e-5), 58),
     (lambda: klnrs.rates("tight", 1.0).kept, 0.46211715726000924),
     (lambda: klnrs.rates("tight", 1.0).answers, 0.7880584423829136),
     (lambda: klnrs.rates("paper", 1.0).kept, 0.25),
@@ -121,8 +119,8 @@ FOUND: list[tuple[Callable[[], float], float]] = [
     (lambda: CALIBRATED.of_query, 0.12596685961061135),
     (lambda: CALIBRATED.epoch, 0.40013002464547204),
     (lambda: CALIBRATED.failure(2.0), 9.892440538035091e-05),
-    (lambda: sparse_vector.stability_share(50, 3.0, 1e-4)[0], 0.1138728040095868),
-    (lambda: sparse_vector.stability_share(50, 3.0, 1e-4)[1], 9.99999999999999e-07),
+    (lambda: votes.stability_share(50, 3.0, 1e-4)[0], 0.1138728040095868),
+    (lambda: votes.stability_share(50, 3.0, 1e-4)[1], 9.99999999999999e-07),
     (lambda: local.analytic_gaussian_sigma(1.0, 1e-6, 2.0), 8.449357778662463),
     (lambda: votes.answers_sigma(1000, 1.0, 1e-6), 188.93338359305943),
     (lambda: votes.answers_sigma(3, 100.0, 0.5), 0.17234688579091145),

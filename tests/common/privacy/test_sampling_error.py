@@ -13,7 +13,7 @@ from common.privacy.budget import cost, fits, open_budget
 from common.privacy.events import Gaussian, NoEvent, PrivateSelection, Release, SubsampledSteps
 from common.privacy.sampling_error import NUMBER, check_numbers, delta_left, error_paid, payable, sampling_error
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.selection.stopping import NegativeBinomial
+from common.privacy.theorems.stopping import NegativeBinomial
 from curator.numerics.gaussian_noise import EXACT_BITS
 
 STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.5)

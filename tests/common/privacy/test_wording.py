@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from common.privacy.guarantee import of_agent
-from common.privacy.wording import best_guess, formula, in_words
+from common.privacy.guarantee import best_guess, formula, in_words, of_agent
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.3, 1.0, 2.0, 5.0, 20.0, 800.0])

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from common.statistics.bins import FINE_CUTS, Within, octave_quarter
+from common.statistics.bins import FINE_CUTS, Within, chances, octave_quarter
 from common.statistics.calibration import VAGUE, Calibration, Prior, Shares, Told, believed, calibrate, forecast
-from common.statistics.curves import chances
 
 SCORES = np.linspace(-3.0, 3.0, 9)
 MASS = np.full(9, 1.0 / 9.0)

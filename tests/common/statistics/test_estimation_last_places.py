@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from common.statistics.means import evidence
-from common.statistics.means.fixed import FixedTest
-from common.statistics.means.intervals import estimate
-from common.statistics.means.sequential import SequentialTest
+from common.statistics import evidence
+from common.statistics.intervals import estimate
+from common.statistics.loss_tests import FixedTest, SequentialTest
 from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 
 

@@ -14,10 +14,9 @@ from scipy.stats import beta as beta_law
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
-from common.statistics.means import evidence
-from common.statistics.means.fixed import FixedTest
-from common.statistics.means.intervals import estimate, tally
-from common.statistics.means.sequential import SequentialTest
+from common.statistics import evidence
+from common.statistics.intervals import estimate, tally
+from common.statistics.loss_tests import FixedTest, SequentialTest
 from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
 from common.vocabulary.mechanisms.warner import Warner
 from tests.tiers import thinned

@@ -12,8 +12,8 @@ from scipy.stats import binom
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
-from common.statistics.items.quantiles import Quantile, Search, find_quantile, max_agents
-from common.statistics.means import evidence
+from common.statistics import evidence
+from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
 from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 from common.vocabulary.mechanisms.warner import Warner
 from common.vocabulary.queries.threshold import ThresholdQuery

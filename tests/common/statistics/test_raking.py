@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.statistics import raking
+from common.statistics.bins import chances
 from common.statistics.calibration import Calibration
-from common.statistics.curves import chances
 
 SCORES = np.array([-2.0, -0.5, 1.0, 2.5])
 

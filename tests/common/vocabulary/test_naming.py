@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage
-from common.people.tables.record import record_of
-from common.people.tables.source import TableSource
+from common.data.tables.record import record_of
+from common.data.tables.source import TableSource
 from common.scenario.loading import target_table
 from common.vocabulary.cells import ScoreCells
 from common.vocabulary.hypotheses.constant import Constant

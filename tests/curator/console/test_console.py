@@ -19,7 +19,7 @@ from curator.service.startup import open_curator
 from curator.state.owner import BINS, OWNERS, weights_of
 from curator.state.seen import look
 from curator.weights.reweighing import Reweighing
-from tests.common.people.test_real_people import CSV, own
+from tests.common.data.test_real_people import CSV, own
 from tests.support import Bench
 from tests.tandem.ui.asking import KEY, RULES, Browser, outside
 

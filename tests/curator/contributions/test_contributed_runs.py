@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from common.core.errors import BadInput, BrokenLedger, BudgetExceeded, RunBegun
+from common.data.tables import load
+from common.data.tables.record import record_of
 from common.lifetime.ledger import PeopleLedger
 from common.log.chain import Chain
 from common.log.journal import KEY, LEDGER
-from common.people.tables import load
-from common.people.tables.record import record_of
 from common.wire.identity import Identity
 from common.wire.state import durable_key
 from curator.contributions import fields, opening

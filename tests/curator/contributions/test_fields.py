@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadData
-from common.people.tables import load
-from common.people.tables.record import record_of
-from common.people.tables.source import TableSource
+from common.data.tables import load
+from common.data.tables.record import record_of
+from common.data.tables.source import TableSource
 from curator.contributions import fields
 from tests.curator.contributions.given import CONTRIBUTED, TABLE, rows, write
 

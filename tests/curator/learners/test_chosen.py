@@ -14,8 +14,8 @@ from common.numerics.randomness import RandomSource
 from common.planning.learners.base import events_of
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
-from common.privacy.theorems.selection.private_selection import mu_for_selection
-from common.privacy.theorems.selection.stopping import geometric
+from common.privacy.theorems.selection import mu_for_selection
+from common.privacy.theorems.stopping import geometric
 from common.scenario.scenario import parse
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import parse_settings

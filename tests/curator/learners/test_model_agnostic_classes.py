@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
+from common.data.distributions.class_clusters import ClassClusters
 from common.numerics.randomness import RandomSource
-from common.people.distributions.class_clusters import ClassClusters
 from common.vocabulary.hypotheses.argmax import Argmax
 from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.records import Records

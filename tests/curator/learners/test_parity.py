@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from common.core.errors import BadInput, BadScenario
+from common.data.distributions.base import parse_distribution
 from common.numerics.randomness import RandomSource
-from common.people.distributions.base import parse_distribution
 from common.planning import spanning
 from common.planning.plan import resolve
 from common.privacy.theorems.klnrs import rates

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.data.distributions.gaussians import GaussianBall
 from common.numerics.randomness import RandomSource
-from common.people.distributions.gaussians.gaussian_ball import GaussianBall
 from common.privacy.events import NonPrivate, SubsampledSteps
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear

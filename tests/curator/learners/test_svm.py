@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.data.distributions.gaussians import GaussianHalfSpace
 from common.numerics.randomness import RandomSource
-from common.people.distributions.gaussians.gaussian_half_space import GaussianHalfSpace
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from curator.learners import svm

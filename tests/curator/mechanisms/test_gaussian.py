@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.teacher_votes import answer_mu, answers_sigma, flips
+from common.privacy.theorems.votes import answer_mu, answers_sigma, flips
 from curator.mechanisms.gaussian import noisy_winners
 from curator.numerics.gaussian_noise import FINE_GRID
 

@@ -13,8 +13,8 @@ import pytest
 
 from common.core import machine
 from common.core.errors import BadInput, BadScenario
-from common.people.distributions.gaussians.gaussian_ball import GaussianBall
-from common.people.spec import PopulationSpec
+from common.data.distributions.gaussians import GaussianBall
+from common.data.population import PopulationSpec
 from common.planning.plan import resolve
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario

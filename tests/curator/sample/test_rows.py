@@ -6,8 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadScenario
-from common.people.distributions.base import parse_distribution
-from common.people.spec import PopulationSpec
+from common.data.distributions.base import parse_distribution
+from common.data.population import PopulationSpec
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.stump import Stump

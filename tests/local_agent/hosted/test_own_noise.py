@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
-from common.people.spec import TableRecordSource
 from common.vocabulary.mechanisms.base import MECHANISMS, Mechanism
 from common.vocabulary.queries.item import ItemQuery
 from common.vocabulary.queries.loss import LossQuery

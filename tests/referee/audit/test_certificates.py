@@ -22,7 +22,7 @@ from common.privacy.events import (
     SubsampledSteps,
 )
 from common.privacy.sampling_error import NUMBER, error_paid, sampling_error
-from common.privacy.theorems.selection.stopping import NegativeBinomial, Poisson, geometric
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from referee.audit import certificates
 from referee.audit.certificates import recheck
 

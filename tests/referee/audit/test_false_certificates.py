@@ -24,7 +24,7 @@ from common.privacy.certificate import certificate_of
 from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps
 from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.renyi import closed_form, profile
-from common.privacy.theorems.selection.stopping import Poisson, geometric
+from common.privacy.theorems.stopping import Poisson, geometric
 from referee.audit import games
 from referee.audit.certificates import TOLERANCE, recheck
 from referee.audit.recomputing import METHODS, _integral, _series, gaussian

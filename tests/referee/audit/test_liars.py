@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from local_agent.hosted.asking import answer_together
 from referee.audit.audit import audit
 from referee.protocols.base import protocol_of

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from common.core.arrays import Indices
 from common.core.errors import AuditFailed
-from common.statistics.means.silence import silence
+from common.statistics.robustness import silence
 from common.vocabulary.packing import pack_answers
 from common.wire.identity import Signed
 from deploy.load.light import LightAgent

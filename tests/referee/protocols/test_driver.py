@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import PatternViolation, PeerMisbehaved
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.constant import Constant
 from common.vocabulary.operations.learn import Learn, Learned
 from common.vocabulary.operations.reweigh import Reweigh

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
+from common.data.population import open_records
 from common.numerics.randomness import RandomSource, subseed
-from common.people.spec import open_records
 from common.planning.plan import plan, resolve
 from common.privacy.events import NoEvent
 from common.scenario.loading import load

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario, PatternViolation, PeerMisbehaved
+from common.data.population import open_records
 from common.numerics.randomness import RandomSource, subseed
-from common.people.spec import open_records
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.people.spec import open_public, open_records
+from common.data.population import open_public, open_records
 from common.scenario.agreement import data_folder
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario

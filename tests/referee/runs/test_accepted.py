@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import PolicyRefused, TandemError
+from common.data.population import open_records
 from common.numerics.randomness import subseed
-from common.people.spec import open_records
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.queries.base import QUERIES
 from common.vocabulary.steps import AskAgents

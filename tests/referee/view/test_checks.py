@@ -8,8 +8,8 @@ import yaml
 from typer.testing import CliRunner
 
 from common.core.errors import BadData
-from common.people.tables import TableSource, load
-from common.people.tables.input.examining import examine
+from common.data.tables import TableSource, load
+from common.data.tables.examining import examine
 from referee.cli import app
 
 TABLE = {

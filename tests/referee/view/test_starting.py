@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from common.core import strictyaml
-from common.people.tables import Category, Label, Number
-from common.people.tables.spelling import look_alikes
+from common.data.tables import Category, Label, Number
+from common.data.tables.spelling import look_alikes
 from common.planning.starting import Start, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from common.core.errors import BadData
+from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
-from common.people.spec import open_records
 from common.scenario.resolved import ResolvedScenario
-from common.statistics.means.intervals import Estimate
+from common.statistics.intervals import Estimate
 from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.hypotheses.regressor import Regressor

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from common.core.errors import BadFit
-from common.people.tables import parse_schema
+from common.data.tables import parse_schema
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier
 from tandem.estimators.shared import running
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from common.core.errors import NotFound, PeerUnavailable, Unauthorized
-from common.statistics.means.evidence import gather
+from common.statistics.evidence import gather
 from common.wire.messages import Configuration
 from common.wire.transcript import read
 from deploy.remote import operating

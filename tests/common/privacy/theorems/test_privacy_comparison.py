@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import Floats
 from common.privacy.theorems.comparison import gaussian_price
-from common.privacy.theorems.grids.profiles import release_profile, step_profile
+from common.privacy.theorems.profiles import release_profile, step_profile
 
 GRID = np.linspace(-10.0, 12.0, 20001)
 

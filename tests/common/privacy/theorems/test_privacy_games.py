@@ -19,9 +19,8 @@ from common.privacy.accountants.game import GameAccountant
 from common.privacy.events import Gaussian, SubsampledSteps
 from common.privacy.theorems import games
 from common.privacy.theorems.games import Game, Move, Value, knots, move
-from common.privacy.theorems.grids.profiles import Profile, step_profile
-from common.privacy.theorems.grids.triple_profiles import triple_profiles
-from common.privacy.theorems.grids.triples import Gram, _above, chi_squared, cover, gram_of
+from common.privacy.theorems.profiles import Profile, step_profile
+from common.privacy.theorems.triples import Gram, _above, chi_squared, cover, gram_of, triple_profiles
 
 RNG = np.random.default_rng(14)
 

@@ -11,10 +11,10 @@ import pytest
 from benchmarks.tightness import epsilon_of_pair
 from common.privacy.accountants.base import ACCOUNTANTS
 from common.privacy.events import SubsampledSteps
+from common.privacy.theorems.fourier import compose_profiles
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.grids.loss_grids import connect_dots
-from common.privacy.theorems.grids.loss_widths import compose_profiles
-from common.privacy.theorems.grids.profiles import gaussian_profile, release_profile, step_profile
+from common.privacy.theorems.loss_grids import connect_dots
+from common.privacy.theorems.profiles import gaussian_profile, release_profile, step_profile
 
 
 def claimed(tv_bound: float, ratio: float, steps: int, delta: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 from common.core.arrays import Floats
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.grids.profiles import gaussian_excess, release_profile, step_profile
+from common.privacy.theorems.profiles import gaussian_excess, release_profile, step_profile
 
 AXIS = np.linspace(-9.0, 9.0, 361)
 PLANE = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1)

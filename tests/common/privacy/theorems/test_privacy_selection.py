@@ -19,14 +19,14 @@ from common.privacy.accountants.base import ACCOUNTANTS
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, PrivateSelection, SubsampledSteps
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.selection.private_selection import (
+from common.privacy.theorems.selection import (
     AnyLaw,
     epsilon_of_selection,
     mu_for_selection,
     pure_epsilon_of_selection,
     selection_rdp,
 )
-from common.privacy.theorems.selection.stopping import NegativeBinomial, Poisson, geometric, weights
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
 from common.vocabulary.learners.grids import combinations
 from curator.mechanisms.choices.random_stopping import choose, draw_count
 from curator.mechanisms.gaussian import noisy_sum

@@ -10,9 +10,8 @@ import pytest
 from benchmarks.worst_choice import attained, binned, shares, worst_order
 from common.core.arrays import AnyArray
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.selection.private_selection import AnyLaw, mu_for_selection
-from common.privacy.theorems.selection.selection_profile import delta_of_selection
-from common.privacy.theorems.selection.stopping import NegativeBinomial, Poisson, geometric
+from common.privacy.theorems.selection import AnyLaw, delta_of_selection, mu_for_selection
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from referee.audit.private_choices import delta_of_choice
 from tests.tiers import thinned
 

@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadInput
 from common.privacy.theorems.composition import composed_delta
-from common.privacy.theorems.sparse_vector import (
+from common.privacy.theorems.votes import (
     Thresholds,
     calibrated,
     leak,

@@ -10,10 +10,10 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.privacy.theorems.composition import composed_delta
+from common.privacy.theorems.fourier import Composed, compose
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.grids.loss_grids import connect_dots
-from common.privacy.theorems.grids.profiles import Profile, gaussian_profile, release_profile, step_profile
-from common.privacy.theorems.grids.tilting import Composed, compose
+from common.privacy.theorems.loss_grids import connect_dots
+from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
 
 DELTA = 1e-6
 

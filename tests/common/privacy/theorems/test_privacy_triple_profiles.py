@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from common.privacy.theorems.grids.triple_profiles import triple_profiles
+from common.privacy.theorems.triples import triple_profiles
 
 
 def test_with_all_mass_on_one_pair_the_bound_is_near_the_profile_of_two_gaussians_wherever_they_lie() -> None:

@@ -12,7 +12,7 @@ from common.core.errors import BadScenario
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.privacy.theorems.sparse_vector import calibrated, printed, stability_level, stability_share
+from common.privacy.theorems.votes import calibrated, printed, stability_level, stability_share
 from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stability
 from curator.learners.teachers.aggregation import aggregate, enough_bottoms
 

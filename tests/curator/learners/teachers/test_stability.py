@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.sparse_vector import Thresholds, calibrated, stability_level
+from common.privacy.theorems.votes import Thresholds, calibrated, stability_level
 from curator.learners.teachers import stability
 from curator.learners.teachers.stability import BOTTOM, UNANSWERED, release_if_stable, release_until_cutoff
 

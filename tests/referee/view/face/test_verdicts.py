@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadData
-from common.statistics.means.intervals import certainty
+from common.statistics.intervals import certainty
 from referee.view.face.building import run_view
 from referee.view.face.values import Interval
 from referee.view.face.wording import against, promise, share, verdict

@@ -1,0 +1,171 @@
+"""Independent boolean features: biased coins without labels, and sparse conjunctions (Section 4 of Kohen & Sheffet)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Floats, Indices
+from common.core.values import Value
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.numerics import counter
+from common.vocabulary.hypotheses.features import FeatureSet
+from common.vocabulary.records import Records
+
+
+@DISTRIBUTIONS.register("biased-coins")
+class BiasedCoins(Distribution):
+    """People with d independent 0/1 features: fair coins, but for some that have rates of their own. All labels are +1.
+
+    Attributes
+    ----------
+    d
+        Number of features, 1 <= d <= 65536.
+    biased
+        Which features are biased, strictly increasing.
+    rates
+        How often each of these is 1.
+    """
+
+    name: Literal["biased-coins"] = "biased-coins"
+    d: int = Field(ge=1, le=1 << 16)
+    biased: FeatureSet
+    rates: tuple[float, ...] = ()
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one with a fair, a rare and a certain feature."""
+        return (cls(d=70, biased=(0, 66), rates=(0.2, 1.0)),)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.biased and self.biased[-1] >= self.d:
+            raise ValueError(f"feature {self.biased[-1]} is not in 0..{self.d - 1}")
+        if len(self.rates) != len(self.biased) or not all(0.0 <= rate <= 1.0 for rate in self.rates):
+            raise ValueError(f"{len(self.biased)} biased features need as many rates in [0, 1], found {self.rates}")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, d."""
+        return self.d
+
+    @property
+    def coordinate_bound(self) -> float:
+        """Features are 0 or 1."""
+        return 1.0
+
+    def rate(self, feature: int) -> float:
+        """Return how often a feature is 1."""
+        return self.rates[self.biased.index(feature)] if feature in self.biased else 0.5
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return features of shape (n, d), uint8 in {0, 1}, and labels."""
+        features = np.empty((len(people), self.d), dtype=np.uint8)
+        chances = np.array(self.rates, dtype=np.float64)
+        counter.fill_bits(counter.stream(seed, 0), people, np.array(self.biased, dtype=np.int64), chances, features)
+        return Records(features, np.ones(len(people), dtype=np.int8))
+
+
+class Rate(Value):
+    """Features that are not fair coins: how often each of them is 1 under S and under T."""
+
+    features: tuple[int, ...] = Field(min_length=1)
+    source: float = Field(gt=0, lt=1)
+    target: float = Field(gt=0, lt=1)
+
+
+@DISTRIBUTIONS.register("sparse-conjunction")
+class SparseConjunction(Distribution):
+    """People with d independent 0/1 features, labelled +1 iff the two features ``truth`` are both 1.
+
+    All features are fair coins but those in ``rates``. Where a feature of the truth and a decoy are both
+    nearly always 1 under S, the decoy can stand in for it there at a small loss; if T is different, that
+    loss grows where nobody who sees S alone can tell.
+
+    Attributes
+    ----------
+    side
+        Draw from S (``source``) or T (``target``).
+    d
+        Number of features, 2 <= d <= 65536.
+    truth
+        The two features of the conjunction.
+    rates
+        The features that are not fair coins, each at most once.
+    """
+
+    name: Literal["sparse-conjunction"] = "sparse-conjunction"
+    side: Literal["source", "target"]
+    d: int = Field(ge=2, le=1 << 16)
+    truth: tuple[int, int]
+    rates: tuple[Rate, ...] = ()
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        rates = (
+            Rate(features=(66,), source=0.8, target=0.5),
+            Rate(features=(1,), source=0.5, target=0.6),
+        )
+        return tuple(cls(side=side, d=70, truth=(3, 66), rates=rates) for side in SIDES)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        special = [feature for rate in self.rates for feature in rate.features]
+        if len(set(special)) < len(special):
+            raise ValueError("a feature has more than one rate")
+        if self.truth[0] == self.truth[1]:
+            raise ValueError(f"the truth must have two different features, found {self.truth[0]} twice")
+        beyond = [feature for feature in (*self.truth, *special) if not 0 <= feature < self.d]
+        if beyond:
+            raise ValueError(f"feature {beyond[0]} is not in 0..{self.d - 1}")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, d."""
+        return self.d
+
+    @property
+    def coordinate_bound(self) -> float:
+        """Features are 0 or 1."""
+        return 1.0
+
+    def chi_squared(self) -> float:
+        """Return X = chi^2(T||S) + 1 = product of q^2/p + (1-q)^2/(1-p), rates p under S, q under T."""
+        return prod(
+            (rate.target**2 / rate.source + (1.0 - rate.target) ** 2 / (1.0 - rate.source)) ** len(rate.features)
+            for rate in self.rates
+        )
+
+    def supremum(self) -> float:
+        """Return D_inf = sup dT/dS = product of max(q/p, (1-q)/(1-p))."""
+        return prod(
+            max(rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)) ** len(rate.features)
+            for rate in self.rates
+        )
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return features of shape (n, d), uint8 in {0, 1}, and labels."""
+        features = np.empty((len(people), self.d), dtype=np.uint8)
+        rates = [(feature, getattr(rate, self.side)) for rate in self.rates for feature in rate.features]
+        special = np.array([feature for feature, _ in rates], dtype=np.int64)
+        chances = np.array([chance for _, chance in rates], dtype=np.float64)
+        key = counter.stream(seed, 0 if self.side == "source" else 1)
+        counter.fill_bits(key, people, special, chances, features)
+        first, second = self.truth
+        positive = (features[:, first] & features[:, second]) == 1
+        return Records(features, np.where(positive, np.int8(1), np.int8(-1)))
+
+    def density_ratios(self, seed: int, people: Indices) -> Floats:
+        """Return the importance weights dT/dS of the people that :meth:`draw` returns, shape (n,)."""
+        features = self.draw(seed, people).features
+        ratios = np.ones(len(people))
+        for rate in self.rates:
+            one, zero = rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)
+            ratios *= np.where(features[:, rate.features] == 1, one, zero).prod(axis=1)
+        return ratios

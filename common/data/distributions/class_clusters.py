@@ -1,0 +1,135 @@
+"""Clusters of several classes on a circle, some of which are rarer in S than in T."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from common.core.arrays import Floats, Indices, Labels, Singles
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.numerics import counter
+from common.numerics.elementary import cosine
+from common.numerics.kernels import njit
+from common.vocabulary.records import Records
+
+
+@DISTRIBUTIONS.register("class-clusters")
+class ClassClusters(Distribution):
+    """C classes, each a Gaussian cluster in [0, 1]^d; the class stands in C one-hot features behind the d others.
+
+    ::
+
+        x = clip(centre_c + spread z, 0, 1),     z ~ N(0, I),     centre_cj = 1/2 + radius cos(2 pi c/C + pi j/d)
+
+    The centres lie on a circle, so each class can be told from all others by a half-space, up to the noise. Classes are
+    equally frequent in T; in S, class c has a share proportional to ``skew^-c``. The label is +1 for class 0, else -1.
+
+    Attributes
+    ----------
+    side
+        Draw from S or from T.
+    d
+        Number of features but the classes', at least 2.
+    classes
+        C, 2..64.
+    radius, spread
+        Of the circle in each coordinate, and the standard deviation of a cluster.
+    skew
+        At least 1; 1: S is T.
+    """
+
+    name: Literal["class-clusters"] = "class-clusters"
+    side: Literal["source", "target"]
+    d: int = Field(ge=2, lt=1 << 15)
+    classes: int = Field(ge=2, le=64)
+    radius: float = Field(default=0.3, gt=0, le=0.5)
+    spread: float = Field(default=0.1, gt=0, le=1)
+    skew: float = Field(default=1.0, ge=1, le=10)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=5, classes=3, skew=1.5) for side in SIDES)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features: d, and one a class."""
+        return self.d + self.classes
+
+    @property
+    def norm_bound(self) -> float:
+        """sqrt(d + 1): a record has one class."""
+        return math.sqrt(self.d + 1)
+
+    @property
+    def coordinate_bound(self) -> float:
+        """All lie in [0, 1]."""
+        return 1.0
+
+    @cached_property
+    def centres(self) -> Floats:
+        """The clusters' centres, shape (C, d)."""
+        of_class = 2.0 * math.pi * np.arange(self.classes) / self.classes
+        of_coordinate = math.pi * np.arange(self.d) / self.d
+        return np.asarray(0.5 + self.radius * cosine(of_class[:, None] + of_coordinate), dtype=np.float64)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """How frequent each class is on this side, shape (C,)."""
+        return self._shares(self.skew if self.side == "source" else 1.0)
+
+    def _shares(self, skew: float) -> Floats:
+        weights = skew ** -np.arange(self.classes, dtype=np.float64)
+        return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+    @cached_property
+    def _ratios(self) -> Floats:
+        """dT/dS by class."""
+        return self._shares(1.0) / self._shares(self.skew)
+
+    def supremum(self) -> float:
+        """Return D_inf = sup dT/dS."""
+        return float(self._ratios.max())
+
+    def chi_squared(self) -> float:
+        """Return E_T[dT/dS] = chi^2(T, S) + 1."""
+        return float(self._ratios.mean())
+
+    def density_ratios(self, seed: int, people: Indices) -> Floats:
+        """Return dT/dS at each person's record, shape (n,)."""
+        classes = self.draw(seed, people).features[:, self.d :].argmax(axis=1)
+        return np.asarray(self._ratios[classes], dtype=np.float64)
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return features of shape (n, d + C), float32, and labels."""
+        features = np.zeros((len(people), self.dimension), dtype=np.float32)
+        labels = np.empty(len(people), dtype=np.int8)
+        key = counter.stream(seed, 0 if self.side == "source" else 1)
+        _draw(key, people, self.centres, self.spread, np.cumsum(self.shares), features, labels)
+        return Records(features, labels)
+
+
+@njit
+def _draw(
+    key: np.uint64,
+    people: Indices,
+    centres: Floats,
+    spread: float,
+    up_to: Floats,
+    features: Singles,
+    labels: Labels,
+) -> None:
+    classes, d = centres.shape
+    for i in range(len(people)):
+        begin, row = counter.start(key, people[i]), features[i]
+        chance, own = counter.uniform(begin, d), 0
+        while own < classes - 1 and chance >= up_to[own]:
+            own += 1
+        for j in range(d):
+            row[j] = min(max(centres[own, j] + spread * counter.quantile(counter.uniform(begin, j)), 0.0), 1.0)
+        row[d + own] = 1.0
+        labels[i] = 1 if own == 0 else -1

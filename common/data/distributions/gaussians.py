@@ -1,0 +1,271 @@
+"""Simulated people around Gaussian centres: a half-space and balls (Appendices C and D of Kohen & Sheffet)."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Floats, Indices, Labels, Singles
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.numerics import counter
+from common.numerics.elementary import exp
+from common.numerics.kernels import njit
+from common.numerics.special import gammaincinv, ndtri
+from common.vocabulary.records import Records
+
+
+class CloseGaussians(Distribution):
+    """People x ~ N(0, diag) in d dimensions; what they are labelled is up to the distribution that extends this one.
+
+    Under S every coordinate has standard deviation ``sigma_source``; under T the first ``close`` ones have
+    ``sigma_target`` instead.
+
+    Attributes
+    ----------
+    side
+        Draw from S (``source``) or T (``target``).
+    d
+        Number of coordinates, d >= 1.
+    close
+        k, 1 <= k <= d.
+    norm
+        Positive: longer feature vectors are shortened to this L2 norm. None: none is.
+    """
+
+    side: Literal["source", "target"]
+    d: int = Field(ge=1, le=1 << 16)
+    close: int = Field(ge=1)
+    sigma_source: float = Field(gt=0)
+    sigma_target: float = Field(gt=0)
+    norm: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.close > self.d:
+            raise ValueError(f"close = {self.close} must be at most d = {self.d}")
+        if self.sigma_target >= math.sqrt(2.0) * self.sigma_source:
+            raise ValueError("sigma_target must be below sqrt(2) * sigma_source, else chi^2(T||S) is infinite")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, d."""
+        return self.d
+
+    @property
+    def norm_bound(self) -> float:
+        """The norm to which longer vectors are shortened; infinite without one."""
+        return math.inf if self.norm is None else self.norm
+
+    def chi_squared(self) -> float:
+        """Return X = chi^2(T||S) + 1 = (sigma_S^4 / (sigma_T^2 (2 sigma_S^2 - sigma_T^2)))^(k/2)."""
+        source, target = self.sigma_source**2, self.sigma_target**2
+        return float((source**2 / (target * (2.0 * source - target))) ** (self.close / 2.0))
+
+    def supremum(self) -> float:
+        """Return D_inf = sup dT/dS = (sigma_S/sigma_T)^k, infinite where T is the wider one."""
+        ratio = self.sigma_source / self.sigma_target
+        return float(ratio**self.close) if ratio >= 1.0 else float("inf")
+
+    def density_ratios(self, seed: int, people: Indices) -> Floats:
+        """Return the importance weights dT/dS of the people that :meth:`draw` returns, shape (n,).
+
+        ``(sigma_S/sigma_T)^k * exp(-r (1/sigma_T^2 - 1/sigma_S^2) / 2)`` with r = x_1^2 + ... + x_k^2.
+        Under S their mean is 1 and their second moment X; under T their mean is X.
+        """
+        normals = np.empty((len(people), self.close))
+        counter.fill_normals(self._key(seed), people, normals)
+        squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
+        exponent = -0.5 * squared * (self.sigma_target**-2 - self.sigma_source**-2)
+        return np.asarray((self.sigma_source / self.sigma_target) ** self.close * exp(exponent), dtype=np.float64)
+
+    @property
+    def _close_sigma(self) -> float:
+        return self.sigma_source if self.side == "source" else self.sigma_target
+
+    @property
+    def _spread(self) -> Floats:
+        """The standard deviation of every coordinate, shape (d,)."""
+        spread = np.full(self.d, self.sigma_source)
+        spread[: self.close] = self._close_sigma
+        return spread
+
+    def _key(self, seed: int) -> np.uint64:
+        return counter.stream(seed, 0 if self.side == "source" else 1)
+
+
+_CELLS = 1 << 19
+"""Normals held at once, in double precision: they stay in the cache."""
+
+
+@DISTRIBUTIONS.register("gaussian-half-space")
+class GaussianHalfSpace(CloseGaussians):
+    """People x ~ N(0, diag) in d dimensions, labelled by a half-space on the coordinates where T is narrower than S.
+
+    The label is -1 iff x_1 + ... + x_k <= b, b = sigma_target sqrt(k) q, with q the ``share`` quantile of N(0, 1): the
+    share ``share`` of T is labelled -1, and Phi(b / (sigma_source sqrt(k))) of S, nearly a half where T is much
+    narrower. What costs nearly nothing on S, a normal vector that is a little off in the other coordinates, is
+    expensive on T, whose people all stand near the boundary. The features are x itself, shortened to ``norm``.
+
+    Attributes
+    ----------
+    share
+        In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/corrections.md, K8).
+    """
+
+    name: Literal["gaussian-half-space"] = "gaussian-half-space"
+    share: float = Field(default=0.01, gt=0, lt=1)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=5, close=2, sigma_source=1.0, sigma_target=0.7, share=0.3) for side in SIDES)
+
+    @property
+    def threshold(self) -> float:
+        """The threshold b of the half-space."""
+        return float(self.sigma_target * math.sqrt(self.close) * ndtri(self.share))
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return features of shape (n, d), float32, and labels, which are those of the unrounded x."""
+        features = np.empty((len(people), self.d), dtype=np.float32)
+        labels = np.empty(len(people), dtype=np.int8)
+        key, spread, threshold = self._key(seed), self._spread, self.threshold
+        rows = max(1, _CELLS // self.d)
+        for start in range(0, len(people), rows):
+            some = slice(start, start + rows)
+            x = np.empty((len(people[some]), self.d))
+            counter.fill_normals(key, people[some], x)
+            x *= spread
+            labels[some] = np.where(x[:, : self.close].sum(axis=1) <= threshold, -1, 1)
+            if self.norm is not None:
+                # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
+                x *= np.minimum(self.norm * (1.0 - 2.0**-23) / np.linalg.norm(x, axis=1, keepdims=True), 1.0)
+            features[some] = x
+        return Records(features, labels)
+
+
+@DISTRIBUTIONS.register("gaussian-ball")
+class GaussianBall(CloseGaussians):
+    """People x ~ N(0, diag) in d dimensions, labelled -1 inside a ball that T hits more often than S.
+
+    The label is -1 iff x_1^2 + ... + x_k^2 <= sigma_target^2 * q, with q the
+    ``inside`` quantile of chi^2_k, so the share ``inside`` of T is labelled -1 and a smaller one of S.
+
+    Records hold the *public* feature map: y_i = x_i^2, then (y_i - center) * scale, then, given ``norm``,
+    the vector is shortened to that L2 norm. Without shortening the label is a half-space in the features.
+
+    Attributes
+    ----------
+    inside
+        In (0, 1); Appendix D has .3 (non-private) and .4 (private).
+    """
+
+    name: Literal["gaussian-ball"] = "gaussian-ball"
+    inside: float = Field(default=0.4, gt=0, lt=1)
+    center: float = 0.0
+    scale: float = Field(default=1.0, gt=0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05) for side in SIDES)
+
+    @cached_property
+    def radius_squared(self) -> float:
+        """The squared radius b of the ball."""
+        return float(self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.inside)))
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return features of shape (n, d), float32, and labels; both see the same, unrounded x."""
+        features = np.empty((len(people), self.d), dtype=np.float32)
+        labels = np.empty(len(people), dtype=np.int8)
+        norm = np.inf if self.norm is None else self.norm
+        ball = (self.close, self.radius_squared)
+        _draw(self._key(seed), people, self._spread, ball, (self.center, self.scale, norm), features, labels)
+        return Records(features, labels)
+
+
+@njit
+def _draw(
+    key: np.uint64,
+    people: Indices,
+    spread: Floats,
+    ball: tuple[int, float],
+    chart: tuple[float, float, float],
+    features: Singles,
+    labels: Labels,
+) -> None:
+    close, radius_squared = ball
+    center, scale, norm = chart
+    # Rounding to float32 can lengthen a vector by 2^-24 of its length; shorten by twice that first.
+    limit = norm * (1.0 - 2.0**-23)
+    rows = max(1, counter.CELLS // len(spread))
+    points = np.empty((min(rows, len(people)), len(spread)))
+    for first in range(0, len(people), rows):
+        some = people[first : first + rows]
+        counter.fill_normals(key, some, points[: len(some)])
+        some_features, some_labels = features[first : first + rows], labels[first : first + rows]
+        for i in range(len(some)):
+            point, row = points[i], some_features[i]
+            for j in range(len(spread)):
+                point[j] = (spread[j] * point[j]) ** 2
+            inner = 0.0
+            for j in range(close):
+                inner += point[j]
+            length = 0.0
+            for j in range(len(spread)):
+                point[j] = (point[j] - center) * scale
+                length += point[j] ** 2
+            length = np.sqrt(length)
+            shrink = limit / length if length > limit else 1.0
+            for j in range(len(spread)):
+                row[j] = point[j] * shrink
+            some_labels[i] = -1 if inner <= radius_squared else 1
+
+
+@DISTRIBUTIONS.register("gaussian-balls")
+class GaussianBalls(GaussianBall):
+    """Two labels for each person: the ball of :class:`.gaussian_ball.GaussianBall`, and another radius.
+
+    The second label is 0 inside the ball that holds the share ``second`` of T, else 1. It is the last feature, behind
+    the d others, which are as they were: what S misses of T is the same for both labels.
+
+    Attributes
+    ----------
+    second
+        In (0, 1).
+    """
+
+    name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another
+    second: float = Field(gt=0, lt=1)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return both sides, small."""
+        return tuple(
+            cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05, second=0.7) for side in SIDES
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Number of features: d, and the second label."""
+        return self.d + 1
+
+    @property
+    def norm_bound(self) -> float:
+        """That of the d features, with the second label beside them."""
+        return math.inf if self.norm is None else math.sqrt(self.norm**2 + 1.0)
+
+    def draw(self, seed: int, people: Indices) -> Records:
+        """Return features of shape (n, d + 1), float32, and the first labels."""
+        drawn = super().draw(seed, people)
+        normals = np.empty((len(people), self.close))
+        counter.fill_normals(self._key(seed), people, normals)
+        squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
+        outside = squared > self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.second))
+        return Records(np.column_stack([drawn.features, outside.astype(np.float32)]), drawn.labels)

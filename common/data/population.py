@@ -1,0 +1,305 @@
+"""The people of a scenario by their number, whether simulated or read from a table."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Indices
+from common.core.errors import BadData, BadScenario
+from common.core.machine import processors
+from common.core.values import Value
+from common.data.distributions.base import AnyDistribution, Distribution
+from common.data.tables import TableSource
+from common.numerics.randomness import RandomSource
+from common.vocabulary.records import Records
+
+if TYPE_CHECKING:
+    from common.data.tables.examining import Notes
+    from common.data.tables.files import Piece
+    from common.data.tables.loading import Numbered
+
+    Contributed = Callable[[TableSource, Callable[[Piece], None] | None], Numbered]
+    """Opens what people contributed: returns their records and positions; calls with the rows as they were given."""
+
+_SHARE = 1 << 17
+"""Simulated people that a thread draws before it asks for more."""
+
+
+class PopulationSpec(Value):
+    """Where people come from: a simulated ``distribution`` or a ``table`` of real records (exactly one)."""
+
+    distribution: AnyDistribution | None = None
+    table: TableSource | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.distribution is None) == (self.table is None):
+            raise ValueError("give either a distribution or a table, not both and not neither")
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of these people's records."""
+        if self.distribution is not None:
+            return self.distribution.dimension
+        return self._rows().dimension
+
+    @property
+    def norm(self) -> float:
+        """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
+        if self.distribution is not None:
+            return self.distribution.norm_bound
+        table = self._rows()
+        return table.norm or math.sqrt(table.dimension)
+
+    @property
+    def coordinate(self) -> float:
+        """Public bound on the absolute value of one feature (infinite if there is none); a table's lie in [0, 1]."""
+        if self.distribution is not None:
+            return self.distribution.coordinate_bound
+        return min(1.0, self.norm)
+
+    def _rows(self) -> TableSource:
+        if self.table is None:
+            raise ValueError("these people are simulated")
+        return self.table
+
+
+class PublicPopulationSpec(PopulationSpec):
+    """People whose records everybody may see: a public source domain, public points to label.
+
+    Attributes
+    ----------
+    count
+        How many; None: all of a table.
+    labelled
+        Whether their labels are known. If not, all are +1, so that nobody can learn from them.
+    """
+
+    count: int | None = Field(default=None, ge=1, le=1 << 26)
+    labelled: bool = True
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        if self.distribution is not None and self.count is None:
+            raise ValueError("public.count: give how many public people to simulate")
+        return self
+
+
+class RecordSource(ABC):
+    """A fixed number of people, numbered from 0, each with one record."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return how many people there are."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d."""
+
+    @abstractmethod
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        """Return the records of the given people, in that order (a copy).
+
+        Parameters
+        ----------
+        people
+            Their numbers.
+        columns
+            Which features, and in which order; None: all.
+
+        Raises
+        ------
+        BadData
+            If a number is not in 0..len-1.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> str | None:
+        """Return a digest of all records where the people are held in memory: another table has another."""
+
+    @abstractmethod
+    def shifted(self, first: int) -> RecordSource:
+        """Return as many people of the same kind from number ``first`` on, where there are such."""
+
+    def _check(self, people: Indices) -> Indices:
+        if people.size and not (people.min() >= 0 and people.max() < len(self)):
+            raise BadData(f"people are numbered 0..{len(self) - 1}, found {people.min()}..{people.max()}")
+        return people
+
+
+class SimulatedRecordSource(RecordSource):
+    """``size`` people of a distribution under a public seed, from number ``first`` on; needs no memory."""
+
+    def __init__(self, distribution: Distribution, seed: int, size: int, first: int = 0) -> None:
+        self._distribution = distribution
+        self._seed = seed
+        self._size = size
+        self._first = first
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of the distribution."""
+        return self._distribution.dimension
+
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        """Draw the given people, many of them on all cores; the same person is always the same."""
+        numbers = self._first + self._check(people)
+        draw = partial(self._distribution.draw_columns, self._seed, columns=columns)
+        if len(numbers) <= _SHARE:
+            return draw(numbers)
+        shares = [numbers[start : start + _SHARE] for start in range(0, len(numbers), _SHARE)]
+        with ThreadPoolExecutor(processors(), "people") as pool:
+            return Records.joined(list(pool.map(draw, shares)))
+
+    def fingerprint(self) -> str | None:
+        """Return None: distribution and seed say all."""
+        return None
+
+    def shifted(self, first: int) -> SimulatedRecordSource:
+        """Return the people from ``first`` on: two hosts never simulate the same person."""
+        return SimulatedRecordSource(self._distribution, self._seed, self._size, first)
+
+
+class TableRecordSource(RecordSource):
+    """The people of a table, held in memory in a fixed order."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d of the table."""
+        return self._records.dimension
+
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        """Look the given people up."""
+        return self._records.take(self._check(people)).only(columns)
+
+    def fingerprint(self) -> str | None:
+        """Return that of the records."""
+        return self._records.fingerprint()
+
+    def shifted(self, first: int) -> TableRecordSource:
+        """Return the same people: a table has no others."""
+        return self
+
+
+def locate(data: str) -> Path:
+    """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such directory in either place.
+    """
+    shelf = os.environ.get("TANDEM_DATA")
+    places = [Path(data), *([Path(shelf) / data] if shelf else [])]
+    for place in places:
+        if place.is_dir():
+            return place
+    tried = " nor ".join(str(place) for place in places)
+    remedy = "put the files there, or say where they are with --set data=DIRECTORY or the variable TANDEM_DATA"
+    raise BadScenario(f"data: there is no directory {tried}; {remedy}")
+
+
+def open_records(
+    people: PopulationSpec,
+    data: Path | None,
+    seed: int,
+    size: int | None,
+    order: RandomSource | None = None,
+    *,
+    counted: Callable[[Notes], None] | None = None,
+    contributed: Contributed | None = None,
+) -> RecordSource:
+    """Open the people that a section of a scenario describes.
+
+    Parameters
+    ----------
+    people
+        A distribution or a table.
+    data
+        Directory of the table files; a distribution needs none.
+    seed
+        Public seed: decides who the simulated people are; for a table, which of its people are taken.
+    size
+        How many people; None: all of a table.
+    order
+        Fresh secret randomness that decides the order of a table's people, without which their slots protect nobody
+        (:mod:`common.data.tables.sampling`); None: the seed decides it, for people who need no protection.
+    counted
+        Called with what the public rules did to a table's rows, which takes a little longer; private, as the rows are.
+    contributed
+        Opens the rows of a table of contributions. Nobody but the curator has them.
+
+    Raises
+    ------
+    BadScenario
+        If a table is given without a directory, a distribution without a size, or contributions without their opener.
+    BadData
+        If a table cannot be read, or fewer than ``size`` of its people fit.
+    """
+    if people.distribution is not None:
+        if size is None:
+            raise BadScenario("how many people to simulate must be given, found no size")
+        return SimulatedRecordSource(people.distribution, seed, size)
+    table = people.table
+    if table is None:
+        raise BadScenario("people come from a distribution or a table, found neither")
+    read = _reader(table, data, contributed)
+    from common.data.tables.sampling import placed
+
+    if counted is None:
+        found = read(table, None)
+    else:
+        from common.data.tables.examining import Notes
+
+        notes, columns = Notes(), frozenset(feature.column for feature in table.features)
+        found = read(table, lambda piece: notes.add(piece, table, columns))
+        counted(notes)
+    slots = placed(found.rows, size, RandomSource.seeded(seed, "people"), order)
+    return TableRecordSource(found.records.take(slots))
+
+
+def _reader(table: TableSource, data: Path | None, contributed: Contributed | None) -> Contributed:
+    """Return what reads the rows of a table, wherever they are."""
+    if table.contributed:
+        if contributed is None:
+            raise BadScenario("these people contribute their records: nobody but their curator has them")
+        return contributed
+    if data is None:
+        raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+    from common.data.tables import numbered
+
+    return partial(numbered, data)
+
+
+def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:
+    """Return the public sample, in memory; every party that opens it gets the same.
+
+    Raises
+    ------
+    BadScenario, BadData
+        As :func:`open_records`.
+    """
+    population = open_records(people, data, seed, people.count)
+    records = population.records(np.arange(len(population)))
+    return records if people.labelled else Records(records.features, np.ones_like(records.labels))

@@ -1,0 +1,387 @@
+"""What a table's owner should know of it before a run: everything that its public description does not expect.
+
+A run stops at the first flaw and never shows what a field holds. This goes on to the end and counts, for the owner of
+the records alone: counts are computed from people's records, so they are as private as the records, and nothing here
+belongs into a scenario.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars
+
+from common.core.arrays import AnyArray
+from common.core.errors import BadData
+from common.data.tables.files import Piece, columns_of, pieces
+from common.data.tables.loading import numbers_and_wrong, numbers_of
+from common.data.tables.schema import Schema
+from common.data.tables.source import Category, Label, Number, TableSource
+
+_EXAMPLES = 5
+"""Lines that are named of each finding."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the description does not expect.
+
+    Attributes
+    ----------
+    kind
+        ``unreadable``, ``broken-row``, ``no-column``, ``column-twice``, ``no-number``, ``look-alike``, ``label``,
+        ``one-class``, ``too-few``; or, where the public rules say what becomes of it, ``clipped``,
+        ``unlisted``, ``missing``, ``left-out``, ``unused-column``.
+    severity
+        ``stops``: a run refuses the table. ``mistake``: it runs, and probably not on what was meant. ``note``: the
+        public rules say what it becomes.
+    file, column
+        Where; None where it is about all files, or no column.
+    count
+        How many rows, or how many there are of what is found.
+    lines
+        The first of them, counted in the file (rows, in files whose fields have types).
+    what
+        What was found, in words.
+    remedy
+        What to do.
+    """
+
+    kind: str
+    severity: Literal["stops", "mistake", "note"]
+    file: str | None
+    column: str | None
+    count: int
+    lines: tuple[int, ...]
+    what: str
+    remedy: str
+
+
+@dataclass
+class Examined:
+    """What was found in a table.
+
+    Attributes
+    ----------
+    rows
+        Rows that were read, broken ones left out.
+    kept
+        Rows that the conditions of ``where`` keep. A selection is not applied: its coins are the run's.
+    positive, negative
+        How many of these have each label.
+    findings
+        What to look at, in the order in which it was found.
+    """
+
+    rows: int = 0
+    kept: int = 0
+    positive: int = 0
+    negative: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        """Whether a run would read this table, as it was probably meant."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+
+def examine(data: Path, source: TableSource, people: int | None = None) -> Examined:
+    """Read a whole table and return what its description does not expect.
+
+    Parameters
+    ----------
+    data
+        Directory of the files.
+    source
+        The table's public description.
+    people
+        How many people the scenario wants of it; None: it does not say.
+    """
+    found, tallies = Examined(), _Tallies(source)
+    for file in source.files:
+        _examine_file(data / file, source, found, tallies)
+    found.findings.extend(tallies.findings())
+    if found.kept and not (found.positive and found.negative):
+        only = "positive" if found.positive else "negative"
+        if found.positive or found.negative:
+            remedy = "check label.positive and label.negative; nothing can be learned from one class"
+            what = f"every label is {only}"
+            found.findings.append(_of("one-class", "mistake", None, source.label.column, found.kept, (), what, remedy))
+    unread = any(finding.kind == "unreadable" for finding in found.findings)
+    if people is not None and found.kept < people and source.selection is None and not unread:
+        what = f"{found.kept:,} rows fit where the scenario wants {people:,} people"
+        remedy = "lower curator.n (source) or agents.count (target) to a public number of people that you know"
+        found.findings.append(_of("too-few", "stops", None, None, found.kept, (), what, remedy))
+    return found
+
+
+def _of(
+    kind: str,
+    severity: Literal["stops", "mistake", "note"],
+    file: str | None,
+    column: str | None,
+    count: int,
+    lines: Collection[int],
+    what: str,
+    remedy: str,
+) -> Finding:
+    return Finding(kind, severity, file, column, count, tuple(lines), what, remedy)
+
+
+def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Tallies) -> None:
+    try:
+        names = columns_of(path, source.layout)
+        present = frozenset(_columns(path.name, names, source, found))
+        for piece in _readable(path, source, present, found):
+            found.rows += len(piece.frame)
+            tallies.conditions(piece)
+            kept = [polars.col(name).is_in(source.where_texts(name)) for name in source.where if name in present]
+            mask = piece.frame.select(polars.all_horizontal(polars.lit(True), *kept)).to_series().to_numpy()
+            rows = np.flatnonzero(np.broadcast_to(mask, len(piece.frame)))
+            chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
+            found.kept += len(rows)
+            tallies.features(chosen)
+            positive, negative = tallies.labels(chosen)
+            found.positive, found.negative = found.positive + positive, found.negative + negative
+    except BadData as error:
+        remedy = "nothing after this place was read: mend it, and check again"
+        found.findings.append(
+            _of("unreadable", "stops", path.name, None, 1, (), error.detail.removeprefix(f"{path.name}: "), remedy)
+        )
+
+
+def _columns(file: str, names: list[str], source: TableSource, found: Examined) -> Iterator[str]:
+    """Yield the columns that can be read; find those that are absent, there twice, or in no use."""
+    for name in sorted(source.columns):
+        times = names.count(name)
+        if times == 1:
+            yield name
+            continue
+        kind = "column-twice" if times else "no-column"
+        alike = [other for other in names if other.casefold() == name.casefold() and other != name]
+        what = f"the column is there {times} times" if times else "the file has no such column"
+        remedy = "rename all but the one that is meant" if times else "mend the header, or the scenario"
+        if alike and not times:
+            remedy += f"; the header has {alike[0]!r}"
+        found.findings.append(_of(kind, "stops", file, name, times, (), what, remedy))
+    spare = [name for name in dict.fromkeys(names) if name not in source.columns]
+    if spare:
+        what = f"columns that the scenario does not use: {', '.join(spare)}"
+        found.findings.append(
+            _of("unused-column", "note", file, None, len(spare), (), what, "nothing: they are left alone")
+        )
+
+
+def _readable(path: Path, source: TableSource, present: frozenset[str], found: Examined) -> Iterator[Piece]:
+    flaws: list[str] = []
+    if not present:
+        return
+    try:
+        yield from pieces(path, source.layout, present, lambda flaw: flaws.append(flaw.detail))
+    finally:
+        if flaws:
+            more = f" (and {len(flaws) - 1:,} more such rows)" if len(flaws) > 1 else ""
+            remedy = "a separator inside a field needs quotes around the field; a run refuses the whole file"
+            what = flaws[0].removeprefix(f"{path.name}: ") + more
+            found.findings.append(_of("broken-row", "stops", path.name, None, len(flaws), (), what, remedy))
+
+
+class _Tallies:
+    """Counts by file, column and kind, over the pieces of all files."""
+
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
+        self._layout = source.layout
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._lines: dict[tuple[str, str, str], list[int]] = {}
+
+    def conditions(self, piece: Piece) -> None:
+        """Look at the columns of ``where``, in all rows."""
+        for column in self._source.where:
+            if column in piece.frame.columns:
+                kept = piece.frame[column].is_in(self._source.where_texts(column)).to_numpy()
+                self._add("left-out", piece, column, ~kept)
+
+    def features(self, piece: Piece) -> None:
+        """Look at the columns of features, in the rows that are kept."""
+        for column in dict.fromkeys(feature.column for feature in self._source.features):
+            if column in piece.frame.columns:
+                self._feature(piece, column)
+
+    def _feature(self, piece: Piece, column: str) -> None:
+        texts, features = piece.frame[column], [f for f in self._source.features if f.column == column]
+        absent, ranges = (
+            texts.is_in(self._layout.missing_texts).to_numpy(),
+            [f for f in features if isinstance(f, Number)],
+        )
+        if ranges:
+            numbers, wrong = numbers_and_wrong(texts, self._layout)
+            self._add("no-number", piece, column, wrong)
+            low, high = max(f.low for f in ranges), min(f.high for f in ranges)
+            self._add("clipped", piece, column, (numbers < low) | (numbers > high))
+        kinds = [means for f in features if isinstance(f, Category) for means in f.texts(self._layout)]
+        listed = [text for means in kinds for text in means]
+        if listed:
+            self._listed(piece, column, listed, absent)
+            absent = absent & ~texts.is_in(listed).to_numpy()
+        self._add("missing", piece, column, absent)
+
+    def _listed(self, piece: Piece, column: str, listed: list[str], absent: AnyArray) -> None:
+        texts = piece.frame[column]
+        alike = ~absent & _looks_like(texts, listed)
+        self._add("look-alike", piece, column, alike)
+        self._add("unlisted", piece, column, ~absent & ~alike & ~texts.is_in(listed).to_numpy())
+
+    def labels(self, piece: Piece) -> tuple[int, int]:
+        """Look at the label, in the rows that are kept; return how many have each."""
+        label: Label = self._source.label
+        if label.column not in piece.frame.columns:
+            return 0, 0
+        texts = piece.frame[label.column]
+        if label.above is not None:
+            numbers, _ = numbers_and_wrong(texts, self._layout)
+            positive, negative = numbers > label.above, numbers <= label.above
+        else:
+            positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(self._layout))
+        self._add("label", piece, label.column, ~positive & ~negative)
+        return int(positive.sum()), int(negative.sum())
+
+    def _add(self, kind: str, piece: Piece, column: str, rows: AnyArray) -> None:
+        here, places = np.flatnonzero(rows), (kind, piece.file, column)
+        if here.size:
+            self._counts[places] += int(here.size)
+            lines = self._lines.setdefault(places, [])
+            lines.extend(int(line) for line in piece.lines[here[: _EXAMPLES - len(lines)]])
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield one finding for each file, column and kind."""
+        for (kind, file, column), count in self._counts.items():
+            severity, what, remedy = _MEANINGS[kind]
+            yield _of(kind, severity, file, column, count, self._lines[kind, file, column], what, remedy)
+
+
+def _looks_like(texts: polars.Series, listed: list[str]) -> AnyArray:
+    """Say which fields differ from a listed value in case or in spaces alone."""
+    known = {_bare(text) for text in listed}
+    alike = [text for text in texts.unique() if text not in listed and _bare(text) in known]
+    return texts.is_in(alike).to_numpy()
+
+
+def _bare(text: str) -> str:
+    return "".join(text.casefold().split())
+
+
+_MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
+    "left-out": ("note", "rows that the conditions of where leave out", "nothing, if that is meant"),
+    "no-number": (
+        "stops",
+        "neither a finite number nor missing",
+        "mend these fields, or list the text that stands for a missing one in layout.missing",
+    ),
+    "clipped": (
+        "note",
+        "numbers beyond the public bounds, which count as the nearest bound",
+        "look for a wrong unit. Other bounds must come from what is publicly known, never from this count",
+    ),
+    "look-alike": (
+        "mistake",
+        "differs from a listed value in case or spaces alone, and counts as not listed: zeros",
+        "write it as the scenario does, or list both spellings as one value",
+    ),
+    "unlisted": (
+        "note",
+        "none of the listed values: zeros in all features of the column",
+        "list what is publicly known to exist, never what this table holds",
+    ),
+    "missing": (
+        "note",
+        "without a value: counts as fill (numbers; else as low), or as none of the listed values",
+        "a public default can be given as fill",
+    ),
+    "label": (
+        "stops",
+        "the label is missing, or none of those that the scenario declares",
+        "mend these rows, declare the label, or leave them out with where",
+    ),
+}
+
+
+@dataclass
+class Notes:
+    """Counts over all rows that were read.
+
+    Attributes
+    ----------
+    rows
+        How many there were.
+    clipped, unlisted, missing
+        By column: numbers beyond their bounds, texts that are none of the listed values, fields without a value.
+    """
+
+    rows: int = 0
+    clipped: Counter[str] = field(default_factory=Counter)
+    unlisted: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def add(self, piece: Piece, schema: Schema | TableSource, columns: Collection[str]) -> None:
+        """Count the rows of a piece, in these columns."""
+        self.rows += len(piece.frame)
+        beyond: dict[str, AnyArray] = {}
+        listed: dict[str, list[str]] = {}
+        for feature in schema.features:
+            if feature.column not in columns:
+                continue
+            if isinstance(feature, Number):
+                numbers = numbers_of(piece, feature.column, schema.layout)
+                outside = (numbers < feature.low) | (numbers > feature.high)
+                beyond[feature.column] = outside | beyond.get(feature.column, False)
+            else:
+                listed.setdefault(feature.column, []).extend(
+                    text for means in feature.texts(schema.layout) for text in means
+                )
+        for column, outside in beyond.items():
+            self.clipped[column] += int(np.count_nonzero(outside))
+        for column in columns:
+            texts = piece.frame[column]
+            absent = texts.is_in(schema.layout.missing_texts)
+            if column in listed:
+                absent &= ~texts.is_in(listed[column])
+                self.unlisted[column] += int((~absent & ~texts.is_in(listed[column])).sum())
+            self.missing[column] += int(absent.sum())
+
+    def sentences(self, schema: Schema) -> list[str]:
+        """Return one line for each column of which there is something to say."""
+        lines = []
+        for column in dict.fromkeys(schema.columns):
+            bounds = [f for f in schema.features if isinstance(f, Number) and f.column == column]
+            if self.clipped[column]:
+                low, high = max(f.low for f in bounds), min(f.high for f in bounds)
+                lines.append(
+                    f"{column}: {self._share(self.clipped[column])} beyond {low:g} .. {high:g}, clipped to these bounds"
+                )
+            if self.unlisted[column]:
+                lines.append(
+                    f"{column}: {self._share(self.unlisted[column])} none of the listed values, counted as none"
+                )
+            if self.missing[column]:
+                fills = [f.fill if f.fill is not None else f.low for f in bounds]
+                what = f"counted as {fills[0]:g}" if fills else "counted as none of the listed values"
+                lines.append(f"{column}: {self._share(self.missing[column])} without a value, {what}")
+        return lines
+
+    def mostly_clipped(self, share: float = 0.5) -> list[str]:
+        """Return the columns of which at least this share is beyond the bounds."""
+        return [column for column, count in self.clipped.items() if self.rows and count >= share * self.rows]
+
+    def document(self) -> dict[str, dict[str, int]]:
+        """Return the counts that are not 0, as JSON."""
+        kinds = {"clipped": self.clipped, "unlisted": self.unlisted, "missing": self.missing}
+        return {kind: {column: n for column, n in counts.items() if n} for kind, counts in kinds.items()}
+
+    def _share(self, count: int) -> str:
+        return f"{count:,} of {self.rows:,} row{'s' if self.rows != 1 else ''}"

@@ -1,0 +1,375 @@
+"""Reading table files in pieces of bounded size; every flaw becomes one line that shows no content."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase, BufferedReader
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+
+from common.core.arrays import Indices
+from common.core.errors import BadData
+from common.data.tables.arrays import SUFFIXES, names_of_arrays, read_arrays
+from common.data.tables.source import Layout
+from common.data.tables.texts import canonical_texts
+
+PIECE = 1 << 15
+"""Rows held as text at a time."""
+_LONGEST = 1 << 24
+"""Characters of a field: an end of a quote that is not there is not looked for in all of a large file."""
+_SEPARATORS = (";", "\t", "|", ",")
+"""What tables are divided by."""
+_TYPED = (".parquet", *SUFFIXES)
+"""Suffixes of files whose fields have types."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Piece:
+    """Some rows of a file as columns of canonical texts, empty where missing, and the line on which each ends."""
+
+    file: str
+    frame: polars.DataFrame
+    lines: Indices
+
+
+def _refuse(flaw: BadData) -> None:
+    raise BadData(f"{flaw.detail}: a field that holds the separator needs quotes around it")
+
+
+def pieces(
+    path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None] = _refuse
+) -> Iterator[Piece]:
+    """Yield the given columns of a file, piece by piece.
+
+    Parameters
+    ----------
+    path
+        The file.
+    layout
+        How text files are written.
+    columns
+        Names of the columns.
+    broken
+        Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over. By
+        default the flaw is raised.
+
+    Raises
+    ------
+    BadData
+        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
+        of fields.
+    """
+    path = found(path)
+    with _said_plainly(path):
+        yield from _typed(path, layout, columns) if is_typed(path) else _text(path, layout, columns, broken)
+
+
+def columns_of(path: Path, layout: Layout) -> list[str]:
+    """Return the names of a file's columns, of whatever kind it is, in the file's order.
+
+    Raises
+    ------
+    BadData
+        As :func:`pieces`.
+    """
+    path = found(path)
+    if not is_typed(path):
+        return list(layout.columns) or header_of(path, layout)
+    with _said_plainly(path):
+        return _names(path, layout)
+
+
+def header_of(path: Path, layout: Layout) -> list[str]:
+    """Return the first row of a text file, stripped of outer spaces; nothing if it is empty.
+
+    Raises
+    ------
+    BadData
+        As :func:`pieces`.
+    """
+    path = found(path)
+    with _said_plainly(path), plain(path) as stream:
+        return [
+            name.strip()
+            for name in next(_rows(path.name, _lines(path.name, stream, layout), layout.separator), (0, []))[1]
+        ]
+
+
+@contextmanager
+def _said_plainly(path: Path) -> Iterator[None]:
+    """Turn what cannot be opened or read into one line."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise BadData(f"{path.name}: there is no such file in {path.parent}") from None
+    except CORRUPT:
+        raise BadData(f"{path.name}: the compressed file is cut off or corrupt") from None
+    except OSError as error:
+        raise BadData(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
+    """Decode line by line; skipped lines become blank, so that line numbers stay those of the file."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise BadData(f"{name}: {_no_text(number, line)}") from None
+        if "\0" in text:
+            flaw = "holds a byte that is 0, as damaged files do and text in UTF-16: save the file as CSV in UTF-8"
+            raise BadData(f"{name}: line {number} {flaw}")
+        comment = layout.comment is not None and text.startswith(layout.comment)
+        yield "\n" if comment or number <= layout.skip_lines else text
+
+
+def _no_text(number: int, line: bytes) -> str:
+    """Return what a line is that is not UTF-8 text, and what to do."""
+    if number == 1 and line.startswith(b"PAR1"):
+        return "is a Parquet file by its first bytes: give it a name that ends in .parquet"
+    if number == 1 and line.startswith(b"PK\x03\x04"):
+        return "is a spreadsheet or an archive by its first bytes: save the table as CSV in UTF-8"
+    wide = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")
+    kind = "UTF-16 text, not UTF-8" if wide else "not UTF-8 text"
+    return f"line {number} is {kind}: save the file as CSV in UTF-8"
+
+
+def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
+    with plain(path) as stream:
+        rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
+        names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
+        if len(names) < 2:
+            _check_header(path.name, names, layout)
+        where = {name: names.index(name) for name in _present(path.name, columns, names)}
+        while block := list(islice(rows, PIECE)):
+            for line, row in block:
+                if len(row) != len(names):
+                    flaw = f"has {len(row)} fields where there are {len(names)} columns"
+                    broken(BadData(f"{path.name}: line {line} {flaw}"))
+            block = [(line, row) for line, row in block if len(row) == len(names)]
+            texts = {
+                name: polars.Series([row[at] for _, row in block], dtype=polars.String) for name, at in where.items()
+            }
+            frame = _canonical(texts)
+            yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
+
+
+def _check_header(name: str, names: list[str], layout: Layout) -> None:
+    """Refuse a file without a header, and one of which the header seems to be divided by something else."""
+    if not names:
+        raise BadData(f"{name}: there is no header: the file is empty, and its first line must name the columns")
+    other = next((mark for mark in _SEPARATORS if mark in names[0] and mark != layout.separator), None)
+    if other is not None:
+        raise BadData(
+            f"{name}: line 1 is one field where it is divided by {layout.separator!r}, and holds {other!r}: say how "
+            f"the file is divided with layout.separator"
+        )
+
+
+def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(max(_LONGEST, csv.field_size_limit()))
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    while True:
+        begins = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            many = "" if reader.line_num == begins else f" (its row goes on to line {reader.line_num})"
+            raise BadData(f"{name}: line {begins} {_malformed(str(error), many)}") from None
+        if row is None:
+            return
+        if row not in ([], [""]):
+            yield reader.line_num, row
+
+
+def _malformed(error: str, many: str) -> str:
+    """Return what is wrong with a row that Python's reader of CSV has refused, and what to do."""
+    if "new-line character" in error:
+        return "has a carriage return inside a row, as files of old Macintosh programs: save it with line feeds"
+    if "field limit" in error:
+        return f"has a field of more than {_LONGEST:,} characters{many}: a quote without an end, or no table"
+    flaw = "is not well-formed CSV: a quote without an end, or text behind one"
+    return f"{flaw}{many}; a quote inside a field is written twice"
+
+
+def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    wanted = _present(path.name, columns, _names(path, layout))
+    whole = _parquet(path, wanted) if _is_parquet(path) else read_arrays(path, layout.columns, wanted)
+    for start in range(0, whole.height, PIECE):
+        rows = whole[start : start + PIECE]
+        yield Piece(path.name, typed(path.name, rows, columns).frame, np.arange(start + 1, start + 1 + rows.height))
+
+
+def _names(path: Path, layout: Layout) -> list[str]:
+    if not _is_parquet(path):
+        return names_of_arrays(path, layout.columns)
+    with _of_parquet(path):
+        return list(polars.read_parquet_schema(path))
+
+
+def _parquet(path: Path, columns: list[str]) -> polars.DataFrame:
+    # A frame without columns has no rows: where none is wanted, their numbers are read.
+    with _of_parquet(path):
+        scan = polars.scan_parquet(path)
+        return scan.select(columns or [polars.int_range(polars.len())]).collect()
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() == ".parquet"
+
+
+@contextmanager
+def _of_parquet(path: Path) -> Iterator[None]:
+    if path.is_dir():
+        raise BadData(f"{path.name}: is a folder: name the files in it, or write them as one file")
+    try:
+        yield
+    except polars.exceptions.PolarsError:
+        raise BadData(f"{path.name}: not a readable Parquet file") from None
+
+
+def is_typed(path: Path) -> bool:
+    """Tell whether a file's fields have types."""
+    return path.suffix.lower() in _TYPED
+
+
+def typed(name: str, table: Any, columns: frozenset[str]) -> Piece:
+    """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
+
+    Raises
+    ------
+    BadData
+        If it lacks a column, has it twice, or a column holds what has no text (:func:`.texts.canonical_texts`).
+    """
+    names = _present(name, columns, list(getattr(table, "columns", table)))
+    try:
+        texts = _canonical({column: table[column] for column in names})
+    except BadData as error:
+        raise BadData(f"{name}: {error.detail}") from None
+    return Piece(name, texts, np.arange(1, 1 + len(texts), dtype=np.int64))
+
+
+def _canonical(columns: Mapping[str, Any]) -> polars.DataFrame:
+    return polars.DataFrame([canonical_texts(column, name).fill_null("") for name, column in columns.items()])
+
+
+def _present(name: str, wanted: frozenset[str], found: list[str]) -> list[str]:
+    twice = sorted(name for name in wanted if found.count(name) > 1)
+    if twice:
+        raise BadData(
+            f"{name}: column {twice[0]!r} is there {found.count(twice[0])} times: rename all but the one meant"
+        )
+    absent = sorted(wanted - set(found))
+    if absent:
+        raise BadData(f"{name}: has no column {absent[0]!r}; its {len(found)} columns are named otherwise")
+    return sorted(wanted)
+
+
+CORRUPT = (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error)
+"""What reading a compressed file raises that is cut off or corrupt."""
+
+
+def found(path: Path) -> Path:
+    """Return the file itself, or the same file as it is found compressed beside where it should be."""
+    compressed = (path.with_name(path.name + suffix) for suffix in (".xz", ".gz"))
+    return path if path.exists() else next((p for p in compressed if p.exists()), path)
+
+
+def plain(path: Path) -> BufferedIOBase:
+    """Open a file's content as it is before any compression."""
+    if path.suffix.lower() == ".xz":
+        return _buffered(lzma.open(path))
+    if path.suffix.lower() == ".gz":
+        return _buffered(gzip.open(path))
+    return path.open("rb")
+
+
+def _buffered(content: Any) -> BufferedIOBase:
+    """Return the same content, of which lines are found by compiled code; both modules look for them in Python."""
+    return BufferedReader(content, 1 << 16)
+
+
+MOST = 1 << 26
+"""Bytes of text that are kept in all; a file of more is read each time."""
+SETTLED = 2.0
+"""Seconds since a file was changed before it is kept: what is written twice within a tick of the clock looks alike."""
+
+_Key = tuple[Path, tuple[int, ...], str, frozenset[str]]
+
+
+class PieceCache:
+    """Pieces of files as they were read last, for as long as the files are the same; the least recently used go first.
+
+    Parameters
+    ----------
+    read
+        Reads a file, as :func:`common.data.tables.files.pieces`.
+    """
+
+    def __init__(self, read: Callable[[Path, Layout, frozenset[str]], Iterator[Piece]] = pieces) -> None:
+        self._read = read
+        self._kept: OrderedDict[_Key, tuple[Piece, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def pieces(self, path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+        """Yield the given columns of a file, piece by piece; parameters and errors are those of reading it."""
+        key = _key(path, layout, columns)
+        if key is None:
+            yield from self._read(path, layout, columns)
+            return
+        with self._lock:
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+        if known is not None:
+            yield from known
+            return
+        kept: list[Piece] | None = []
+        size = 0
+        for piece in self._read(path, layout, columns):
+            piece.lines.flags.writeable = False
+            size += _size(piece)
+            if kept is not None:
+                kept.append(piece)
+                kept = kept if size <= MOST else None
+            yield piece
+        if kept is not None and _key(path, layout, columns) == key:
+            self._keep(key, tuple(kept))
+
+    def _keep(self, key: _Key, read: tuple[Piece, ...]) -> None:
+        with self._lock:
+            self._kept[key] = read
+            while sum(_size(piece) for known in self._kept.values() for piece in known) > MOST:
+                self._kept.popitem(last=False)
+
+
+def _size(piece: Piece) -> int:
+    return int(piece.frame.estimated_size()) + piece.lines.nbytes
+
+
+def _key(path: Path, layout: Layout, columns: frozenset[str]) -> _Key | None:
+    """Return what tells a file from others and from what it was before; None where that cannot be told."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    if time.time() - about.st_ctime < SETTLED:  # anybody may set the time of writing, nobody that of the change
+        return None
+    state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    return path.absolute(), state, layout.fingerprint(), columns
+
+
+CACHE = PieceCache()
+"""That of this process."""

@@ -1,0 +1,251 @@
+"""From text columns to records: filter, select, encode; each row by public rules that look at it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars
+
+from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
+from common.core.errors import BadData
+from common.data.tables import files
+from common.data.tables.files import CACHE, Piece, typed
+from common.data.tables.schema import Schema
+from common.data.tables.source import Label, Layout, Number, Reluctance, Selection, TableSource, scaled, shortened
+from common.numerics.randomness import RandomSource
+from common.vocabulary.records import Records
+
+
+class Numbered(NamedTuple):
+    """The records that a source keeps, and the number of each one's row.
+
+    Attributes
+    ----------
+    records
+        m records.
+    rows
+        Ascending, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
+    """
+
+    records: Records
+    rows: Indices
+
+
+def load(data: Path, source: TableSource) -> Records:
+    """Return the records of :func:`numbered`, in the order of the files."""
+    return numbered(data, source).records
+
+
+def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
+    """Read, filter and encode the records of a source; each row by rules that look at it alone.
+
+    Parameters
+    ----------
+    data
+        Directory of the files.
+    source
+        What to read and how.
+    seen
+        Called with the rows that are kept, as they stand in the files.
+
+    Returns
+    -------
+    Records with float32 features of shape (m, ``source.dimension``) in [0, 1], of L2 norm at most
+    ``source.norm`` where that is given; and the numbers of their rows.
+
+    Raises
+    ------
+    BadData
+        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is undeclared, or
+        no row is left. Messages name files, lines and columns, never what a field holds.
+    """
+    paths = [files.found(data / file) for file in source.files]
+    read = (CACHE.pieces(path, source.layout, source.columns) for path in paths)
+    found = kept(chain.from_iterable(read), source, seen)
+    if not len(found.records):
+        raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
+    return found
+
+
+def kept(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
+    """Filter and encode rows that have been read, as :func:`numbered`; it may be that none is left.
+
+    Parameters
+    ----------
+    read
+        All rows, in order, with the columns of the source.
+    source
+        How they become records.
+    seen
+        Called with the rows that are kept.
+    """
+    features: list[Singles] = [np.empty((0, source.dimension), dtype=np.float32)]
+    labels: list[Labels] = [np.empty(0, dtype=np.int8)]
+    numbers: list[Indices] = [np.empty(0, dtype=np.int64)]
+    passed = 0
+    chances = _Chances(source.selection)
+    for piece in read:
+        fit = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
+        rows = np.flatnonzero(fit & chances.select(piece, source.layout))
+        chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
+        features.append(encode_piece(chosen, source))
+        labels.append(_labels(chosen, source.label, source.layout))
+        if seen is not None:
+            seen(chosen)
+        numbers.append(passed + rows)
+        passed += len(fit)
+    return Numbered(Records(np.concatenate(features), np.concatenate(labels)).check(), np.concatenate(numbers))
+
+
+def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
+    """Return the features of rows that are at hand already, by the rules of :func:`load`; no label is needed.
+
+    Parameters
+    ----------
+    frame
+        Has the columns of the features.
+    source
+        How they become features; its files, filters and label are not looked at.
+
+    Returns
+    -------
+    Shape (rows, ``source.dimension``), float32.
+
+    Raises
+    ------
+    BadData
+        If a column is missing, or a number is NaN, infinite or no number.
+    """
+    columns = frozenset(feature.column for feature in source.features)
+    return encode_piece(typed("the frame", frame, columns), source)
+
+
+def _filters(source: TableSource) -> list[polars.Expr]:
+    return [polars.lit(True), *(polars.col(name).is_in(source.where_texts(name)) for name in source.where)]
+
+
+class _Chances:
+    """The coin tosses of a selection, two per row in file order: one for being asked, one for willing."""
+
+    def __init__(self, selection: Selection | None) -> None:
+        self._selection = selection
+        if selection is not None:
+            self._asked = RandomSource.seeded(selection.seed, "selection", "asked")
+            self._willing = RandomSource.seeded(selection.seed, "selection", "willing")
+
+    def select(self, piece: Piece, layout: Layout) -> AnyArray:
+        """Say which rows are kept, shape (rows,), bool; all rows of the files must pass here, in order."""
+        count = len(piece.frame)
+        if self._selection is None:
+            return np.ones(count, dtype=bool)
+        unasked = self._asked.uniforms(count) < self._selection.unasked
+        willing = self._willing.uniforms(count) < volunteering(piece, self._selection, layout)
+        return unasked if self._selection.keep == "population" else ~unasked & willing
+
+
+def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:
+    """Return each row's public probability to volunteer if asked, shape (rows,)."""
+    probability = np.full(len(piece.frame), selection.willing)
+    for condition in selection.unless:
+        probability[_holds(piece, condition, layout)] *= condition.factor
+    return probability
+
+
+def _holds(piece: Piece, condition: Reluctance, layout: Layout) -> AnyArray:
+    if condition.values:
+        return piece.frame[condition.column].is_in(condition.texts(layout)).to_numpy()
+    numbers = numbers_of(piece, condition.column, layout)
+    low = -np.inf if condition.above is None else condition.above
+    high = np.inf if condition.below is None else condition.below
+    return (low < numbers) & (numbers <= high)
+
+
+def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[int] | None = None) -> Singles:
+    """Return the features of a file's rows by the rules of :func:`load`.
+
+    Parameters
+    ----------
+    piece
+        Has the columns of the features that are wanted.
+    source
+        How columns become features; its label is not looked at.
+    inputs
+        The features that are wanted: what belongs to none of them is 0, and its column need not be there. Rows that
+        are shortened to a norm need all, as each field has a part in their length. None: all.
+
+    Returns
+    -------
+    Shape (rows, ``source.dimension``), float32.
+
+    Raises
+    ------
+    BadData
+        If a number is NaN, infinite or no number.
+    """
+    columns: list[AnyArray] = []
+    for feature in source.features:
+        here = range(len(columns), len(columns) + feature.width)
+        if inputs is not None and not any(number in inputs for number in here):
+            columns.extend(np.zeros(len(piece.frame)) for _ in here)
+        elif isinstance(feature, Number):
+            columns.append(scaled(numbers_of(piece, feature.column, source.layout), feature))
+        else:
+            texts = piece.frame[feature.column]
+            columns.extend(texts.is_in(means).to_numpy() for means in feature.texts(source.layout))
+    return shortened(np.stack(columns, axis=1).astype(np.float64), source.norm)
+
+
+def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
+    """Return a column as numbers, NaN where the field is missing (and nowhere else)."""
+    numbers, wrong = numbers_and_wrong(piece.frame[column], layout)
+    bad = np.flatnonzero(wrong)
+    if bad.size:
+        raise _flaw(
+            piece,
+            column,
+            bad,
+            "must be a finite number",
+            "a text that stands for a missing one is listed in layout.missing",
+        )
+    return numbers
+
+
+def numbers_and_wrong(texts: polars.Series, layout: Layout) -> tuple[Floats, AnyArray]:
+    """Return fields as numbers, NaN where there is none, and which of them are neither a number nor missing."""
+    absent = texts.is_in(layout.missing_texts).to_numpy()
+    numbers = texts.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
+    wrong = ~absent & ~np.isfinite(numbers)
+    numbers[absent | wrong] = np.nan
+    return numbers, wrong
+
+
+def _labels(piece: Piece, label: Label, layout: Layout) -> Labels:
+    if label.above is not None:
+        numbers = numbers_of(piece, label.column, layout)
+        unknown = np.flatnonzero(np.isnan(numbers))
+        if unknown.size:
+            raise _flaw(piece, label.column, unknown, "the label is missing", "leave such rows out with where")
+        return np.where(numbers > label.above, np.int8(1), np.int8(-1))
+    texts = piece.frame[label.column]
+    positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(layout))
+    bad = np.flatnonzero(~positive & ~negative)
+    if bad.size:
+        raise _flaw(
+            piece,
+            label.column,
+            bad,
+            "the label is outside the declared set",
+            "declare it, or leave such rows out with where",
+        )
+    return np.where(positive, np.int8(1), np.int8(-1))
+
+
+def _flaw(piece: Piece, column: str, rows: Indices, flaw: str, remedy: str = "") -> BadData:
+    more = f" (and {len(rows) - 1} more such rows)" if len(rows) > 1 else ""
+    return BadData(
+        f"{piece.file}: line {piece.lines[rows[0]]}, column {column!r}: {flaw}{more}{remedy and '; '}{remedy}"
+    )

@@ -1,0 +1,154 @@
+"""Schema files: what is publicly known of a table, written once, for scenarios and estimators alike.
+
+::
+
+    features:
+      - {kind: number, column: visits, low: 0, high: 30, fill: 3}
+      - {kind: category, column: plan, values: [basic, family]}
+    label: {column: renews, positive: ["yes"], negative: ["no"]}
+    norm: 1.5
+
+A schema is public, and says nothing that was computed from people's records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import Field, model_validator
+
+from common.core import strictyaml
+from common.core.errors import BadData, BadMessage, BadScenario, NotFound
+from common.core.folder import SCHEMA, read
+from common.core.values import Value
+from common.data.tables.source import Feature, Label, Layout, TableSource, check_missing, longest
+
+
+class Schema(Value):
+    """A table's public description without its files.
+
+    Attributes
+    ----------
+    features
+        What becomes a feature, in order.
+    label
+        The column to predict; None where labels are given otherwise.
+    norm
+        If given, longer feature vectors are shortened to this L2 norm.
+    layout
+        How text files are written.
+    id
+        The column that says who is who; as of :class:`~common.data.tables.source.TableSource`.
+    """
+
+    features: tuple[Feature, ...] = Field(min_length=1)
+    label: Label | None = None
+    norm: float | None = Field(default=None, gt=0)
+    layout: Layout = Layout()
+    id: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _unambiguous(self) -> Self:
+        check_missing(self.features, self.label, self.layout)
+        return self
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that become features, each once, in the order of the features."""
+        return tuple(dict.fromkeys(feature.column for feature in self.features))
+
+    @property
+    def shortens(self) -> bool:
+        """Whether some row is longer than the norm: each number is at most 1, and so is a column of categories."""
+        return self.norm is not None and longest(self.norm) < math.sqrt(len(self.features))
+
+    def source(self, *files: str) -> TableSource:
+        """Return the description of these files.
+
+        Raises
+        ------
+        BadScenario
+            If the schema has no label.
+        """
+        if self.label is None:
+            raise BadScenario("the schema has no label: say which column is to be predicted")
+        return TableSource(
+            files=files, label=self.label, features=self.features, norm=self.norm, layout=self.layout, id=self.id
+        )
+
+
+def parse_schema(tree: Any) -> Schema:
+    """Validate a schema from its YAML tree.
+
+    Raises
+    ------
+    BadScenario
+        Naming the first unknown key or wrong value.
+    """
+    if not isinstance(tree, Mapping):
+        raise BadScenario(f"a schema must be a mapping of keys, found {type(tree).__name__}")
+    try:
+        return Schema.parse(dict(tree))
+    except BadMessage as error:
+        raise BadScenario(error.detail) from None
+
+
+def read_schema(path: str | Path) -> Schema:
+    """Read a schema file.
+
+    Raises
+    ------
+    BadScenario
+        If it cannot be read, is not YAML, or has an unknown key or a wrong value; names the file.
+    """
+    path = Path(path)
+    try:
+        return parse_schema(strictyaml.load(read(path, SCHEMA).decode("utf-8"), aliases=True))
+    except (NotFound, BadData) as error:
+        raise BadScenario(f"schema {path.name}: cannot be read: {error.detail}") from None
+    except UnicodeDecodeError:
+        raise BadScenario(f"schema {path.name}: cannot be read: it is not UTF-8 text") from None
+    except yaml.YAMLError as error:
+        raise BadScenario(f"schema {path.name} is not YAML: {' '.join(str(error).split())}") from None
+    except BadScenario as error:
+        raise BadScenario(f"schema {path.name}: {error.detail}") from None
+
+
+def described(table: Any, folders: Sequence[Path]) -> Any:
+    """Return a scenario's tree of a table with what its key ``schema`` names written out.
+
+    Keys beside ``schema`` replace those of the file.
+
+    Parameters
+    ----------
+    table
+        The tree; without ``schema`` it is returned as it is.
+    folders
+        Where the file is looked for, in this order.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such file, or :func:`read_schema` refuses it.
+    """
+    if not isinstance(table, dict) or "schema" not in table:
+        return table
+    name = table["schema"]
+    if not isinstance(name, str) or not name:
+        raise BadScenario(f"table.schema must be the name of a YAML file, found {name!r}")
+    places = [folder / name for folder in folders]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        tried = ", ".join(str(place.parent) for place in places)
+        raise BadScenario(f"table.schema: there is no file {name} in {tried}")
+    known = {key: value for key, value in read_schema(found).wire().items() if value is not None}
+    return known | {key: value for key, value in table.items() if key != "schema"}

@@ -1,0 +1,409 @@
+"""The public description of a table: which files, which columns, which bounds. Nothing here looks at data.
+
+The rules by which fields become features, for many rows and for one person's alike: arithmetic in double precision.
+
+Only NumPy is needed, so that an individual's record is made without a library for tables, bit for bit as a table's row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import prod
+from posixpath import normpath
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
+
+from common.core.arrays import Floats, Singles
+from common.core.values import Value
+from common.data.tables.spelling import canonical, look_alikes, matching
+
+Tokens = tuple[str, ...]
+
+
+class Layout(Value):
+    """How the text files are written (Parquet and most NumPy files bring their own columns).
+
+    Attributes
+    ----------
+    columns
+        Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line has
+        the names.
+    separator
+        One character between fields.
+    skip_lines
+        Lines to pass over at the beginning of every file.
+    comment
+        Lines that begin with this are passed over; blank lines always are.
+    missing
+        Fields that mean "not known", beside empty ones. As all listed texts, they are compared with fields by what
+        they mean (:mod:`common.data.tables.spelling`).
+    """
+
+    columns: Tokens = ()
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    skip_lines: int = Field(default=0, ge=0)
+    comment: str | None = Field(default=None, min_length=1)
+    missing: Tokens = ("", "?")
+
+    @field_validator("columns")
+    @classmethod
+    def _distinct(cls, columns: Tokens) -> Tokens:
+        if len(set(columns)) < len(columns):
+            raise ValueError("column names must differ from each other")
+        return columns
+
+    @property
+    def missing_texts(self) -> Tokens:
+        """The canonical texts of missing fields."""
+        return tuple(dict.fromkeys(map(canonical, ("", *self.missing))))
+
+
+class Number(Value):
+    """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; where x is missing, 0 or ``fill``'s.
+
+    Attributes
+    ----------
+    fill
+        The number to take where none is known, in [low, high]: a public default, never an average of the data.
+    """
+
+    kind: Literal["number"] = "number"
+    column: str
+    low: float
+    high: float
+    fill: float | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low = {self.low} must be below high = {self.high}")
+        if self.fill is not None and not self.low <= self.fill <= self.high:
+            raise ValueError(f"fill = {self.fill} must be between low = {self.low} and high = {self.high}")
+        return self
+
+    @property
+    def width(self) -> int:
+        """One feature."""
+        return 1
+
+
+class Category(Value):
+    """One 0/1 feature per public value; all zeros where the field is missing or its value is not listed.
+
+    Attributes
+    ----------
+    values
+        The values, each a text or a list of texts that count as the same value.
+    """
+
+    kind: Literal["category"] = "category"
+    column: str
+    values: tuple[str | Tokens, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        listed = [text for group in self.groups for text in group]
+        if len(set(listed)) < len(listed):
+            raise ValueError(f"a value of column {self.column!r} is listed twice")
+        _check_spellings(self.column, self.groups)
+        return self
+
+    @property
+    def groups(self) -> tuple[Tokens, ...]:
+        """The values, each as a group of texts."""
+        return tuple((value,) if isinstance(value, str) else value for value in self.values)
+
+    def texts(self, layout: Layout) -> tuple[Tokens, ...]:
+        """Return the canonical texts that mean each value."""
+        return matching(self.groups, layout.missing)
+
+    @property
+    def width(self) -> int:
+        """One feature per value."""
+        return len(self.values)
+
+
+Feature = Annotated[Number | Category, Field(discriminator="kind")]
+
+
+class Label(Value):
+    """Which fields of a column mean +1 and which -1, by their texts or by their number; any other is an error.
+
+    Attributes
+    ----------
+    positive, negative
+        The texts that mean +1, and those that mean -1.
+    above
+        In their place: numbers above this one mean +1, all others -1.
+    """
+
+    column: str
+    positive: Tokens = ()
+    negative: Tokens = ()
+    above: float | None = None
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> Self:
+        if self.above is None and not (self.positive and self.negative):
+            raise ValueError("give the texts that are positive and those that are negative, or a number to be above")
+        if self.above is not None and (self.positive or self.negative):
+            raise ValueError("give either positive and negative texts, or a number to be above, not both")
+        if set(self.positive) & set(self.negative):
+            raise ValueError("a label cannot be both positive and negative")
+        _check_spellings(self.column, (self.positive, self.negative))
+        return self
+
+    def texts(self, layout: Layout) -> tuple[Tokens, Tokens]:
+        """Return the canonical texts that mean +1, and those that mean -1."""
+        positive, negative = matching((self.positive, self.negative), layout.missing)
+        return positive, negative
+
+
+class Reluctance(Value):
+    """People for whom a condition holds volunteer ``factor`` times as readily.
+
+    The condition is membership of a column in ``values``, or ``above`` < number <= ``below`` (either may
+    be left out); it does not hold where the field is missing.
+    """
+
+    column: str
+    values: Tokens = ()
+    above: float | None = None
+    below: float | None = None
+    factor: float = Field(gt=0, le=1)
+
+    def texts(self, layout: Layout) -> Tokens:
+        """Return the canonical texts of ``values``."""
+        return matching((self.values,), layout.missing)[0]
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if bool(self.values) == (self.above is not None or self.below is not None):
+            raise ValueError("give either values, or above and/or below")
+        return self
+
+
+class Selection(Value):
+    """A documented selection bias that makes a biased sample and a fair population out of one table.
+
+    A share ``unasked`` of the people, chosen at random, is never asked: a fair sample of the population
+    (``keep: population``). Each of the others volunteers (``keep: volunteers``) by a coin of probability
+
+        p(person) = willing * product of the factors of the conditions that hold.
+
+    So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the
+    law of record and label together. It is covariate shift in the features alone only where the conditions look
+    at features. The coins are functions of ``seed`` and the row number only; two sources with the same files and
+    ``seed``, one keeping volunteers and one the population, have nobody in common.
+    """
+
+    keep: Literal["volunteers", "population"]
+    seed: int = Field(ge=0)
+    unasked: float = Field(default=0.5, gt=0, lt=1)
+    willing: float = Field(default=1.0, gt=0, le=1)
+    unless: tuple[Reluctance, ...] = ()
+
+    @property
+    def supremum(self) -> float:
+        """Public bound on D_inf = sup dT/dS <= p_max/p_min, whatever the population is."""
+        return 1.0 / prod(condition.factor for condition in self.unless)
+
+    @property
+    def chi_squared(self) -> float:
+        """Public bound on X = E_T[p] E_T[1/p] <= (r + 1)^2/(4 r), r = p_max/p_min (Kantorovich)."""
+        ratio = self.supremum
+        return (ratio + 1.0) ** 2 / (4.0 * ratio)
+
+
+def check_missing(
+    features: Sequence[Feature], label: Label | None, layout: Layout, where: Mapping[str, Tokens] | None = None
+) -> None:
+    """Refuse a description in which a listed value is a missing one in another spelling.
+
+    Raises
+    ------
+    ValueError
+        Naming the column and both spellings.
+    """
+    for feature in features:
+        if isinstance(feature, Category):
+            _check_spellings(feature.column, feature.groups, layout.missing)
+    if label is not None:
+        _check_spellings(label.column, (label.positive, label.negative), layout.missing)
+    for column, values in (where or {}).items():
+        _check_spellings(column, (values,), layout.missing)
+
+
+def _check_spellings(column: str, groups: Sequence[Tokens], missing: Tokens = ()) -> None:
+    alike = look_alikes(groups, missing)
+    if alike is not None:
+        one, other = map(json.dumps, alike)
+        raise ValueError(
+            f"column {column!r}: {one} and {other} are one value in two spellings, and cannot have two meanings: list "
+            f"one of them, or both as one value, as in [[{one}, {other}]]"
+        )
+
+
+def plain_name(file: str) -> str:
+    """Return a file's name whichever way it is compressed, and however its folder is written."""
+    return normpath(file).removesuffix(".xz").removesuffix(".gz")
+
+
+class TableSource(Value):
+    """Public description of a table of real records: bounds and value lists are constants, not computed.
+
+    Each record becomes one feature vector by rules that look at that record alone, so replacing a person's
+    row changes that person's features and nobody else's. How many rows the files have is public; how many of them are
+    kept is not (:mod:`common.data.tables.sampling`).
+
+    Attributes
+    ----------
+    files
+        Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``, ``.npz``, else
+        delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either suffix.
+    layout
+        How text files are written.
+    label
+        The column to predict.
+    features
+        What becomes a feature, in order.
+    where
+        Keep only rows whose column has one of the listed values. Not where people contribute: the curator's answer
+        travels in the open, and would tell whether the condition holds for the person.
+    norm
+        If given, longer feature vectors are shortened to this L2 norm.
+    selection
+        Keep only volunteers, or only people never asked.
+    contributed
+        In the place of ``files``: each row is what a person gave the curator for this run (``curator contribute``).
+    id
+        The column that says who is who, by which people are recognised in further runs
+        (:mod:`common.lifetime.recognition`); it is kept as a keyed digest, and neither learned from nor released.
+    """
+
+    files: Tokens = ()
+    layout: Layout = Layout()
+    label: Label
+    features: tuple[Feature, ...] = Field(min_length=1)
+    where: dict[str, Tokens] = Field(default_factory=dict)
+    norm: float | None = Field(default=None, gt=0)
+    selection: Selection | None = None
+    contributed: bool = False
+    id: str | None = Field(default=None, min_length=1)
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a table does not have: digests stay what they were before there was any."""
+        wire: dict[str, Any] = write(self)
+        if not self.contributed:
+            del wire["contributed"]
+        if self.id is None:
+            del wire["id"]
+        return wire
+
+    @model_validator(mode="after")
+    def _from_somewhere(self) -> Self:
+        if bool(self.files) == self.contributed:
+            raise ValueError("give either files, or contributed: true")
+        if self.id is not None and (
+            self.contributed or self.id in {item.column for item in (*self.features, self.label)}
+        ):
+            raise ValueError(
+                f"id = {self.id!r} says who is who and is never released: it can be neither a feature nor the label, "
+                f"nor be given where people contribute, who are known by their keys"
+            )
+        if self.contributed and self.selection is not None:
+            raise ValueError("selection chooses among the rows of files: leave it out where people contribute")
+        check_missing(self.features, self.label, self.layout, self.where)
+        if self.contributed and self.where:
+            columns = ", ".join(sorted(self.where))
+            raise ValueError(
+                f"where chooses among the rows of files, found a condition on {columns} where people contribute: the "
+                f"answer to a contribution would tell its carrier whether the condition holds; leave where out, and "
+                f"ask only people for whom it holds"
+            )
+        return self
+
+    @field_validator("files")
+    @classmethod
+    def _each_once(cls, files: Tokens) -> Tokens:
+        if len({plain_name(file) for file in files}) < len(files):
+            raise ValueError("a file is named twice: everybody in it would be two people")
+        return files
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def plain_names(self) -> frozenset[str]:
+        """The files, each by the name that it has whichever way it is compressed."""
+        return frozenset(plain_name(file) for file in self.files)
+
+    def where_texts(self, column: str) -> Tokens:
+        """Return the canonical texts with which rows are kept, of a column of ``where``."""
+        return matching((self.where[column],), self.layout.missing)[0]
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """Names of the columns that decide which rows are kept."""
+        unless = self.selection.unless if self.selection else ()
+        return frozenset(self.where) | frozenset(item.column for item in unless)
+
+    def columns_of(self, first: int, count: int) -> frozenset[str]:
+        """Return the names of the columns that features ``first``, ..., ``first + count - 1`` come from."""
+        names = [feature.column for feature in self.features for _ in range(feature.width)]
+        return frozenset(names[first : first + count])
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of all columns that are looked at."""
+        return frozenset(item.column for item in (*self.features, self.label)) | self.conditions
+
+
+def scaled(numbers: Floats, feature: Number) -> Floats:
+    """Return (x - low)/(high - low), clipped to [0, 1], of any shape; NaN (missing) becomes that of ``fill``, or 0."""
+    span = feature.high - feature.low
+    clipped = np.clip((numbers - feature.low) / span, 0.0, 1.0)
+    return np.nan_to_num(clipped, nan=0.0 if feature.fill is None else (feature.fill - feature.low) / span)
+
+
+def longest(norm: float) -> float:
+    """Return the length to which rows are shortened: rounding to float32 can lengthen one by 2^-24 of it."""
+    return norm * (1.0 - 2.0**-23)
+
+
+def shortened(matrix: Floats, norm: float | None) -> Singles:
+    """Return rows, shape (n, d), as float32, each of L2 norm at most ``norm`` where that is given."""
+    if norm is not None:
+        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+        matrix = matrix * np.minimum(1.0, longest(norm) / np.maximum(lengths, norm / 2))
+    return matrix.astype(np.float32)
+
+
+def apart(one: TableSource, other: TableSource) -> bool:
+    """Tell whether no row can be in both, by their descriptions alone, whatever the files hold.
+
+    True if they read no file together; or if they read files in the same layout, and a column must have values for one
+    that it must not have for the other; or if they read the same files in the same layout, one keeps those who were
+    never asked, the other volunteers, and both toss the same coins.
+    A changed field may move a row from one to the other. It is never in both.
+    """
+    if not one.plain_names & other.plain_names:
+        return True
+    if one.layout != other.layout:  # a name may stand for two columns, and a text for two values
+        return False
+    for column in one.where.keys() & other.where.keys():
+        if not set(one.where_texts(column)) & set(other.where_texts(column)):
+            return True
+    return one.files == other.files and _complementary(one.selection, other.selection)
+
+
+def _complementary(one: Selection | None, other: Selection | None) -> bool:
+    if one is None or other is None:
+        return False
+    return one.keep != other.keep and (one.seed, one.unasked) == (other.seed, other.unasked)

@@ -1,0 +1,88 @@
+"""For compiled loops: the functions of :mod:`common.numerics.elementary`, with the same bits; integers as bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Bits, Words
+from common.numerics.elementary import (
+    HALF_ROOT,
+    HIGH,
+    LOW,
+    PER_LOG_2,
+    reduced_cosine,
+    reduced_exp,
+    reduced_log,
+    reduced_sine,
+)
+from common.numerics.kernels import double_of, njit, njit_inlined, word_of
+
+_exp, _log = njit_inlined(reduced_exp), njit_inlined(reduced_log)
+_cosine, _sine = njit_inlined(reduced_cosine), njit_inlined(reduced_sine)
+_HALF_BITS = np.int64(np.float64(HALF_ROOT).view(np.int64))
+
+
+@njit_inlined
+def exp(x: Any) -> Any:
+    """Return e^x."""
+    x = min(max(x, -746.0), 710.0)
+    whole = np.rint(x * PER_LOG_2)
+    power = np.int64(whole)
+    half = power >> np.int64(1)
+    return _exp(x - whole * HIGH, whole * LOW) * _power_of_two(half) * _power_of_two(power - half)
+
+
+@njit_inlined
+def _power_of_two(exponent: Any) -> Any:
+    """Return 2^k, for k in [-1022, 1023]."""
+    return double_of(np.int64(exponent + np.int64(1023)) << np.int64(52))
+
+
+@njit_inlined
+def log(x: Any) -> Any:
+    """Return ln x of a number of at least 2^-1022; without branches, so that loops are vectorized."""
+    # Less the bits of sqrt(1/2), a number's upper bits are its exponent; what is left is added to those of sqrt(1/2).
+    bits = word_of(x) - _HALF_BITS
+    exponent = bits >> np.int64(52)
+    mantissa = double_of((bits & np.int64((1 << 52) - 1)) + _HALF_BITS)
+    return _log(mantissa - 1.0, np.float64(np.int32(exponent)))
+
+
+@njit_inlined
+def turned(turn: float) -> tuple[float, float]:
+    """Return cos(2 pi t) and sin(2 pi t) of a number of turns t in [-1, 1]."""
+    quarter = np.rint(4.0 * turn)
+    x = (turn - 0.25 * quarter) * (2.0 * np.pi)
+    cosine, sine = _cosine(x), _sine(x)
+    place = np.int64(quarter) & np.int64(3)
+    if place == 0:
+        return cosine, sine
+    if place == 1:
+        return -sine, cosine
+    if place == 2:
+        return -cosine, -sine
+    return sine, -cosine
+
+
+def pack(features: AnyArray) -> Words:
+    """Return the integers of which rows are the bits: shape (n, at most 64) to (n,). Features above 0 are ones."""
+    items = np.empty(len(features), dtype=np.uint64)
+    _pack(features, items)
+    return items
+
+
+def bits_of(words: AnyArray, count: int) -> Bits:
+    """Return the ``count`` most significant bits of each 64-bit word, shape (n, count)."""
+    places = np.arange(63, 63 - count, -1, dtype=np.uint64)
+    return ((words[:, None] >> places) & np.uint64(1)).astype(np.uint8)
+
+
+@njit
+def _pack(features: AnyArray, items: Words) -> None:
+    for i in range(len(items)):
+        item = np.uint64(0)
+        for j in range(features.shape[1]):
+            item = (item << np.uint64(1)) | np.uint64(features[i, j] > 0)
+        items[i] = item

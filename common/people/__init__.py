@@ -1,1 +1,0 @@
-"""Where people's records come from: tables and distributions."""

@@ -1,1 +1,0 @@
-"""Simulated people around Gaussian centres."""

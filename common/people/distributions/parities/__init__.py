@@ -1,1 +1,0 @@
-"""Simulated people whose labels are parities."""

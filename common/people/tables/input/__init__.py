@@ -1,1 +1,0 @@
-"""Rows from files, frames and arrays, in pieces of bounded size."""

@@ -1,1 +1,0 @@
-"""Privacy losses and profiles as numbers on grids, each with a proven error."""

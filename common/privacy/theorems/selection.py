@@ -1,0 +1,312 @@
+"""A private choice: the best of a secret random number of private runs, and what that costs.
+
+The base mechanism runs K times, each time with settings drawn from a public law, and each run releases its output
+together with a score; the output of the best score is released, and nothing else. K follows a law of
+:mod:`common.privacy.theorems.stopping` and is never told. Everything here is about a base that is mu-GDP,
+score included.
+
+What the proofs have in common. Let F, F' be the base's distribution functions in the order of the scores (ties go by
+independent coins, or by who came first, which is the same law) and f the generating function of K. The choice has the
+density f'(F) with respect to the base's law, f' increasing up to f'(1) = E[K]. Beside it, 1 - F and 1 - F' are the
+probabilities of one and the same event, "better", on neighbouring samples: with G = 1 - F and G' = 1 - F', a mu-GDP
+base has G' <= Phi(Phi^-1(G) + mu).
+
+Conditioned on K <= most, the law's generating function g has g' <= f'/P(K <= most), and ln g' has at each point a
+slope no larger than that of ln f' (E[K - 1] under the tilted law, which falls when large K are cut off). So whatever
+bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
+
+*The exact privacy profile* of a choice among mu-GDP runs: which base is the worst, and what it costs.
+
+K runs happen, the output of the best score is released, and K is never told
+(:mod:`common.privacy.theorems.selection`). Let f be the generating function of K, and let a mu-GDP
+pair have Phi(Phi^-1(s) + mu) = T(s) as the most, and Phi(Phi^-1(x) - mu) = N(x) as the least that an event of
+probability s, x on the one sample may have on the other.
+
+**Theorem.** For every base that is mu-GDP, score included, and every epsilon >= 0, the choice is (epsilon, delta)-DP
+with
+
+    delta = int_0^1 max over 0 <= x <= 1 - s of (T'(s) f'(1 - T(s) - N(x)) - e^eps f'(1 - s - x))_+ ds.
+
+*Proof.* Let Q and Q' be the base's laws on neighbours. Ties of scores are broken by coins that are part of the output,
+which changes no law, and order the outputs by rank, the best first: t in [0, 1] is the Q'-probability of a better
+output, h(t) its Q-probability. The choice has the density f'(1 - h(t)) with respect to Q, and f'(1 - t) with respect
+to Q'. Let A be the event that is best for telling the samples apart, alpha(t) and beta(t) its Q'- and Q-probabilities
+within the ranks better than t; then
+
+    delta = int f'(1 - h) d beta - e^eps int f'(1 - t) d alpha,   h = beta + (what is better and not in A).
+
+Write everything in s = alpha(t), and x(s) = t - s for the Q'-probability of what is better and not in A; x does not
+decrease. As the base is mu-GDP, beta <= T(s) and h >= beta + N(x(s)). Since f' increases, delta is at most
+
+    int f'(1 - beta - N(x)) d beta - e^eps int f'(1 - s - x) ds.
+
+The first integral does not decrease when beta grows: with F(b, y) = f(1 - y) - f(1 - b - y) it is F(beta, N(x)) at the
+end plus the integral of (f'(1 - N(x)) - f'(1 - beta - N(x))) dN(x), by the product rule; both grow with beta. So beta
+= T(s) bounds it; there s + x <= 1 gives T(s) + N(x) <= T(s) + N(1 - s) = 1. What is left is at most its maximum at
+each s over x.
+
+*It is attained.* Where the x of the maximum does not decrease with s, take N(0, 1) and N(mu, 1). Let A be the largest
+z, and rank them downwards among the others, which rank upwards, with x(s) of these before the place s of A: each step
+of the proof is an equality. So no bound is smaller. ``benchmarks/worst_choice.py`` checks that for the laws of
+docs/accounting.md.
+
+**Numbers.** s = Phi(-z) is cut into cells, and so is x. In a cell N lies above its tangent l at a middle point, and
+f'(1 - t), t = s + x, above its tangent, both being convex. So the difference is at most
+
+    T'(s) f'(1 - T(s) - l(x)) - e^eps (a linear function of s + x).
+
+For z > -mu the first term is convex in s (T' = e^{mu z - mu^2/2} and f'(1 - T(s) - l) are positive, convex and
+decreasing), and it is convex in x. So the difference lies below the one that is linear in s and in x with the same
+corners, its greatest value over x is at a corner and convex in s, and its integral over s at most the trapezoid of the
+values at both ends. For z <= -mu the first term is taken at its largest. Outside of all cells it is at most E[K]
+times what Q has there. f' is bounded from both sides by its Taylor polynomials, whose terms are all positive.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.numerics.bisection import between, crossing
+from common.numerics.special import ndtr
+from common.privacy.rounding import MAX_EPSILON, check_delta, check_epsilon, down, up
+from common.privacy.theorems.gaussian_dp import delta_of
+from common.privacy.theorems.renyi import ORDERS, epsilon_at
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, Stopping, weights
+
+AnyLaw = NegativeBinomial | Poisson
+
+
+def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
+    """Bound the Renyi divergence of a choice among mu-GDP runs.
+
+    ::
+
+        rho' = k mu^2/2 + excess + ln(E[K]/P(K <= most))/(k - 1)                     k = order
+        excess = (1 + eta) ((k^ - 1) mu^2/2 + ln(1/gamma)/k^),   k^ = max(1, sqrt(2 ln(1/gamma))/mu)
+        excess = rate delta_G(ln(1 + 1/(k - 1)); mu)                                 for Poisson's law
+
+    Papernot and Steinke (2022), Theorem 2 with its best second order k^, and Theorem 6; E[K] is that of the law
+    without the condition.
+
+    Proof of the first: by joint convexity the choice multiplies the base's moment e^{(k-1) rho} by at most the
+    largest f'(q)^k f'(q')^{1-k} (their Lemma 7), q = F and q' = F' at a point. With a = gamma + (1 - gamma) G and a'
+    likewise, this is E[K] gamma^{1+eta} (a'^{k-1} a^{-k})^{1+eta}, where a' <= (a e^{rho^})^{1 - 1/k^} by the base's
+    divergence at k^, and a >= gamma. Of the second: it is E[K] e^{rate (k-1) (G' - G k/(k-1))}. The condition costs
+    the factor 1/P(K <= most) where q >= q'; where q < q' the moment is multiplied by E[K] at most.
+
+    Parameters
+    ----------
+    order
+        At least 2.
+    mu
+        Of one run, score included; positive.
+
+    Returns
+    -------
+    rho' in nats, rounded up.
+    """
+    base = order * mu * mu / 2.0
+    price = (math.log(law.whole_mean) - law.log_covered) / (order - 1.0)
+    if isinstance(law, Poisson):
+        excess = law.rate * delta_of(mu, down(math.log1p(1.0 / (order - 1.0))))
+    else:
+        other = max(1.0, math.sqrt(2.0 * law.log_stop) / mu)
+        excess = (1.0 + law.eta) * ((other - 1.0) * mu * mu / 2.0 + law.log_stop / other)
+    return up(base + excess + price, 64.0)
+
+
+def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
+    """Return an epsilon at which a choice among mu-GDP runs is (epsilon, delta)-DP, rounded up.
+
+    By the exact profile (:func:`common.privacy.theorems.selection.delta_of_selection`), or by what
+    :func:`selection_rdp` converts to, should the rounding of the first have cost more than that.
+
+    Raises
+    ------
+    BadInput
+        If mu is not positive or delta is not in (0, 1).
+    """
+    check_delta(delta)
+    renyi = min(_renyi(order, mu, law, delta) for order in ORDERS)
+    if delta_of_selection(mu, law, 0.0) <= delta:
+        return 0.0
+    top = min(renyi, MAX_EPSILON)
+    if delta_of_selection(mu, law, top) > delta:
+        return renyi
+    return between(top, 0.0, lambda epsilon: delta_of_selection(mu, law, epsilon) <= delta, 1e-9)
+
+
+def order_of_selection(mu: float, law: AnyLaw, delta: float) -> int | None:
+    """Return the Renyi order behind :func:`epsilon_of_selection`; None where the exact profile shows as much."""
+    order = min(ORDERS, key=lambda k: _renyi(k, mu, law, delta))
+    top = min(_renyi(order, mu, law, delta), MAX_EPSILON)
+    return order if delta_of_selection(mu, law, top) > delta else None
+
+
+def _renyi(order: int, mu: float, law: AnyLaw, delta: float) -> float:
+    return epsilon_at(order, selection_rdp(order, mu, law), delta)
+
+
+def pure_epsilon_of_selection(epsilon: float, law: AnyLaw) -> float:
+    """Return the epsilon' of a choice among pure epsilon-DP runs, rounded up.
+
+    ::
+
+        epsilon' = epsilon + (1 + eta) ln((gamma + e^eps)/(1 + gamma e^eps)),    at most (2 + eta) epsilon
+        epsilon' = epsilon + rate tanh(epsilon/2)                                for Poisson's law
+
+    As :func:`epsilon_of_selection`, with G' <= min(e^eps G, 1 - e^{-eps} (1 - G)): both growths are largest where
+    these meet, at G = 1/(1 + e^eps). The bound 3 epsilon of Liu and Talwar (2019), Theorem 1.3, is eta = 1 with gamma
+    towards 0.
+    """
+    if isinstance(law, Poisson):
+        return up(epsilon + law.rate * math.tanh(epsilon / 2.0), 16.0)
+    shrunk = math.exp(-epsilon)
+    return up(epsilon + (1.0 + law.eta) * math.log((law.gamma * shrunk + 1.0) / (shrunk + law.gamma)), 32.0)
+
+
+def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
+    """Return a mu of a run whose choice is (epsilon, delta)-DP, within 2e-6 of the largest; never more than that.
+
+    What is returned is left so far below the end of the search that :func:`epsilon_of_selection`, itself a search,
+    finds it within epsilon again.
+
+    Raises
+    ------
+    BadInput
+        If epsilon is not a positive finite number or delta is not in (0, 1).
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+
+    def excess(mu: float) -> float:
+        found = math.log(max(delta_of_selection(mu, law, epsilon), 1e-300) / delta)
+        if found > 0.0 and min(_renyi(order, mu, law, delta) for order in ORDERS) <= epsilon:
+            return -1.0  # so small a mu, or so large a one, that the profile's grid says too little
+        return found
+
+    bad = 1.0
+    while excess(bad) <= 0.0:
+        bad *= 2.0
+    while excess(0.5 * bad) > 0.0:
+        bad *= 0.5
+    return crossing(0.5 * bad, bad, excess, 1e-6) * (1.0 - 1e-7)
+
+
+PLACES = 360
+"""Cells of s = Phi(-z) from z = 8 + mu to -3; 30 more lie above, up to 37, and 35 below, down to -38."""
+
+LARGEST_MU = 25.0
+"""Beyond it 1 is returned: Phi(mu - 37) is no longer negligible."""
+
+RANKS = np.linspace(-5.0, 3.0, 281)
+"""y at the ends of the cells of x = Phi(y); one more lies on each side."""
+
+NODES = 1 << 14
+"""Cells of f'."""
+
+ROOM = 1e-11
+"""Relative room for the rounding of f', of T and of N: some 1e-13 of it is used."""
+
+
+def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:
+    """Return the delta at epsilon of a choice among mu-GDP runs, by the module's theorem, rounded up.
+
+    Parameters
+    ----------
+    mu
+        Of one run, score included; positive.
+    law
+        Of the number of runs.
+    epsilon
+        At least 0.
+    """
+    if not any(weights(law)[1:]):  # one run, for sure
+        return delta_of(mu, epsilon)
+    if mu > LARGEST_MU:
+        return 1.0
+    gains, prices, widths, beyond = _corners(mu, law)
+    most = np.max(gains - math.exp(epsilon) * prices, axis=2)
+    found = 0.5 * float(widths @ np.maximum(most, 0.0).sum(axis=1))
+    return min(1.0, up(found * (1.0 + 1e-10) + beyond))
+
+
+@lru_cache(maxsize=4)
+def _corners(mu: float, law: Stopping) -> tuple[Floats, Floats, Floats, float]:
+    """Return the first term, rounded up, and f'(1 - t), rounded down, at the corners; the widths; what is outside.
+
+    The corners are those of each cell of s: two ends, by all corners of x.
+    """
+    fine = np.linspace(8.0 + mu, -3.0, PLACES + 1)
+    z = np.concatenate([np.linspace(37.0, 8.0 + mu, 30, endpoint=False), fine, np.linspace(-4.0, -38.0, 35)])
+    taken, tail = ndtr(mu - z), ndtr(-z)
+    ratio = np.exp(mu * z - mu * mu / 2.0)
+    widths = np.where(z[1:] > 0.0, np.diff(tail), -np.diff(ndtr(z)))
+    y = 0.5 * (np.append(RANKS[0] - 0.5, RANKS) + np.append(RANKS, RANKS[-1] + 0.5))
+    edges = np.concatenate([[0.0], ndtr(RANKS), [1.0]])
+    inner, slope = ndtr(y), np.exp(mu * y - mu * mu / 2.0)
+    away = np.stack([edges[:-1] - inner, edges[1:] - inner], axis=1)  # cell of x, its end
+    least = (ndtr(y - mu)[:, None] + slope[:, None] * away).ravel()
+    curve = _slope_of(law)
+    gained = ratio[:, None] * curve.upper(1.0 - taken[:, None] - least)
+    ends = np.stack([gained[:-1], np.where((z[1:] > -mu)[:, None], gained[1:], gained[:-1])], axis=1)
+    middle = 0.5 * (tail[1:] + tail[:-1])
+    height, steep = curve.lower(1.0 - middle[:, None] - inner)
+    moved = np.stack([tail[:-1] - middle, tail[1:] - middle], axis=1)[:, :, None, None] + away
+    flat, fast = steep
+    line = np.where(moved > 0.0, fast[:, None, :, None], flat[:, None, :, None]) * -moved
+    around = np.broadcast_to(height[:, None, :, None], line.shape)
+    prices = (around + line - ROOM * (around + np.abs(line))).reshape(ends.shape)
+    beyond = curve.top * (float(ndtr(mu - z[0])) + float(ndtr(z[-1] - mu)))
+    return ends, prices, widths, beyond
+
+
+class _Slope:
+    """f'(q) = sum_k k P(K = k) q^{k-1} with bounds on both sides, by Taylor polynomials on cells of [0, 1]."""
+
+    def __init__(self, law: Stopping) -> None:
+        shares = weights(law)
+        total = sum(shares)
+        row = np.array([k * (share / total) for k, share in enumerate(shares, start=1)])
+        nodes = np.linspace(0.0, 1.0, NODES + 1)
+        self._terms = []
+        for order in range(4):
+            found = np.zeros_like(nodes)
+            for value in row[::-1].tolist():
+                found = found * nodes + value
+            self._terms.append(found / math.factorial(order))
+            row = row[1:] * np.arange(1.0, len(row)) if len(row) > 1 else np.zeros(1)
+        self.top = float(self._terms[0][-1])
+
+    def upper(self, q: Floats) -> Floats:
+        """Bound f'(q) from above; f'(0) for q < 0, and for q > 1 by the last polynomial."""
+        place, step = self._place(q)
+        first, second, third, last = self._terms
+        return np.asarray(
+            (first[place] + step * (second[place] + step * (third[place] + step * last[place + 1]))) * (1.0 + ROOM)
+        )
+
+    def lower(self, q: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+        """Bound f'(q) from below, and f''(q) from both sides; for q < 0 they are f'(0) and 0."""
+        place, step = self._place(q)
+        first, second, third, last = self._terms
+        height = (first[place] + step * (second[place] + step * third[place])) * (1.0 - ROOM)
+        steep = second[place] + step * 2.0 * third[place]
+        inside = q > 0.0
+        fast = (steep + step * step * 3.0 * last[place + 1]) * (1.0 + ROOM)
+        return height, (np.where(inside, steep * (1.0 - ROOM), 0.0), np.where(inside, fast, 0.0))
+
+    @staticmethod
+    def _place(q: Floats) -> tuple[np.ndarray, Floats]:
+        inside = np.maximum(q, 0.0)
+        place = np.minimum(inside * NODES, NODES - 1.0).astype(np.int64)
+        return place, inside - place / NODES
+
+
+@lru_cache(maxsize=16)
+def _slope_of(law: Stopping) -> _Slope:
+    return _Slope(law)

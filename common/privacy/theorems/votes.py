@@ -1,0 +1,262 @@
+"""What teachers' votes cost: the sparse vector of stable votes, and GNMax, the noisy class with most votes.
+
+Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 2, as docs/model-agnostic.md
+corrects it. Queries have a distance to instability d_i, a whole number >= 0 that changes by at most 1 when a record is
+replaced, and a value f_i, which is the same on both neighbours unless d_i = 0 on both. With a threshold w and two-sided
+geometric noise (P(Z = z) proportional to e^{-e |z|}) the value is said if
+
+    d_i + Z_i > w + Z,     Z with e = ``of_threshold``, Z_i with e = ``of_query``,
+
+and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing more is said.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from common.core.errors import BadInput
+from common.numerics.bisection import between, least
+from common.privacy.rounding import down, up
+from common.privacy.theorems.composition import composed_delta
+from common.privacy.theorems.gaussian_dp import mu_allowed
+
+MIN_NOISE_EPSILON = 0.001
+"""Geometric noise of a smaller one takes too long to draw."""
+
+_GREATEST = 60.0
+"""Cost of an epoch beyond which there is hardly any noise left."""
+
+_RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+"""Spreads of the threshold's noise, in units of that of the queries', among which the calibration chooses."""
+
+
+class Thresholds(NamedTuple):
+    """A calibrated sparse vector.
+
+    Attributes
+    ----------
+    cutoff
+        T, the number of bottoms after which it stops.
+    level
+        w.
+    of_threshold, of_query
+        The e of both noises: a change of 1 costs so much.
+    """
+
+    cutoff: int
+    level: int
+    of_threshold: float
+    of_query: float
+
+    @property
+    def epoch(self) -> float:
+        """Pure cost of what is said from one refreshed threshold to the next, leaks apart: e + 2 e_i, rounded up.
+
+        Proof (Dwork and Roth 2014, Theorem 3.23, with geometric noise). Lower Z by 1: whatever passed on S passes on
+        S', which costs e; the one bottom at the end stays one if its Z_i is lowered by 2, which costs 2 e_i.
+        """
+        return up(self.of_threshold + 2.0 * self.of_query)
+
+    def failure(self, epsilon: float) -> float:
+        """Return the delta at which the whole sequence is (epsilon, delta)-DP, rounded up.
+
+        It is the delta of T adaptively composed pure releases (Kairouz, Oh and Viswanath 2015, Theorem 3.3) plus T
+        times :func:`leak`. *Proof.* Fix both neighbours. As long as no query on whose value they differ is answered,
+        what is said is a function of the comparisons. Those queries have d = 0 on both. Up to its first bottom an epoch
+        says nothing but values that both share, so which query of the epoch is the first with d = 0 does not depend on
+        the noise; it is answered with probability P(Z_i > w + Z), or else ends the epoch. So there are at most T
+        chances to leak, however many queries there are.
+        """
+        composed = composed_delta(self.cutoff, self.epoch, 0.0, down(epsilon))
+        return min(1.0, up(composed + self.cutoff * leak(self.level, self.of_threshold, self.of_query)))
+
+    def margin(self, chance: float) -> int:
+        """Return the least distance to instability at which bottom is said with at most this probability."""
+        beyond = least(lambda size: leak(size, self.of_threshold, self.of_query) <= chance)
+        return self.level + beyond + 1
+
+
+def leak(level: int, of_threshold: float, of_query: float) -> float:
+    """Return P(Z_i - Z > w) for two different noises, rounded up.
+
+    ::
+
+        (g P(Z_i > w) - g_i P(Z > w)) / (g - g_i),   g = (1-q)^2/q,  P(Z > w) = q^(w+1)/(1+q),  q = e^-e
+
+    By partial fractions of the product of both characteristic functions (1-q)^2/(1 - 2 q cos t + q^2). In the limit of
+    wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e.
+
+    Raises
+    ------
+    BadInput
+        If w is negative or the noises are of one width.
+    """
+    if level < 0 or of_threshold == of_query:
+        raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
+    own, other = _curvature(of_query), _curvature(of_threshold)
+    said = other * _tail(level, of_query) - own * _tail(level, of_threshold)
+    return min(1.0, max(0.0, up(said / (other - own), 1e6)))
+
+
+def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thresholds:
+    """Return the sparse vector that is (epsilon, delta)-DP for T bottoms and answers least stable queries.
+
+    Half of delta is for the composition of the epochs, half for leaks. How the epochs' cost is divided decides nothing
+    but the accuracy: of several divisions that one is taken at which all of ``queries`` equally stable queries are
+    answered with probability 95% at the least distance.
+
+    Raises
+    ------
+    BadInput
+        If T is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    """
+    if cutoff < 1 or queries < 1:
+        raise BadInput(f"the cutoff and the number of queries must be at least 1, found {cutoff} and {queries}")
+    if not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
+        raise BadInput(f"the sparse vector needs epsilon > 0 and 0 < delta < 1, found {epsilon} and {delta}")
+    epoch = _epoch(cutoff, epsilon, delta / 2.0)
+    found = [_divided(cutoff, ratio, epoch, down(delta / 2.0)) for ratio in _RATIOS]
+    best = min(found, key=lambda thresholds: thresholds.margin(0.05 / queries))
+    if best.failure(epsilon) > delta:
+        raise AssertionError("a calibration must end on the private side")
+    return best
+
+
+def printed(cutoff: int, queries: int, epsilon: float, delta: float, beta: float) -> tuple[Thresholds, int]:
+    """Return the constants that Algorithm 2 prints, with the number k of chunks that it prescribes.
+
+    ::
+
+        lambda = sqrt(32 T ln(2/delta))/epsilon,  k = 34 sqrt(2) lambda ln(4 m T/min(delta, beta/2)),
+        w = 2 lambda ln(2 m/delta)
+
+    With the corrected distances and `c < T`; of the printed ones they do not keep to (epsilon, delta).
+
+    Raises
+    ------
+    BadInput
+        If not even so they keep to it (for large epsilon), or the noise would be too wide to draw.
+    """
+    width = math.sqrt(32.0 * cutoff * math.log(2.0 / delta)) / epsilon
+    chunks = round(34.0 * math.sqrt(2.0) * width * math.log(4.0 * queries * cutoff / min(delta, beta / 2.0)))
+    level = math.ceil(2.0 * width * math.log(2.0 * queries / delta))
+    thresholds = Thresholds(cutoff, level, _drawable(1.0 / width), _drawable(0.5 / width))
+    if thresholds.failure(epsilon) > delta:
+        raise BadInput(
+            f"the printed constants of Algorithm 2 do not keep to epsilon = {epsilon:g}, delta = {delta:g}: take tight"
+        )
+    return thresholds, chunks
+
+
+def stability_level(epsilon: float, delta: float) -> int:
+    """Return the least whole threshold of A_stab (Algorithm 1): P(Z > threshold) <= delta for Z of ``epsilon``.
+
+    With it one release is (epsilon, delta)-DP. *Proof.* If both neighbours have one value, it is post-processing of d +
+    Z. Else d = 0 on both, and a value is said with probability P(Z > threshold). ln(1/delta)/epsilon, as printed
+    (Theorem 2.4), is a little more than that.
+    """
+    return least(lambda level: _tail(level, epsilon) <= down(delta))
+
+
+def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the guarantee of each of m releases by A_stab that are (epsilon, delta)-DP together.
+
+    Half of delta is in equal parts the releases' own; they compose by the optimal theorem (Kairouz, Oh and Viswanath
+    2015, Theorem 3.3).
+
+    Raises
+    ------
+    BadInput
+        If m is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    """
+    if queries < 1 or not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
+        raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
+    own = down(delta / (2.0 * queries))
+    each = _drawable(min(30.0, _epoch(queries, epsilon, delta, own)))
+    return each, own
+
+
+def stability_margin(chance: float, epsilon: float, delta: float) -> int:
+    """Return the least distance at which A_stab of this guarantee says bottom with at most this probability."""
+    return stability_level(epsilon, delta) + 1 + least(lambda size: _tail(size, epsilon) <= chance)
+
+
+def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Thresholds:
+    of_query = _drawable(down(epoch / (2.0 + 1.0 / ratio)))
+    of_threshold = _drawable(down(epoch - 2.0 * of_query))
+    level = least(lambda w: up(cutoff * leak(w, of_threshold, of_query)) <= delta)
+    return Thresholds(cutoff, level, of_threshold, of_query)
+
+
+def _epoch(cutoff: int, epsilon: float, delta: float, own: float = 0.0) -> float:
+    """Return the epsilon of a release, with a delta of its ``own``, of which T compose to (epsilon, delta)."""
+
+    def fits(each: float) -> bool:
+        return composed_delta(cutoff, each, own, down(epsilon)) <= down(delta)
+
+    return down(between(0.0, min(epsilon, _GREATEST), fits, 1e-9), 64.0)
+
+
+def _drawable(noise: float) -> float:
+    if not noise >= MIN_NOISE_EPSILON:
+        raise BadInput(
+            f"the sparse vector's noise would be of epsilon {noise:.2g}, at least {MIN_NOISE_EPSILON:g} can be "
+            "drawn: lower the cutoff or raise epsilon"
+        )
+    return noise
+
+
+def _curvature(noise: float) -> float:
+    """Return (1-q)^2/q."""
+    return 4.0 * math.sinh(noise / 2.0) ** 2
+
+
+def _tail(level: int, noise: float) -> float:
+    """Return P(Z > level) of geometric noise, level >= 0."""
+    return math.exp(-noise * (level + 1)) / (1.0 + math.exp(-noise))
+
+
+MIN_NOISE, MAX_NOISE = 1e-3, 1e6
+"""What sigma may be, in votes: less hides nothing, and more than anybody has teachers is no answer."""
+
+
+def answer_mu(sigma: float, touched: int = 1) -> float:
+    """Return mu of one answer, which is mu-GDP: sqrt(2) touched / sigma, rounded up.
+
+    A teacher that changes its vote lowers one count by 1 and raises another: L2 sensitivity sqrt(2), whatever the
+    number of classes; ``touched`` teachers, touched sqrt(2). The class is post-processing of the Gaussian mechanism
+    (Dong, Roth and Su 2022, Theorem 1). m answers, chosen as adaptively as one likes, are exactly sqrt(m) mu-GDP
+    (Corollary 2).
+    """
+    return up(math.sqrt(2.0) * touched / sigma)
+
+
+def answers_sigma(queries: int, epsilon: float, delta: float, touched: int = 1) -> float:
+    """Return the least sigma, in votes, at which m answers are (epsilon, delta)-DP: sqrt(2 m) touched / mu*.
+
+    Rounded up, and at least :data:`MIN_NOISE`. At (1, 1e-6), 1000 answers need sigma = 189.
+
+    Raises
+    ------
+    BadInput
+        If epsilon or delta is out of range.
+    """
+    return max(MIN_NOISE, up(math.sqrt(2.0 * queries) * touched / down(mu_allowed(epsilon, delta)), 16.0))
+
+
+def flips(agreement: float, chunks: int, sigma: float, classes: int = 2) -> float:
+    """Return the chance that an answer is not what most teachers say, if this share a of k agree; at most.
+
+    ::
+
+        Phi(-(2 a - 1) k / (sqrt(2) sigma)) + (C - 2) Phi(-a k / (sqrt(2) sigma))
+
+    With two classes it is exact. With C it is a union bound for a >= 1/2, whatever the others say: each summand is
+    convex in how many of them say that class, so their sum is greatest if all say the same.
+    """
+
+    def beaten(by: float) -> float:
+        return 0.5 * math.erfc(by * chunks / (2.0 * sigma))
+
+    return min(1.0, beaten(2.0 * agreement - 1.0) + (classes - 2) * beaten(agreement))

@@ -1,0 +1,317 @@
+"""Evidence about a population's mean, from randomized answers: mixture e-processes and the sizes they imply.
+
+The referee asks whether a hypothesis's loss err on T is above ``low`` or below ``high`` (at least one is
+true). Two e-processes run beside each other, one against each null hypothesis::
+
+    "err <= low"    E = sum_k w_k exp(A_k total - B_k count),     rejecting it shows err > low
+    "err >= high"   the mirrored one,                             rejecting it shows err < high
+
+where ``total`` is the number of ones (bit mechanisms) or the sum of unbiased answers (real ones). Under its
+null each E is a non-negative supermartingale that starts at 1, so by Ville's inequality it ever reaches
+1/beta with probability at most beta. The nulls are disjoint: at most one of the two errors is possible, and
+one beta pays for both.
+
+Valid for fresh agents drawn independently from T (an unused i.i.d. pool in random order). Not valid for a
+finite population sampled without replacement, for agents asked twice, nor where silence depends on the
+answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from common.core.errors import BadInput
+from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
+
+_MIDDLE_WEIGHT = 0.25
+_RATIO = math.sqrt(2.0)
+_ROUNDING = 2.0**-46
+_EDGE = 1e-6
+_MAX_ANSWERS = 1e15
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A mixture e-process against one null hypothesis; its first component is the one for the mid-point.
+
+    Attributes
+    ----------
+    weights
+        w_k, positive, summing to 1.
+    slopes, offsets
+        A_k and B_k.
+    condition
+        How much an error of one unit in the null's parameter changes a log-likelihood ratio, per answer.
+    """
+
+    weights: tuple[float, ...]
+    slopes: tuple[float, ...]
+    offsets: tuple[float, ...]
+    condition: float
+
+    def log_value(self, total: float, count: int) -> float:
+        """Return ln E, rounded down by a bound on everything that doubles can have lost on the way."""
+        terms = [
+            math.log(weight) + slope * total - offset * count
+            for weight, slope, offset in zip(self.weights, self.slopes, self.offsets, strict=True)
+        ]
+        largest = max(terms)
+        value = largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
+        return value - self.slack(abs(total), count)
+
+    def slack(self, total: float, count: float) -> float:
+        """Return the bound on rounding errors of ``log_value``."""
+        steepest = max(map(abs, self.slopes))
+        return _ROUNDING * (steepest * total + (max(map(abs, self.offsets)) + self.condition) * count) + 1e-12
+
+
+@dataclass(frozen=True)
+class Evidences:
+    """Both e-processes for one question, and how fast each must grow.
+
+    Attributes
+    ----------
+    above
+        Against err <= low.
+    below
+        Against err >= high.
+    middle
+        The err at which both grow equally fast.
+    rate
+        What the mid-point component of at least one of the two gains per answer, whatever the answers are.
+    """
+
+    above: Evidence
+    below: Evidence
+    middle: float
+    rate: float
+
+
+@lru_cache(maxsize=256)
+def gather(mechanism: Mechanism, low: float, high: float) -> Evidences:
+    """Build both e-processes for a mechanism; those of the last few questions are kept, as every round asks the same.
+
+    Bit mechanisms have Bernoulli(q) answers, q = (1-p) + (2p-1) err, and use exact likelihood ratios
+    (theta_k/q_low)^y ((1-theta_k)/(1-q_low))^(1-y). The grid theta_k starts at the mid-point m with
+    kl(m, q_low) = kl(m, q_high), that is m = v/(u+v) with u = ln(q_high/q_low), v = ln((1-q_low)/(1-q_high)).
+    Real mechanisms use exp(rate (answer - low) - psi(rate)), psi the mechanism's ``log_mgf``, with the rates
+    that are best for a grid of distances from ``low``, starting at half the gap.
+
+    Raises
+    ------
+    BadInput
+        If not 0 < low < high < 1.
+    """
+    if not 0.0 < low < high < 1.0:
+        raise BadInput(
+            f"a test needs 0 < low < high < 1, found low = {low:g} and high = {high:g}; these are "
+            "reweigh_above * alpha and halt_below * alpha: choose a smaller alpha or smaller factors"
+        )
+    return _for_bits(mechanism, low, high) if isinstance(mechanism, BitMechanism) else _for_reals(mechanism, low, high)
+
+
+def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
+    """Return N*, by which the sequential test always ends: ceil((ln(1/beta) + ln(1/w_m)) / rate).
+
+    When the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at
+    least kl(m, q_low) per answer; below it, that of ``below`` at least kl(m, q_high), which is equal.
+
+    Raises
+    ------
+    BadInput
+        If beta is not in (0, 1), or low and high cannot be told apart with 10^15 answers.
+    """
+    evidences = gather(mechanism, low, high)
+    need = needed(beta) + math.log(1.0 / _MIDDLE_WEIGHT) + 2e-12
+    loss = max(e.slack(3.0, 1.0) - e.slack(0.0, 0.0) for e in (evidences.above, evidences.below))
+    return _count(need, evidences.rate - loss, low, high)
+
+
+def fixed_size(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
+    """Return after how many answers comparing their mean with the mid-point errs with probability <= beta.
+
+    Chernoff: ceil(ln(1/beta) / rate), rate = kl(m, q_low) = kl(m, q_high) for bits, psi*(half the gap) for
+    reals.
+
+    Raises
+    ------
+    BadInput
+        As for :func:`worst_case`.
+    """
+    evidences = gather(mechanism, low, high)
+    return _count(needed(beta), evidences.rate * (1.0 - 2.0**-30), low, high)
+
+
+def typical(mechanism: Mechanism, low: float, high: float, beta: float, loss: float) -> int:
+    """Return about how many answers the sequential test needs when the loss on T is ``loss``.
+
+    Wald's approximation (no overshoot, no batches): the first n at which some component's expected
+    log-value reaches ln(1/beta); at most N*. For plans only: no guarantee rests on it.
+    """
+    evidences = gather(mechanism, low, high)
+    mean = (
+        (1.0 - mechanism.truth) + (2.0 * mechanism.truth - 1.0) * loss if isinstance(mechanism, BitMechanism) else loss
+    )
+    best = float(worst_case(mechanism, low, high, beta))
+    for evidence in (evidences.above, evidences.below):
+        for weight, slope, offset in zip(evidence.weights, evidence.slopes, evidence.offsets, strict=True):
+            drift = slope * mean - offset
+            if drift > 0.0:
+                best = min(best, (needed(beta) + math.log(1.0 / weight)) / drift)
+    return math.ceil(best)
+
+
+def needed(beta: float) -> float:
+    """Return ln(1/beta), the log-evidence that Ville's inequality asks for.
+
+    Raises
+    ------
+    BadInput
+        If beta is not in (0, 1).
+    """
+    if not 0.0 < beta < 1.0:
+        raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
+    return -math.log(beta)
+
+
+def kl(a: float, b: float) -> float:
+    """Return the relative entropy of Bernoulli(a) from Bernoulli(b) in nats, for 0 < a, b < 1."""
+    return a * math.log(a / b) + (1.0 - a) * math.log((1.0 - a) / (1.0 - b))
+
+
+def _count(need: float, rate: float, low: float, high: float) -> int:
+    if not rate > 0.0 or need / rate > _MAX_ANSWERS:
+        raise _too_close(low, high)
+    return math.ceil(need / rate) + 1
+
+
+def _too_close(low: float, high: float) -> BadInput:
+    return BadInput(
+        f"losses {low:g} and {high:g} cannot be told apart with 10^15 answers: widen the gap or raise the "
+        "agents' epsilon"
+    )
+
+
+def _weights(components: int) -> tuple[float, ...]:
+    if components == 1:
+        return (1.0,)
+    return (_MIDDLE_WEIGHT, *([(1.0 - _MIDDLE_WEIGHT) / (components - 1)] * (components - 1)))
+
+
+def _distances(first: float, last: float) -> list[float]:
+    grid = [first]
+    while grid[-1] * _RATIO < last:
+        grid.append(grid[-1] * _RATIO)
+    return [*grid, last] if last > first else grid
+
+
+def _for_bits(mechanism: BitMechanism, low: float, high: float) -> Evidences:
+    truth = mechanism.truth
+    null_low, null_high = ((1.0 - truth) + (2.0 * truth - 1.0) * loss for loss in (low, high))
+    gap = (2.0 * truth - 1.0) * (high - low)
+    u, v = math.log1p(gap / null_low), math.log1p(gap / (1.0 - null_high))
+    middle = v / (u + v)
+    if not null_low < middle < null_high:
+        raise _too_close(low, high)
+    top, bottom = min(truth, 1.0 - _EDGE), max(1.0 - truth, _EDGE)
+    above = [null_low + d for d in _distances(middle - null_low, top - null_low)]
+    below = [null_high - d for d in _distances(null_high - middle, null_high - bottom)]
+    return Evidences(
+        above=_likelihood_ratios(above, null_low),
+        below=_likelihood_ratios(below, null_high),
+        middle=(middle - (1.0 - truth)) / (2.0 * truth - 1.0),
+        rate=min(kl(middle, null_low), kl(middle, null_high)),
+    )
+
+
+def _likelihood_ratios(thetas: list[float], null: float) -> Evidence:
+    ones = [math.log(theta / null) for theta in thetas]
+    zeros = [math.log((1.0 - theta) / (1.0 - null)) for theta in thetas]
+    return Evidence(
+        weights=_weights(len(thetas)),
+        slopes=tuple(one - zero for one, zero in zip(ones, zeros, strict=True)),
+        offsets=tuple(-zero for zero in zeros),
+        condition=1.0 / null + 1.0 / (1.0 - null),
+    )
+
+
+def _for_reals(mechanism: Mechanism, low: float, high: float) -> Evidences:
+    half = (high - low) / 2.0
+    up = [best_rate(mechanism, distance) for distance in _distances(half, 1.0 - low)]
+    down = [-best_rate(mechanism, distance) for distance in _distances(half, high)]
+    gain = min(rate * half - mechanism.log_mgf(rate) for rate in (up[0], -down[0]))
+    return Evidences(
+        above=_exponentials(mechanism, up, low),
+        below=_exponentials(mechanism, down, high),
+        middle=(low + high) / 2.0,
+        rate=gain,
+    )
+
+
+def _exponentials(mechanism: Mechanism, rates: list[float], null: float) -> Evidence:
+    return Evidence(
+        weights=_weights(len(rates)),
+        slopes=tuple(rates),
+        offsets=tuple(rate * null + mechanism.log_mgf(rate) for rate in rates),
+        condition=1.0,
+    )
+
+
+def best_rate(mechanism: Mechanism, distance: float) -> float:
+    """Return the rate > 0 that (about) maximizes rate * distance - psi(rate); any rate at all is sound."""
+
+    def gain(rate: float) -> float:
+        return rate * distance - mechanism.log_mgf(rate)
+
+    left, right = 0.0, 1e-9
+    while gain(2.0 * right) > gain(right):
+        right *= 2.0
+    right *= 2.0
+    for _ in range(100):
+        first, second = left + (right - left) / 3.0, right - (right - left) / 3.0
+        if gain(first) < gain(second):
+            left = first
+        else:
+            right = second
+    return left
+
+
+FALSE_ALARM = 1e-9
+"""The chance, at most, that answers which are as they should be are called implausible, at one look.
+
+A run looks twice at each question: at its answers, and at all so far.
+"""
+
+
+def implausible(mechanism: BitMechanism, ones: int, count: int, lies: int = 0) -> bool:
+    """Tell whether hardly any ``count`` honest answers hold so few, or so many, ones.
+
+    *Theorem.* For independent honest answers, whatever their values are, this is true with probability
+    :data:`FALSE_ALARM` at most.
+
+    *Proof.* An honest answer is 1 with a probability in [1 - p, p], p being the chance of the truth. So the number of
+    ones is stochastically at least that of ``count`` flips of a coin with 1 - p, and at most that with p. By Chernoff's
+    bound such a coin shows a share of a or less, a < 1 - p, with probability exp(-count kl(a, 1 - p)) at most, and the
+    other one a share of a or more, a > p, with probability exp(-count kl(a, p)); each of them is half of the alarm at
+    most where this is true. Of the answers ``lies`` may say anything: there are counts of ones that honest agents could
+    have given, within so many of the one that was found, and it is true only if the nearest of these is as unlikely.
+    QED.
+
+    It takes answers that were left out because of what they say, or a large share of agents who lie: neither an
+    estimate nor its interval is then about the people.
+    """
+    if count == 0 or mechanism.truth >= 1.0:
+        return False
+    share, low, high = ones / count, 1.0 - mechanism.truth, mechanism.truth
+    if low <= share <= high:
+        return False
+    # The nearest that honest agents could have given.
+    share = min(share + lies / count, low) if share < low else max(share - lies / count, high)
+    if share in (low, high):
+        return False
+    # Too many ones are the mirror image of too few.
+    share = min(share, 1.0 - share)
+    entropy = kl(share, low) if share > 0.0 else -math.log1p(-low)
+    return count * entropy > math.log(2.0 / FALSE_ALARM)

@@ -1,0 +1,202 @@
+"""How many people hold an item: shares with exact confidence intervals, from the answers of a frequency oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Floats, Indices, Words
+from common.core.errors import BadInput
+from common.numerics.special import betaincinv
+from common.statistics.intervals import Estimate
+from common.vocabulary.mechanisms.base import BitMechanism
+from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words
+from common.vocabulary.mechanisms.hadamard import walsh_hadamard
+from common.vocabulary.queries.base import FrequencyQuery
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.steps import Answers, Questions
+
+_ROUNDING = 1e-9
+"""Room, in the rate of support, for what quantiles in doubles and an oracle's 32-bit hashes can be off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """Answers to one question about an item, with the public word of each: all that an oracle looks at.
+
+    Attributes
+    ----------
+    domain
+        Number of items that the agents' answers were randomized for.
+    answers, publics
+        Shape (n,): the answers that came, and their agents' public words.
+    """
+
+    domain: int
+    answers: AnyArray
+    publics: Words
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def supports(self, oracle: FrequencyOracle, items: Words) -> Indices:
+        """Return how many answers support each item."""
+        return oracle.supports(self.answers, self.domain, self.publics, items)
+
+
+def reports(query: FrequencyQuery, answers: Answers) -> Reports:
+    """Return the answers of a batch with their public words."""
+    return Reports(query.domain, answers.values, public_words(query.public, answers.slots))
+
+
+def reports_by_length(query: ItemQuery, answers: Answers) -> dict[int, Reports]:
+    """Return the answers of a batch by the length of the prefix that they are about, shortest first.
+
+    A length that the query names several times has the answers of all these groups. The groups are disjoint: given a
+    random order of agents, the answers of one say nothing about the noise in another.
+    """
+    together = reports(query, answers)
+    lengths = np.array(query.lengths, dtype=np.int64)[answers.slots % len(query.lengths)]
+    found = {}
+    for length in sorted(set(query.lengths)):
+        own = lengths == length
+        found[length] = Reports(query.domain, together.answers[own], together.publics[own])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Shares of people that hold some items, with confidence intervals for all of them at once.
+
+    Attributes
+    ----------
+    values
+        Shape (k,): unbiased estimates; they may lie outside [0, 1].
+    lows, highs
+        Shape (k,): the intervals, inside [0, 1].
+    confidence
+        Probability, before any answer exists, that *every* interval will cover its item's share.
+    """
+
+    values: Floats
+    lows: Floats
+    highs: Floats
+    confidence: float
+
+    def estimate(self, place: int) -> Estimate:
+        """Return one of them, its value clipped to [0, 1]."""
+        value = min(1.0, max(0.0, float(self.values[place])))
+        return Estimate(
+            value=value, low=float(self.lows[place]), high=float(self.highs[place]), confidence=self.confidence
+        )
+
+
+def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Floats, Floats]:
+    """Return the Clopper-Pearson interval of the rate of each count out of so many trials.
+
+    ::
+
+        low = the r with P(Bin(n, r) >= count) = miss/2,     high = the r with P(Bin(n, r) <= count) = miss/2
+
+    Whatever the rate is, the interval misses it with probability at most ``miss`` (Clopper and Pearson 1934). Rounded
+    outwards. Without trials it is [0, 1].
+    """
+    if trials == 0:
+        return np.zeros(len(counts)), np.ones(len(counts))
+    some, rest = counts.astype(np.float64), (trials - counts).astype(np.float64)
+    low = np.where(counts > 0, betaincinv(np.maximum(some, 0.5), rest + 1.0, miss / 2.0), 0.0)
+    high = np.where(rest > 0, betaincinv(some + 1.0, np.maximum(rest, 0.5), 1.0 - miss / 2.0), 1.0)
+    return np.maximum(low - _ROUNDING, 0.0), np.minimum(high + _ROUNDING, 1.0)
+
+
+def estimate_shares(
+    oracle: FrequencyOracle, domain: int, supports: Indices, count: int, confidence: float, among: int = 0
+) -> Shares:
+    """Estimate the shares of items from the numbers of answers that support them.
+
+    The answer of an agent drawn from T supports an item of share f with probability r = q + f (p - q), independently
+    of other agents', so the number of supports is Bin(count, r). The interval for r is Clopper and Pearson's, at
+    (1 - confidence)/among, and that for f is its image: by the union bound all of them hold together.
+
+    Parameters
+    ----------
+    oracle, domain
+        How the answers were randomized.
+    supports
+        Shape (k,), from :meth:`Reports.supports`.
+    count
+        Number of answers.
+    confidence
+        In (0, 1).
+    among
+        Of how many items, chosen without these answers, the given ones are some; at least k, by default k.
+
+    Raises
+    ------
+    BadInput
+        If a number is outside its range.
+    """
+    among = among or len(supports)
+    if not 0.0 < confidence < 1.0:
+        raise BadInput(f"a confidence must be in (0, 1), found {confidence}")
+    if among < len(supports):
+        raise BadInput(f"{len(supports)} items are not among {among}: give the number that they were chosen from")
+    if len(supports) and not 0 <= int(supports.min()) <= int(supports.max()) <= count:
+        raise BadInput(f"an item is supported by 0 to {count} answers, found {supports.min()} to {supports.max()}")
+    p, q = oracle.rates(domain)
+    lows, highs = binomial_intervals(supports, count, (1.0 - confidence) / max(among, 1))
+    return Shares(
+        values=oracle.shares(supports, count, domain),
+        lows=np.clip((lows - q) / (p - q), 0.0, 1.0),
+        highs=np.clip((highs - q) / (p - q), 0.0, 1.0),
+        confidence=confidence,
+    )
+
+
+def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
+    """Estimate, for every item, the share of agents that hold it with sign +, less that with sign -.
+
+    Unbiased; the variance is at most 1/(n (2p-1)^2) over the public rows and the randomized responses, since each of n
+    answers adds +-1/(n (2p-1)).
+
+    Parameters
+    ----------
+    asked
+        Questions about the same items, at least one.
+
+    Returns
+    -------
+    Shape (2^bits,).
+
+    Raises
+    ------
+    BadInput
+        If there are more than 2^24 items.
+    """
+    bits = asked[0][0].code_bits
+    if 1 << bits > MAX_LISTED:
+        raise BadInput(f"at most {MAX_LISTED} items are estimated at once, found 2^{bits}")
+    sums = np.zeros(1 << bits, dtype=np.int64)
+    for query, answers in asked:
+        rows = query.rows(answers.slots)
+        sums += np.bincount(rows, minlength=1 << bits) - 2 * np.bincount(rows[answers.values == 1], minlength=1 << bits)
+    walsh_hadamard(sums)
+    told = sum(len(answers.values) for _, answers in asked)
+    return np.asarray(sums / (max(1, told) * (2.0 * mechanism.truth - 1.0)), dtype=np.float64)
+
+
+def likeliest_parity(asked: Questions) -> int:
+    """Return the row r for which the agents of that row told <r, v> + s = 0 most clearly: s is the parity r of v.
+
+    Agents of another row tell 0 and 1 alike. With fewer than a few agents a row, 2^bits in all, this is a guess: no
+    local protocol without exponentially many agents does better (Kasiviswanathan et al. 2011, Theorem 5.6).
+    """
+    rows = np.concatenate([query.rows(answers.slots) for query, answers in asked])
+    if not len(rows):
+        return 0
+    ones = np.concatenate([answers.values for _, answers in asked])
+    rows, place = np.unique(rows, return_inverse=True)
+    told = np.bincount(place)
+    clear = (told - 2.0 * np.bincount(place, weights=ones)) / np.sqrt(told)
+    return int(rows[np.argmax(clear)])

@@ -1,0 +1,311 @@
+"""All frequent items of {0,1}^b, b up to 64, from one question that is asked of everybody at once.
+
+The prefix extending method (Wang, Li and Jha 2019, "Locally differentially private heavy hitter identification"): the
+agents' slots put them into groups, each of which reports prefixes of one length. The prefixes that the first group
+supports most are extended by all continuations to the second length, the second group says which of these it supports
+most, and so on; the last group says which whole items are frequent. Groups are disjoint, so what a group says about its
+candidates is independent of how they became candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.core.arrays import Floats, Indices, Words
+from common.core.errors import BadInput
+from common.numerics.bisection import between
+from common.numerics.special import bdtr, bdtrc
+from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
+from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle
+from common.vocabulary.mechanisms.hadamard import HadamardResponse
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.steps import Answers
+
+KEPT = 256
+"""Prefixes that go on to the next length."""
+MAX_CANDIDATES = 1 << 26
+_BLOCK = 1 << 20
+"""Candidates whose counts are in memory at once."""
+_CUTS = 100
+"""Counts that are tried as the border between what survives and what does not."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeavyHitters:
+    """The frequent items that were found.
+
+    Attributes
+    ----------
+    items
+        Shape (k,), uint64, the most supported first.
+    shares
+        Of each, with intervals that hold for all candidates of the last group at once.
+    """
+
+    items: Words
+    shares: Shares
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What Theorem 2.18 of Beimel et al. says of given numbers.
+
+    Attributes
+    ----------
+    found
+        With probability 1 - beta, every item with at least this share is listed,
+    unlisted
+        and no item with at most this one.
+    """
+
+    found: float
+    unlisted: float
+
+
+def ladder(bits: int, oracle: FrequencyOracle) -> tuple[int, ...]:
+    """Return the prefix lengths of the groups: few and far apart, as far as counting allows.
+
+    Fewer groups are larger ones. With Hadamard response a transform counts all continuations of a prefix, 16 bits in
+    about 3 ms; with other oracles each candidate is compared with each answer: steps are of 8 bits. Measured with
+    ``python -m benchmarks.heavy_hitters``.
+    """
+    most, first, step = (24, 20, 16) if isinstance(oracle, HadamardResponse) else (16, 16, 8)
+    if bits <= most:
+        return (bits,)
+    steps = -(-(bits - first) // step)
+    return (first, *(first + -(-(bits - first) * k // steps) for k in range(1, steps + 1)))
+
+
+def find(
+    query: ItemQuery, oracle: FrequencyOracle, answers: Answers, beta: float, least: float = 0.0, kept: int = KEPT
+) -> HeavyHitters:
+    """List the items whose share is shown to be above ``least``.
+
+    A candidate of the last group is listed if its interval lies above ``least``. All these intervals hold together with
+    probability 1 - beta (:func:`~common.statistics.frequency.estimate_shares`, among all candidates), so that
+    none with a share of at most ``least`` is listed but with probability beta/2. What is listed surely:
+    :func:`guarantee`.
+
+    Time is proportional to answers times ``kept`` with Hadamard response, and to answers times candidates with others.
+
+    Parameters
+    ----------
+    query
+        What was asked; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
+    oracle
+        How answers were randomized.
+    answers
+        One batch.
+    beta
+        Failure probability, in (0, 1).
+    least
+        In [0, 1).
+    kept
+        Prefixes that go on from each length to the next; at least 1.
+
+    Raises
+    ------
+    BadInput
+        If a number is outside its range, or there would be more than :data:`MAX_CANDIDATES` candidates.
+    """
+    _check(beta, least, kept)
+    lengths = tuple(sorted(set(query.lengths)))
+    _candidates(lengths, kept)
+    came = reports_by_length(query, answers)
+    prefixes, before = np.zeros(1, dtype=np.uint64), 0
+    for length in lengths[:-1]:
+        prefixes = _most_supported(came[length], oracle, prefixes, length - before, kept)
+        before = length
+    last, step = came[lengths[-1]], lengths[-1] - before
+    among = len(prefixes) << step
+    bar = _listing_count(oracle, query.domain, len(last), beta / among, least)
+    items, supports = _at_least(last, oracle, prefixes, step, bar)
+    order = np.lexsort((items, -supports))
+    shares = estimate_shares(oracle, query.domain, supports[order], len(last), 1.0 - beta, among)
+    return HeavyHitters(items[order], shares)
+
+
+def _most_supported(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, kept: int) -> Words:
+    """Return the most supported continuations, at most ``kept``; of equals the smaller ones."""
+    items, supports = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+    for more, theirs in _continuations(came, oracle, prefixes, step):
+        bar = supports[-1] if len(supports) == kept else 0
+        above = np.flatnonzero(theirs >= bar)
+        if len(above) > 4 * kept:
+            bar = np.partition(theirs, len(theirs) - kept)[len(theirs) - kept]
+            above = np.flatnonzero(theirs >= bar)
+        items, supports = np.concatenate([items, more[above]]), np.concatenate([supports, theirs[above]])
+        order = np.lexsort((items, -supports))[:kept]
+        items, supports = items[order], supports[order]
+    return items
+
+
+def _at_least(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int, bar: int) -> tuple[Words, Indices]:
+    found = [
+        (items[above], supports[above])
+        for items, supports in _continuations(came, oracle, prefixes, step)
+        for above in [np.flatnonzero(supports >= bar)]
+    ]
+    return np.concatenate([items for items, _ in found]), np.concatenate([supports for _, supports in found])
+
+
+def _continuations(
+    came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int
+) -> Iterator[tuple[Words, Indices]]:
+    """Yield all continuations of all prefixes, and how many answers support each, block by block."""
+    width = max(1, _BLOCK >> step)
+    ends = np.arange(1 << step, dtype=np.uint64)
+    for begin in range(0, len(prefixes), width):
+        some = prefixes[begin : begin + width]
+        supports = oracle.extended_supports(came.answers, came.domain, came.publics, some, step)
+        yield ((some[:, None] << np.uint64(step)) + ends).reshape(-1), supports.reshape(-1)
+
+
+def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float, least: float) -> int:
+    """Return the least number of supports whose interval lies above ``least`` (count + 1 if there is none)."""
+    p, q = oracle.rates(domain)
+    low, high = 0, count + 1
+    while low < high:
+        middle = (low + high) // 2
+        bound = binomial_intervals(np.array([middle]), count, miss)[0][0]
+        if middle <= count and bound <= q + least * (p - q):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def guarantee(
+    query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, least: float = 0.0, kept: int = KEPT
+) -> Guarantee:
+    """Return which shares :func:`find` lists surely, if so many agents drawn from T answer.
+
+    Theorem 2.18 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), with the constants of this implementation:
+    with probability 1 - beta every item with a share of at least ``found`` is listed, and none with at most ``least``.
+
+    For a share f there are at most H = 1/f items to be found. A prefix of such an item has a share of at least f, and
+    an answer supports a candidate of share s with probability r(s) = q + s (p - q). One is missed
+
+    * by the last group, with probability P(Bin(n, r(f)) < the count that is listed);
+    * by an earlier group with N candidates, only if its count is below some t, or more than ``kept`` candidates reach
+      t: at most 1/s of these have a share above s, and of the others
+      N P(0) + max_{u <= s} (P(u) - P(0))/u are expected, P(u) = P(Bin(n, r(u)) >= t), as shares sum to at most 1. P is
+      convex as long as r(u) <= (t-1)/(n-1), which makes that N P(0) + (P(s) - P(0))/s; then Markov's inequality.
+
+    t and s are free: the best are looked for. ``found`` is the least f for which H times the first, and the same for
+    each group, sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
+
+    Raises
+    ------
+    BadInput
+        If a number is outside its range, or so few agents are sure to find nothing.
+    """
+    _check(beta, least, kept)
+    failing = _Failing(query, oracle, agents, beta, least, kept)
+    if failing.at(1.0) > beta / 2.0:
+        raise BadInput(f"{agents} agents are not sure to find even what everybody holds: ask more, or raise epsilon")
+    found = between(1.0, least, lambda share: failing.at(share) <= beta / 2.0, 1e-4)
+    return Guarantee(found=found, unlisted=least)
+
+
+def agents_needed(
+    query: ItemQuery, oracle: FrequencyOracle, share: float, beta: float, least: float = 0.0, kept: int = KEPT
+) -> int:
+    """Return how many agents :func:`guarantee` asks for if every item with this share is to be listed.
+
+    Raises
+    ------
+    BadInput
+        If a number is outside its range, or 10^12 agents would not do.
+    """
+    _check(beta, least, kept)
+    if not least < share <= 1.0:
+        raise BadInput(f"the share to be found must be in (least, 1], found {share} where least is {least}")
+    few, many = 0, 1000
+    while _Failing(query, oracle, many, beta, least, kept).at(share) > beta / 2.0:
+        few, many = many, 2 * many
+        if many > 10**12:
+            raise BadInput(
+                f"10^12 agents are not sure to find a share of {share:g}: ask for more, or keep more prefixes"
+            )
+    while many - few > max(1, many // 1000):
+        middle = (few + many) // 2
+        good = _Failing(query, oracle, middle, beta, least, kept).at(share) <= beta / 2.0
+        few, many = (few, middle) if good else (middle, many)
+    return many
+
+
+class _Failing:
+    """Bounds on the probability that some item of a share is not listed."""
+
+    def __init__(
+        self, query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, least: float, kept: int
+    ) -> None:
+        lengths = tuple(sorted(set(query.lengths)))
+        self._p, self._q = oracle.rates(query.domain)
+        self._kept = kept
+        self._candidates = _candidates(lengths, kept)
+        self._sizes = [agents // len(query.lengths) * query.lengths.count(length) for length in lengths]
+        self._bar = _listing_count(oracle, query.domain, self._sizes[-1], beta / self._candidates[-1], least)
+
+    def at(self, share: float) -> float:
+        """Return the bound for the items of at least a share."""
+        if min(self._sizes) < 2:
+            return math.inf
+        missed = float(bdtr(self._bar - 1, self._sizes[-1], self._rate(share))) * math.floor(1.0 / share)
+        earlier = zip(self._sizes[:-1], self._candidates[:-1], strict=True)
+        return missed + sum(self._pruned(share, size, among) for size, among in earlier)
+
+    def _rate(self, share: float) -> float:
+        return self._q + share * (self._p - self._q)
+
+    def _pruned(self, share: float, size: int, among: int) -> float:
+        if among <= self._kept:
+            return 0.0
+        cuts = np.unique(np.linspace(size * self._q, size * self._rate(share), _CUTS).astype(np.int64)) + 1
+        short = np.asarray(bdtr(cuts - 1, size, self._rate(share)), dtype=np.float64) * math.floor(1.0 / share)
+        return float((short + self._population(cuts, size, among)).min())
+
+    def _population(self, cuts: Indices, size: int, among: int) -> Floats:
+        """Return bounds on the probability that more than ``kept`` candidates reach each count."""
+        noise = bdtrc(cuts - 1, size, self._q)
+        middle = ((cuts - 1) / (size - 1) - self._q) / (self._p - self._q)
+        best = np.full(len(cuts), np.inf)
+        for part in np.linspace(0.2, 1.0, 9):
+            light = part * middle
+            some = np.flatnonzero(light * (self._kept + 1) > 1.0)
+            s = light[some]
+            room = self._kept + 1 - np.floor(1.0 / s)
+            reaching = bdtrc(cuts[some] - 1, size, self._rate_of(s))
+            best[some] = np.minimum(best[some], (among * noise[some] + (reaching - noise[some]) / s) / room)
+        return best
+
+    def _rate_of(self, shares: Floats) -> Floats:
+        return self._q + shares * (self._p - self._q)
+
+
+def _candidates(lengths: tuple[int, ...], kept: int) -> list[int]:
+    """Return the most candidates that there can be at each length."""
+    found, before, survivors = [], 0, 1
+    for length in lengths:
+        found.append(survivors << (length - before))
+        survivors, before = min(found[-1], kept), length
+        if found[-1] > (MAX_LISTED if len(found) == 1 else MAX_CANDIDATES):
+            raise BadInput(
+                f"there would be {found[-1]} candidates of {length} bits: ask for prefixes of more lengths, nearer to "
+                "each other, or keep fewer"
+            )
+    return found
+
+
+def _check(beta: float, least: float, kept: int) -> None:
+    if not 0.0 < beta < 1.0:
+        raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
+    if not 0.0 <= least < 1.0:
+        raise BadInput(f"the share up to which nothing is listed must be in [0, 1), found {least}")
+    if kept < 1:
+        raise BadInput(f"at least 1 prefix must be kept, found {kept}")

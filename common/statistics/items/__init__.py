@@ -1,1 +1,0 @@
-"""How many people hold an item: shares, frequent items, distribution functions and quantiles."""

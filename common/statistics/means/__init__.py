@@ -1,1 +1,0 @@
-"""What randomized answers show about a mean: intervals, tests that look at any time; what lies and silence can move."""

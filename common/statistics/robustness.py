@@ -1,0 +1,211 @@
+"""What agents who lie can move: intervals and tests that hold although a share of the answers are lies.
+
+A liar is an agent whose answer is not what its mechanism gives: it may say whatever suits it, knowing all the others'
+answers and what was asked.
+
+*Theorem.* Let a set of values be covered by the interval of :func:`common.statistics.intervals.estimate` for
+every number of answers at once with probability 1 - miss if all are honest. Whatever at most k of the first n agents
+answer, for every n at once and with the same probability, the value lies in the hull of the intervals for ones - k,
+..., ones + k at the same n, where ones is what was counted.
+
+*Proof.* Let ones* be what would have been counted had the liars answered by their mechanism, with their own noise.
+These answers are those of honest agents, so the value is in the interval of (ones*, n) for all n at once with
+probability 1 - miss. Each bit that differs changes the count by one: |ones - ones*| <= k. QED.
+
+*The hull has the ends of its two ends.* Let L(s) be the lower end for s ones among n. If a mean q <= s/n of the
+answers is not covered for s, it is not for s + 1: the mixture's likelihood ratio grows by the factor
+(s + 1/2) (1 - q)/((n - s - 1/2) q), which is 1 or more as s + 1/2 >= n q. So L never falls with s; mirrored, neither
+does the upper end.
+
+The same argument holds for a test: of the e-process against "the loss is at most low", which grows with the ones, the
+least value for ones - k, ..., ones + k is that for ones - k, and it is at most the honest one.
+
+Answers that are numbers have no such bound: one liar moves their sum as far as it likes.
+
+What those who were asked and did not answer could change: an estimate is about those who answer.
+
+*Theorem.* Let each person who is asked answer or not, as their record and chance have it; let m be the chance that one
+does not answer, and let [a, b], within [0, 1], cover the mean of a value in [0, 1] over those who answer with
+probability 1 - miss. Let M be at least m with probability 1 - other. Then with probability 1 - miss - other the mean
+over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A difference of
+two such means that is at most g over those who answer is at most (1 - M) g + M over all.
+
+*Proof.* The mean over all is (1 - m) times that over those who answer and m times that over the others, which is in
+[0, 1]. The lower end falls with m, since a >= 0, and the upper one grows, since b <= 1; so M in place of m makes the
+interval no smaller. A difference is taken apart in the same way, and that of the others is at most 1. Union bound. QED.
+
+It holds for silence that depends on the record. It does not where randomized answers are left out after they were seen:
+those are as good as lies, and :func:`unseen` is for them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from common.core.errors import BadInput
+from common.statistics.intervals import Estimate, estimate
+from common.statistics.loss_tests import SequentialTest
+from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
+from common.vocabulary.mechanisms.none import NoMechanism
+
+
+def liars(count: int, share: float) -> int:
+    """Return how many of ``count`` answers may be lies if at most a share of them are, a number in [0, 1]."""
+    return min(count, math.floor(share * count + 1e-6))
+
+
+def robust(
+    mechanism: Mechanism, total: float, count: int, confidence: float, among: int = 1, *, share: float
+) -> Estimate:
+    """Estimate a population's mean although at most a share of the answers are lies (the module's theorem).
+
+    Parameters
+    ----------
+    mechanism, total, count, confidence, among
+        As of :func:`common.statistics.intervals.estimate`, which this is for share 0.
+    share
+        Of the answers, in [0, 1].
+
+    Raises
+    ------
+    BadInput
+        If a number is outside its range.
+    """
+    if not 0.0 <= share <= 1.0:
+        raise BadInput(f"a share of liars must be in [0, 1], found {share}")
+    found, lies = estimate(mechanism, total, count, confidence, among), liars(count, share)
+    if lies == 0:
+        return found
+    if not isinstance(mechanism, BitMechanism):
+        return found.model_copy(update={"low": 0.0, "high": 1.0})
+    low = estimate(mechanism, max(0.0, total - lies), count, confidence, among).low
+    high = estimate(mechanism, min(float(count), total + lies), count, confidence, among).high
+    return found.model_copy(update={"low": low, "high": high})
+
+
+class RobustTest(SequentialTest):
+    """A sequential test whose verdict is false with probability beta at most although a share of the answers are lies.
+
+    It has no worst case: lies may keep it between both levels for ever, and it then asks until there are no agents
+    left. That must happen where 2 share/(2p - 1) is above the distance of the levels, p being the chance of the truth.
+
+    Parameters
+    ----------
+    mechanism, low, high, beta
+        As of :class:`~common.statistics.loss_tests.SequentialTest`.
+    share
+        Of the answers, in [0, 1/2).
+
+    Raises
+    ------
+    BadInput
+        If a parameter is outside its range, or answers are not bits.
+    """
+
+    def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, share: float) -> None:
+        if not isinstance(mechanism, BitMechanism) or not 0.0 <= share < 0.5:
+            raise BadInput(f"a test that bears liars takes bits and a share in [0, 1/2), found {mechanism}, {share}")
+        super().__init__(mechanism, low, high, beta)
+        self._share = share
+
+    def _evidence(self) -> tuple[float, float]:
+        lies, found = liars(self.count, self._share), self._evidences
+        above = found.above.log_value(max(0.0, self.total - lies), self.count)
+        return above, found.below.log_value(min(float(self.count), self.total + lies), self.count)
+
+    def next_batch(self, first: int) -> int:
+        """Return how many answers to ask for next: ``first``, then half of what came; 0 after the verdict."""
+        if self.verdict is not None:
+            return 0
+        return first if self.count == 0 else max(1, -(-self.count // 2))
+
+
+_EXACT = NoMechanism()
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How many of those who were asked did not answer, and what they could change.
+
+    Attributes
+    ----------
+    missing
+        The share of those who were asked whose answers are not there; of several questions, the largest.
+    most
+        The chance that one who is asked does not answer is at most this, with the probability ``confidence``.
+    confidence
+        Of ``most`` alone.
+    """
+
+    missing: float
+    most: float
+    confidence: float
+
+    def widened(self, found: Estimate) -> Estimate:
+        """Return what is known of the mean over all people, from what is known of those who answer (the theorem)."""
+        sure = found.confidence + self.confidence - 1.0
+        if sure <= 0.0:
+            return found.model_copy(update={"low": 0.0, "high": 1.0})
+        low, high = (1.0 - self.most) * found.low, self.exceeded(found.high)
+        return found.model_copy(update={"low": low, "high": high, "confidence": sure})
+
+    def exceeded(self, difference: float) -> float:
+        """Return what bounds a difference of two means over all people that is bounded so over those who answer."""
+        return (1.0 - self.most) * difference + self.most
+
+
+def silence(questions: list[tuple[int, int]], confidence: float, among: int = 1) -> Silence | None:
+    """Return what is known of the silent; None where everybody who was asked has answered.
+
+    Parameters
+    ----------
+    questions
+        How many were asked and how many answered, for each thing that people were asked about, in order.
+    confidence
+        In (0, 1): of all these bounds at once, at every number of people. The k-th of them, of any number, may miss
+        with probability (1 - confidence)/(k (k + 1)), and these add up to 1 - confidence at most.
+    among
+        The reader will choose among so many such lists (union bound).
+
+    Raises
+    ------
+    BadInput
+        If more answered than were asked.
+    """
+    if any(not 0 <= answered <= asked for asked, answered in questions):
+        raise BadInput(f"of those who were asked some answer, found {questions}")
+    missing = most = 0.0
+    for number, (asked, answered) in enumerate(questions, start=1):
+        if answered < asked:
+            missing = max(missing, 1.0 - answered / asked)
+            most = max(most, estimate(_EXACT, asked - answered, asked, confidence, among * number * (number + 1)).high)
+    return Silence(missing, most, confidence) if missing else None
+
+
+def unseen(
+    mechanism: Mechanism, total: float, count: int, asked: int, confidence: float, among: int = 1, *, lies: int = 0
+) -> Estimate:
+    """Return what is known of the mean if answers were left out because of what they say, or are lies.
+
+    *Theorem.* As for lies (:mod:`common.statistics.robustness`): had all who were asked answered by their mechanism,
+    the ones among ``asked`` answers would number ``total - lies`` to ``total + lies`` and those that are not there, and
+    the interval for what would have been counted covers the mean with probability ``confidence``. So the hull does.
+
+    Parameters
+    ----------
+    mechanism, total, count, confidence, among
+        As of :func:`common.statistics.intervals.estimate`, of the answers that are there.
+    asked
+        How many were asked.
+    lies
+        How many of the answers that are there may be lies.
+    """
+    found = estimate(mechanism, total, count, confidence, among)
+    if count == asked and not lies:
+        return found
+    if not isinstance(mechanism, BitMechanism):
+        return found.model_copy(update={"low": 0.0, "high": 1.0})
+    low = estimate(mechanism, max(0.0, total - lies), asked, confidence, among).low
+    high = estimate(mechanism, min(float(asked), total + lies + asked - count), asked, confidence, among).high
+    return found.model_copy(update={"low": low, "high": high})

@@ -1,0 +1,217 @@
+"""The distribution function: Theorem 2.15 with this implementation's own constants, measured; and its parts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from common.core.arrays import Floats
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
+from common.statistics.cdf import Cdf, agents_needed, error, estimate_cdf, ladder, largest_sum
+from common.statistics.frequency import reports_by_length
+from common.vocabulary.mechanisms.hadamard import HadamardResponse
+from common.vocabulary.queries.item import ItemQuery
+from common.vocabulary.steps import Answers
+from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
+
+BITS = 8
+EVERY = np.arange(1 << BITS, dtype=np.uint64)
+ORACLE = HadamardResponse(epsilon=3.0)
+
+
+def law(name: str) -> Floats:
+    """The share of each item of 8 bits."""
+    shares = np.zeros(1 << BITS)
+    if name == "uniform":
+        shares[:] = 1.0
+    elif name == "two atoms":
+        shares[[0x65, 0x66]] = [0.3, 0.7]
+    elif name == "ends":
+        shares[[0, 255]] = 1.0
+    elif name == "worst path":
+        # The thresholds with the greatest variance: their places in the nodes of the path are near 1/3 and 2/3.
+        shares[[0x54, 0x55, 0xA9, 0xAA]] = 1.0
+    else:
+        shares[:] = 0.5 ** np.arange(256)
+    return shares / shares.sum()
+
+
+def off(shares: Floats, n: int, cuts: int, seed: int, prefixes: tuple[int, ...]) -> float:
+    """The greatest error over all items of one run."""
+    source = RandomSource.seeded(seed, "people")
+    below = np.cumsum(shares)
+    items = np.minimum(np.searchsorted(below, source.uniforms(n), side="right"), 255).astype(np.uint64)
+    query = ItemQuery(bits=BITS, prefixes=prefixes, public=seed)
+    found = estimate_cdf(query, ORACLE, ask(query, ORACLE, items, seed), cuts)
+    return float(np.abs(found(EVERY) - below).max())
+
+
+@pytest.mark.parametrize("name", ["uniform", "two atoms", "ends", "worst path", "geometric"])
+@pytest.mark.parametrize(("n", "cuts"), [(30_000, 60), (8_000, 9)])
+def test_the_error_is_as_promised_at_all_thresholds_at_once(name: str, n: int, cuts: int) -> None:
+    beta, runs, prefixes = 0.3, 30, ladder(BITS)
+    promised = error(ItemQuery(bits=BITS, prefixes=prefixes), ORACLE, n, beta, cuts)
+    assert promised < 0.25
+    errors = np.array([off(law(name), n, cuts, seed, prefixes) for seed in range(runs)])
+    # 30 runs that each fail with probability <= .3: more than this has probability below 1e-6.
+    assert np.count_nonzero(errors > promised) <= binom.isf(1e-6, runs, beta)
+    # And the promise is of the right size: where the law is the worst one, a fifth of it would be broken at once.
+    assert name != "worst path" or np.median(errors) > promised / 5.0
+
+
+def test_known_numbers_of_agents() -> None:
+    """Epsilon 1, an error of .05 at all thresholds, beta = .05."""
+    oracle = HadamardResponse(epsilon=1.0)
+    for bits, millions in ((8, 0.39), (16, 1.72), (64, 27.2)):
+        query = ItemQuery(bits=bits, prefixes=ladder(bits))
+        assert agents_needed(query, oracle, 0.05, 0.05)[0] == pytest.approx(millions * 1e6, rel=0.01)
+
+
+def test_agents_needed_is_the_inverse_of_the_error() -> None:
+    query = ItemQuery(bits=16, prefixes=ladder(16))
+    for tau in (0.1, 0.02):
+        n, cuts = agents_needed(query, ORACLE, tau, 0.05)
+        assert tau * 0.999 <= error(query, ORACLE, n, 0.05, cuts) <= tau
+        assert agents_needed(query, ORACLE, tau, 0.05, cuts=math.ceil(2 / tau))[0] >= n
+    coarse, fine = (agents_needed(query, ORACLE, tau, 0.05)[0] for tau in (0.1, 0.05))
+    assert fine == pytest.approx(4 * coarse, rel=0.15)
+    # b^2 log(b/beta), and not b^3: searches do not meet all 2^b thresholds.
+    wide = agents_needed(ItemQuery(bits=64, prefixes=ladder(64)), ORACLE, 0.05, 0.05)[0]
+    assert wide < 1.1 * 16 * fine
+
+
+@pytest.mark.parametrize("bits", [1, 3, 7])
+def test_the_largest_variance_is_that_of_the_worst_threshold(bits: int) -> None:
+    """Every threshold, from the weight of every node in its estimate: the search's own arithmetic, fed with units."""
+    largest = 0.0
+    for threshold in range(1, 1 << bits):
+        total = 0.0
+        for level in range(1, bits + 1):
+            for node in range(1 << level):
+                total += weight_of(bits, level, node, threshold) ** 2
+        largest = max(largest, total)
+    assert largest <= largest_sum(bits) <= 1.01 * largest
+
+
+def weight_of(bits: int, level: int, node: int, threshold: int) -> float:
+    """How often the report on a node counts in the estimate of the share below a threshold.
+
+    By the definition: a node of the path hears about its halves from the five levels below, by inverse variance.
+    """
+    weight = 0.0
+    for depth in range(max(0, level - 5), level):
+        if node >> (level - depth) != threshold >> (bits - depth):
+            continue
+        x = (threshold % (1 << (bits - depth))) / 2 ** (bits - depth)
+        lowest = min(depth + 5, bits)
+        v = {lowest: 1.0}
+        for upper in range(lowest - 1, depth, -1):
+            v[upper] = 1.0 / (1.0 + 1.0 / (2.0 * v[upper + 1]))
+        share = v[level]  # of the report itself in what is said about its node
+        for upper in range(level - 1, depth, -1):
+            share *= v[upper] / (2.0 * v[upper + 1])
+        lower_half = not (node >> (level - depth - 1)) & 1
+        weight += min(x, 1.0 - x) * share * (1.0 if lower_half else -1.0)
+    return weight
+
+
+def test_estimates_are_unbiased_at_every_threshold() -> None:
+    """The weights of all nodes that hold an item, and its place in the path's nodes, add up to whether it is below."""
+    bits = 7
+    for threshold in (1, 37, 64, 101, 127):
+        for item in range(1 << bits):
+            counted = sum(weight_of(bits, level, item >> (bits - level), threshold) for level in range(1, bits + 1))
+            assert threshold / 2**bits + counted == pytest.approx(float(item < threshold), abs=1e-12)
+
+
+def test_the_search_is_the_plain_one() -> None:
+    """Cuts against those of a search over all thresholds, each estimated from the weights of all nodes."""
+    bits, cuts = 7, 20
+    query = ItemQuery(bits=bits, prefixes=ladder(bits), public=8)
+    source = RandomSource.seeded(8)
+    answers = ask(query, ORACLE, source.words(7 * 300) >> np.uint64(58), 8)
+    reports = reports_by_length(query, answers)
+    told = {
+        level: ORACLE.shares(came.supports(ORACLE, np.arange(1 << level, dtype=np.uint64)), len(came), query.domain)
+        for level, came in reports.items()
+    }
+
+    def estimated(threshold: int) -> float:
+        nodes = ((level, node) for level in told for node in range(1 << level))
+        total = sum(weight_of(bits, level, node, threshold) * told[level][node] for level, node in nodes)
+        return threshold / 2**bits + float(total)
+
+    below = {threshold: estimated(threshold) for threshold in range(1, 1 << bits)}
+    found = estimate_cdf(query, ORACLE, answers, cuts).cuts
+    for level, cut in enumerate(found.tolist(), start=1):
+        low, high = 0, 1 << bits
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if below[middle] >= level / (cuts + 1) else (middle, high)
+        assert cut == low
+
+
+def test_weighted_nodes_have_a_fraction_of_the_variance_of_sums_of_nodes() -> None:
+    """All nodes to the left of a path of single bits: b - 1 of them in the worst case, each with its own group."""
+    assert 6.5 < 15 / largest_sum(16) < 7.0
+    assert 8.0 < 63 / largest_sum(64) < 8.5
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_any_oracle_finds_the_quantiles(name: str) -> None:
+    oracle = oracle_of(name, 4.0)
+    items = np.sort(RandomSource.seeded(2).words(40_000) >> np.uint64(55))
+    order = RandomSource.seeded(3).words(40_000).argsort()
+    query = ItemQuery(bits=9, prefixes=ladder(9), public=4)
+    found = estimate_cdf(query, oracle, ask(query, oracle, items[order], 5), cuts=3)
+    assert np.abs(found.cuts.astype(float) - [128, 256, 384]).max() < 40
+
+
+def test_missing_answers_do_no_harm_and_none_at_all_mean_uniform() -> None:
+    query = ItemQuery(bits=6, prefixes=ladder(6))
+    none = Answers(100, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+    assert estimate_cdf(query, ORACLE, none, cuts=3).cuts.tolist() == [15, 31, 47]
+    given = ask(query, ORACLE, np.full(9_000, 20, dtype=np.uint64), 1)
+    some = Answers(9_000, given.values[::5], given.slots[::5])
+    assert set(estimate_cdf(query, ORACLE, some, cuts=3).cuts.tolist()) == {20}
+
+
+def test_it_is_monotone_and_inside_the_unit_interval_whatever_the_answers() -> None:
+    for seed in range(20):
+        query = ItemQuery(bits=BITS, prefixes=ladder(BITS), public=seed)
+        said = RandomSource.seeded(seed).bernoullis(0.5, 60)
+        found = estimate_cdf(query, ORACLE, Answers(60, said, np.arange(60)), cuts=50)
+        assert np.all(np.diff(found.cuts.astype(np.int64)) >= 0)
+        values = found(EVERY)
+        assert np.all(np.diff(values) >= 0)
+        assert 0.0 < values.min() <= values.max() < 1.0
+
+
+def test_items_at_a_cut_are_above_it() -> None:
+    steps = Cdf(np.array([3, 3, 2**64 - 1], dtype=np.uint64))
+    found = steps(np.array([0, 2, 3, 2**64 - 2, 2**64 - 1], dtype=np.uint64))
+    np.testing.assert_array_equal(found, [0.125, 0.125, 0.625, 0.625, 0.875])
+
+
+def test_impossible_numbers_are_refused() -> None:
+    query = ItemQuery(bits=8, prefixes=ladder(8))
+    none = Answers(0, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+    with pytest.raises(BadInput, match="cuts"):
+        estimate_cdf(query, ORACLE, none, cuts=0)
+    for other in ((2, 4, 6, 8), (1, 2, 3), ()):
+        with pytest.raises(BadInput, match="and 8 bits"):
+            estimate_cdf(ItemQuery(bits=8, prefixes=other), ORACLE, none, cuts=3)
+    with pytest.raises(BadInput, match="failure probability"):
+        error(query, ORACLE, 1000, 1.0, 3)
+    with pytest.raises(BadInput, match="fewer than the 8 groups"):
+        error(query, ORACLE, 3, 0.1, 3)
+    with pytest.raises(BadInput, match="an error must be"):
+        agents_needed(query, ORACLE, 0.5, 0.1)
+    with pytest.raises(BadInput, match="3 cuts alone"):
+        agents_needed(query, ORACLE, 0.1, 0.1, cuts=3)
+    with pytest.raises(BadInput, match="allow a larger one"):
+        agents_needed(query, ORACLE, 1e-6, 0.1)

@@ -1,0 +1,290 @@
+"""The race's theorem, by trying: the best is never lost, the interval covers, the gap holds, as often as promised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadInput
+from common.statistics.paired import Matches, bounds
+from common.statistics.race import WIDER, Race
+from common.vocabulary.mechanisms.warner import Warner
+
+WARNER = Warner(epsilon=1.0)
+
+
+class Hasty(Race):
+    """Has everybody leave whose estimate is not the least, whatever is known of it: a broken twin."""
+
+    def eliminate(self) -> list[int]:
+        self._running = [min(self._running, key=lambda k: self._estimates[k].value)]
+        return []
+
+
+def bits(rng: np.random.Generator, share: float, count: int) -> np.ndarray:
+    """Return randomized answers about a share."""
+    return (rng.random(count) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
+
+
+def heats(
+    losses: tuple[float, ...], seed: int, sizes: tuple[int, ...] = (200, 300, 600, 1500), kind: type[Race] = Race
+) -> Race:
+    """Return a race after heats of these sizes for everybody who is left."""
+    race, rng = kind(WARNER, len(losses), 0.8), np.random.default_rng(seed)
+    for size in sizes:
+        for k in race.running:
+            race.add(k, float(rng.binomial(size, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * losses[k])), size)
+        race.eliminate()
+    return race
+
+
+@pytest.mark.parametrize("losses", [(0.3, 0.3, 0.3), (0.1, 0.25, 0.4, 0.5), (0.2, 0.22)])
+def test_all_that_is_promised_holds_together_as_often_as_promised(losses):
+    best, runs, kept = min(losses), 150, 0
+    for seed in range(runs):
+        race = heats(losses, seed)
+        winner = race.winner
+        found = race.estimates[winner]
+        covered = found.low <= losses[winner] <= found.high
+        kept += losses.index(best) in race.running and covered and losses[winner] - best <= race.gap
+    assert kept >= 0.8 * runs
+
+
+def test_a_race_that_believes_estimates_loses_the_best_too_often():
+    losses, runs = (0.2, 0.22), 150
+    assert sum(0 in heats(losses, seed, kind=Hasty).running for seed in range(runs)) < 0.8 * runs
+
+
+def test_who_is_clearly_worse_leaves_and_is_asked_about_no_more():
+    race = heats((0.05, 0.6), 1)
+    assert race.running == (0,)
+    assert race.winner == 0
+    assert race.counts[1] < race.counts[0]
+    assert race.gap == 0.0
+
+
+def test_the_gap_counts_those_who_left_with_the_best_ends_that_each_interval_ever_had():
+    race, rng = Race(WARNER, 3, 0.8), np.random.default_rng(2)
+    lows, highs = [0.0] * 3, [1.0] * 3
+    for size in (200, 300, 600, 1500):
+        for k in race.running:
+            race.add(
+                k, float(rng.binomial(size, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * (0.3, 0.3, 0.7)[k])), size
+            )
+            lows[k], highs[k] = max(lows[k], race.estimates[k].low), min(highs[k], race.estimates[k].high)
+        race.eliminate()
+    assert race.running == (0, 1)
+    assert race.gap == pytest.approx(max(0.0, highs[race.winner] - min(lows[k] for k in range(3) if k != race.winner)))
+
+
+def test_a_race_without_answers_knows_nothing_and_one_of_nobody_is_none():
+    race = Race(WARNER, 3, 0.9)
+    assert race.eliminate() == []
+    assert (race.gap, race.winner, race.running) == (1.0, 0, (0, 1, 2))
+    assert Race(WARNER, 1, 0.9).gap == 0.0
+    with pytest.raises(BadInput, match="needs a candidate"):
+        Race(WARNER, 0, 0.9)
+
+
+def near(aim: float) -> Race:
+    """Return a race of two whose answers hardly differ, the first a little better."""
+    race = Race(WARNER, 3, 0.9, aim)
+    for k, ones in enumerate((400, 402, 600)):
+        race.add(k, float(ones), 1000)
+    return race
+
+
+def test_beliefs_choose_among_those_whom_answers_hardly_tell_apart_and_nobody_else():
+    assert near(0.0).winner == 0
+    race = near(0.0)
+    before = race.gap
+    race.believe(1, 0.1, 0.01)
+    assert race.winner == 1
+    assert race.gap <= WIDER * before
+    race.believe(1, 0.9, 0.01)
+    assert race.winner == 0
+    far = near(0.0)
+    far.believe(2, 0.0, 1e-6)
+    assert far.winner == 0  # the gap would be too wide
+
+
+def test_a_choice_by_beliefs_never_takes_a_gap_beyond_the_aim():
+    plain = near(0.0)
+    aim = plain.gap + 1e-4
+    race = near(aim)
+    race.believe(1, 0.0, 1e-6)
+    assert plain.gap <= race.gap <= aim or race.winner == 0
+
+
+def test_the_aim_is_what_a_choice_by_beliefs_may_reach_and_no_more():
+    gap = near(0.0)._gap(1)
+    assert near(0.0).gap < gap
+    for aim, winner in ((gap, 1), (np.nextafter(gap, 0.0), 0)):
+        race = near(float(aim))
+        race.believe(1, 0.0, 1e-6)
+        assert race.winner == winner
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+def test_the_promise_holds_whatever_is_believed(liar):
+    """Somebody is believed to make no mistake at all."""
+    losses, runs, kept = (0.2, 0.24, 0.3), 150, 0
+    for seed in range(runs):
+        race = heats(losses, seed)
+        race.believe(liar, 0.0, 1e-3)
+        found = race.estimates[race.winner]
+        kept += found.low <= losses[race.winner] <= found.high and losses[race.winner] - 0.2 <= race.gap
+    assert kept >= 0.8 * runs
+
+
+class Reusing(Race):
+    """Counts every answer 32 times, as if as many agents had been asked: a broken twin."""
+
+    def compare(self, first, second, firsts, seconds):
+        super().compare(first, second, np.tile(firsts, 32), np.tile(seconds, 32))
+
+    def hear(self, answers):
+        super().hear({k: np.tile(bits, 32) for k, bits in answers.items()})
+
+
+def judged(losses: tuple[float, ...], seed: int, kind: type[Race] = Race, liar: int | None = None) -> Race:
+    """Return a race whose last two are compared by where only one of them errs; both err on half of the smaller loss.
+
+    The first two candidates are constants: who is no mistake of the one is one of the other.
+    """
+    race, rng = kind(WARNER, len(losses), 0.8, planned=1500, mirrored=(0, 1)), np.random.default_rng(seed)
+    if liar is not None:
+        race.believe(liar, 0.0, 1e-3)
+
+    def told(share: float, size: int) -> np.ndarray:
+        return (rng.random(size) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
+
+    race.add(1, float(told(losses[1], 300).sum()), 300)
+    for size in (200, 300, 600, 1500):
+        running = race.running
+        if len(running) == 2 and running != (0, 1):
+            i, j = running
+            both = min(losses[i], losses[j]) / 2
+            race.compare(i, j, told(losses[i] - both, size), told(losses[j] - both, size - 7))
+        else:
+            race.hear({k: told(losses[k], size - k) for k in ({*running, 1} - {0} if {0, 1} & {*running} else running)})
+        race.eliminate()
+    return race
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("liar", [None, 0, 3])
+@pytest.mark.parametrize("losses", [(0.8, 0.2, 0.2, 0.2), (0.5, 0.5, 0.5, 0.5), (0.95, 0.05, 0.06, 0.5)])
+def test_races_that_compare_keep_what_they_promise(losses, liar):
+    """Confidence is .8, and bounds that hold at all counts are wide: of 50 races, fewer than 40 would be a mistake."""
+    kept = 0
+    for seed in range(50):
+        race = judged(losses, seed, liar=liar)
+        found = race.estimates[race.winner]
+        covered = found.low <= losses[race.winner] <= found.high
+        kept += bool({k for k in range(4) if losses[k] == min(losses)} & set(race.running)) and (
+            covered and losses[race.winner] - min(losses) <= race.gap
+        )
+    assert kept >= 40
+
+
+@pytest.mark.thorough
+def test_a_race_that_counts_agents_again_and_again_breaks_its_promise():
+    losses = (0.8, 0.2, 0.23, 0.2)
+    kept = 0
+    for seed in range(50):
+        race = judged(losses, seed, kind=Reusing)
+        found = race.estimates[race.winner]
+        kept += found.low <= losses[race.winner] <= found.high and losses[race.winner] - 0.2 <= race.gap
+    assert kept < 40
+
+
+def test_who_is_expected_to_be_best_is_a_standard_error_above_the_mean_of_all_that_is_known():
+    """Against least squares: answers, beliefs and comparisons as rows, each weighed by 1 over its standard error."""
+    rng = np.random.default_rng(11)
+    race = Race(WARNER, 4, 0.9)
+    race.hear({0: bits(rng, 0.3, 900), 1: bits(rng, 0.2, 400)})
+    for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
+        race.believe(k, mean, deviation)
+    race.compare(2, 0, bits(rng, 0.1, 700), bits(rng, 0.3, 500))
+    race.compare(0, 2, bits(rng, 0.3, 300), bits(rng, 0.1, 200))
+    rows, values = [np.eye(4)[k] * 1e-3 for k in range(4)], [0.5e-3] * 4  # all faintly take a loss of 1/2
+    for k in (0, 1):
+        error = np.sqrt(WARNER.variance(race.estimates[k].value) / race.counts[k])
+        rows.append(np.eye(4)[k] / error)
+        values.append(race.estimates[k].value / error)
+    for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
+        rows.append(np.eye(4)[k] / deviation)
+        values.append(mean / deviation)
+    ones, heard, others, asked = race._compared[0, 2]
+    assert (heard, asked) == (800, 900)
+    shares = [
+        min(1.0, max(0.0, (x / n + WARNER.truth - 1) / (2 * WARNER.truth - 1))) for x, n in ((ones, 800), (others, 900))
+    ]
+    error = np.sqrt(WARNER.variance(shares[0]) / 800 + WARNER.variance(shares[1]) / 900)
+    rows.append((np.eye(4)[0] - np.eye(4)[2]) / error)
+    values.append((shares[0] - shares[1]) / error)
+    matrix = np.array(rows)
+    inverse = np.linalg.inv(matrix.T @ matrix)
+    wanted = inverse @ matrix.T @ np.array(values) + np.sqrt(np.diag(inverse))
+    assert race._expected() == pytest.approx(wanted, rel=1e-9)
+
+
+def test_a_heat_bounds_differences_by_its_matched_answers():
+    rng = np.random.default_rng(12)
+    race = Race(WARNER, 2, 0.9, planned=3000)
+    one, other = bits(rng, 0.4, 3000), bits(rng, 0.3, 2500)
+    race.hear({1: other, 0: one})
+    low, high = bounds(WARNER, Matches.of(one, other), 0.1 / 2, 3000)
+    assert race._most[0][1] <= high < 1.0
+    assert race._most[1][0] <= -low < 1.0
+    assert race.counts == (3000, 2500)
+    assert race.answers == 5500
+
+
+def test_comparisons_say_more_than_losses_and_count_for_who_is_chosen():
+    """Two that differ on few people: 2,000 answers to comparisons beside as many about losses."""
+    rng = np.random.default_rng(4)
+
+    def told(share: float) -> np.ndarray:
+        return (rng.random(1000) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
+
+    losses, compared = (Race(WARNER, 2, 0.9, planned=1000) for _ in range(2))
+    losses.hear({0: told(0.45), 1: told(0.4)})
+    compared.compare(0, 1, told(0.05), told(0.0))
+    assert (losses.answers, compared.answers) == (2000, 2000)
+    assert compared._most[0][1] - -compared._most[1][0] < losses._most[0][1] - -losses._most[1][0]
+    compared.believe(0, 0.4, 0.3)
+    assert compared.winner == 1
+
+
+def test_what_is_known_of_one_pair_counts_for_others():
+    """0 and 1 were compared, then 1 and 2: the difference of 0 and 2 follows."""
+    ones = np.ones(4000, dtype=np.uint8)
+    mixed = np.arange(4000) % 2 == 0
+    race = Race(WARNER, 3, 0.9, planned=4000)
+    race.compare(0, 1, mixed.astype(np.uint8), mixed.astype(np.uint8))
+    race.compare(1, 2, mixed.astype(np.uint8), ones)
+    assert race._most[0][2] < 0.0
+    assert race._most[0][2] == pytest.approx(race._most[0][1] + race._most[1][2])
+    assert race.eliminate() == [2]
+
+
+def test_bounds_that_contradict_one_another_lose_nobody_and_stay_bounds():
+    """0 beats 1, 1 beats 2 and 2 beats 0, by far: one of the answers lied, or was a chance of beta."""
+    ones, zeros = np.ones(4000, dtype=np.uint8), np.zeros(4000, dtype=np.uint8)
+    race = Race(WARNER, 3, 0.9, planned=4000)
+    for first, second in ((0, 1), (1, 2), (2, 0)):
+        race.compare(first, second, zeros, ones)
+    race.eliminate()
+    assert race.running
+    assert 0.0 <= race.gap <= 1.0
+
+
+def test_a_mirrored_answer_counts_for_both_and_is_matched_with_itself_never():
+    race = Race(WARNER, 2, 0.9, planned=100, mirrored=(0, 1))
+    race.hear({1: np.array([1, 1, 1, 0], dtype=np.uint8)})
+    assert race.counts == (4, 4)
+    assert race.answers == 4
+    assert race.estimates[0].value == pytest.approx(1.0 - race.estimates[1].value)
+    assert not race._matched
