@@ -31,7 +31,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import referee
-from common.wire.identity import Identity
+from common.crypto.identity import Identity
 from common.wire.sealed import read
 from deploy.load.connection import Connection, request
 from deploy.load.light import LightAgent

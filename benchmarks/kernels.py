@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from common.crypto.identity import Identity
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
 from common.numerics import chacha
@@ -25,7 +26,6 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from common.vocabulary.weighing import HypothesisLoss
 from common.wire import messages
-from common.wire.identity import Identity
 from curator.learners.base import learn_from, parse_learner
 from curator.numerics.gaussian_noise import normals
 from curator.sample.local import LocalSample

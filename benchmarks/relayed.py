@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from benchmarks.enrolled import first_question
+from common.crypto.identity import Signed
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
 from common.net.oblivious.encapsulation import (
     GATEWAY,
@@ -42,7 +43,6 @@ from common.net.oblivious.encapsulation import (
     encapsulate,
     verified_keys,
 )
-from common.wire.identity import Signed
 from deploy.load.connection import request
 from deploy.load.light import LightAgent
 from deploy.load.phases import Load, phase

@@ -23,12 +23,12 @@ from typing import Any
 import curator
 import local_agent
 import referee
+from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
 from common.net.page.guard import Rules
 from common.net.server import Limits, listen, server_of
 from common.scenario import loading
-from common.wire.identity import Identity
 from curator.console.app import console_app
 from deploy.base import OnProgress
 from deploy.processes import Party, free_port

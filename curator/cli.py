@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from common.core.terminal import deliver_json, say, warn
-from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
 from common.net.cli import (
     REFEREE_KEY,
+    Ephemeral,
+    Ledger,
+    LedgerWitness,
     TlsCa,
     TlsCert,
     TlsClientCa,
@@ -25,7 +27,7 @@ from common.net.cli import (
 from curator import cli_contributions as contributions
 
 if TYPE_CHECKING:
-    from common.wire.witness import Witness
+    from common.log.witness import Witness
 
 app = application(
     "The curator: holds the records of the people who trust it, and answers within a fixed privacy budget."
@@ -87,12 +89,12 @@ def serve_command(
 
     Example: curator serve ball --seed 1 --state /tmp/curator --port 8001 --referee-key KEY
     """
+    from common.core.durable import user_state
     from common.lifetime.charging import Charging
     from common.net.app import metrics_token
     from common.net.server import listen, serve
     from common.planning.accepting import accepted
     from common.scenario import loading
-    from common.wire.state import user_state
     from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app
     from curator.service.startup import open_curator, referee_of
@@ -201,7 +203,7 @@ def verify_command(state: State, witness: Witnesses = None, as_json: AsJson = Fa
 
     Example: curator ledger verify --state /srv/curator
     """
-    from curator.state.looking import verify_ledger
+    from curator.state.ledger import verify_ledger
 
     found = verify_ledger(state, _witnesses(witness))
     if as_json:
@@ -220,7 +222,7 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
     Example: curator ledger show --state /srv/curator
     """
-    from curator.state.looking import listed
+    from curator.state.ledger import listed
 
     entries = listed(state)
     if as_json:
@@ -232,7 +234,7 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
 
 def _witnesses(places: list[str] | None) -> list[Witness]:
-    from common.log.places import witness_at
+    from common.net.witness_client import witness_at
 
     return [witness_at(place) for place in places or []]
 

@@ -125,10 +125,8 @@ def contribute_command(
 
     Example: curator contribute me.json --to http://127.0.0.1:8002 --curator-key KEY
     """
-    from common.wire.state import user_state
-    from curator.contributions.client import CollectorClient
-    from curator.contributions.consent import described
-    from curator.contributions.contributor import Contributor
+    from common.core.durable import user_state
+    from curator.contributions.contributor import CollectorClient, Contributor, described
 
     folder = (state or user_state() / "contributor").absolute()
     if withdraw and (record is not None or field):

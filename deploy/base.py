@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from common.core import canonical
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
+from common.log.receipts import StoredCheckpoint
+from common.log.transcript import Entry
 from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import Configuration
-from common.wire.receipts import Kept
-from common.wire.transcript import Entry
 
 OnProgress = Callable[[str, dict[str, float]], None]
 """Called with progress: a text and numbers."""
@@ -31,7 +31,7 @@ class Finished:
     transcript: str
     participants: bytes
     reports: tuple[tuple[int, bytes], ...]
-    checkpoints: tuple[Kept, ...] = ()
+    checkpoints: tuple[StoredCheckpoint, ...] = ()
     vouchers: bytes = b""
     all_runs: dict[str, Any] | None = None
 

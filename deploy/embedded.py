@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from common.core.errors import PeerUnavailable
+from common.crypto.identity import Identity
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity
 from curator.service.startup import check_room, open_curator
 from deploy.base import Finished, OnProgress, spent_over_all_runs
 from local_agent.host import Host

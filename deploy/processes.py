@@ -17,16 +17,16 @@ import yaml
 import curator
 import local_agent
 import referee
+from common.core.durable import write_durably
 from common.core.errors import PeerUnavailable
 from common.core.machine import python_environment, python_module
 from common.core.threads import Supervised
+from common.crypto.identity import Identity
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
 from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.net.tls import OF_SERVICES
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity
-from common.wire.state import write_durably
 from curator.service.startup import check_room
 from deploy.base import Finished, OnProgress, spent_over_all_runs
 from deploy.remote import Remote

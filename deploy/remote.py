@@ -8,12 +8,13 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from common.core.errors import AuditFailed, PeerMisbehaved
+from common.core.values import MAX_PLACE, run_name
+from common.log.receipts import StoredCheckpoint
+from common.log.transcript import Entry, split
 from common.net.client import ANSWER, Client, json_of
 from common.net.edge import SMALL, TINY
 from common.scenario.resolved import ResolvedScenario
-from common.wire.messages import MAX_PLACE, Configuration, run_name
-from common.wire.receipts import Kept
-from common.wire.transcript import Entry, split
+from common.wire.messages import Configuration
 from deploy.base import Finished, OnProgress
 from referee.service.referee import public
 
@@ -212,12 +213,12 @@ class Remote:
         """Close all connections."""
         self._client.close()
 
-    def _checkpoints(self, run: str, entries: list[Entry]) -> tuple[Kept, ...]:
+    def _checkpoints(self, run: str, entries: list[Entry]) -> tuple[StoredCheckpoint, ...]:
         """Return the run's checkpoints, once the last one covers its end and all witnesses have it, if that is soon."""
         until = time.monotonic() + SOON
         wanted = len(entries[0].body.get("witnesses", ())) if entries else 0
         while True:
-            kept: list[Kept] = []
+            kept: list[StoredCheckpoint] = []
             while len(page := self._page(run, len(kept))) == PAGE:
                 kept += page
                 if len(kept) > PAGE * (len(entries) + 1):
@@ -231,11 +232,11 @@ class Remote:
                 return tuple(kept)
             time.sleep(LOOK)
 
-    def _page(self, run: str, after: int) -> list[Kept]:
+    def _page(self, run: str, after: int) -> list[StoredCheckpoint]:
         wanted = {"after": after, "most": PAGE}
         response = self._client.request("GET", f"/v1/runs/{run}/checkpoints", params=wanted, headers=self._headers)
         try:
-            return [Kept.parse(line) for line in json_of(response)]
+            return [StoredCheckpoint.parse(line) for line in json_of(response)]
         except (ValueError, TypeError):
             raise PeerMisbehaved(f"what {self._client.url} answered is no list of checkpoints") from None
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from common.core.durable import claim
 from common.core.errors import BadInput, BadScenario
 from common.core.plain import command
 from common.lifetime.charging import USERS_OWN
@@ -20,7 +21,6 @@ from common.net.addresses import is_address
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.wire.state import claim
 from deploy.base import Deployment, OnProgress
 from deploy.checking import acceptable
 from deploy.experiment import complete

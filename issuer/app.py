@@ -11,10 +11,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import CannotWrite, Unauthorized
+from common.crypto.vouching import IssuerKey
 from common.net.app import Service, create_app
 from common.net.edge import TINY
 from common.net.readiness import disk
-from common.wire.vouching import IssuerKey
 from issuer.issuer import Issuer
 
 REQUEST, RESPONSE = "application/private-token-request", "application/private-token-response"

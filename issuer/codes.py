@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select, update
 
+from common.core.database import alone, open_tables, sqlite_url
 from common.core.errors import Conflict, Unauthorized
-from common.log.database import alone, open_tables, sqlite_url
 from common.net.app import invitation, invitation_hash
 from issuer import migrations
 
 USING = 1
-"""The turn (:func:`common.log.database.alone`) in which codes are made and used."""
+"""The turn (:func:`common.core.database.alone`) in which codes are made and used."""
 
 
 class Codes:

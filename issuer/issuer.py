@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from common.wire.identity import Signed
-from common.wire.primitives.blindrsa import blind_sign, check_blinded
-from common.wire.state import hold
-from common.wire.vouching import Grant, IssuerKey, blinded_in
+from common.core.durable import hold
+from common.crypto.blindrsa import blind_sign, check_blinded
+from common.crypto.identity import Signed
+from common.crypto.vouching import Grant, IssuerKey, blinded_in
 from issuer.codes import Codes
 from issuer.keys import Keys
 
@@ -16,7 +16,7 @@ class Issuer:
     """One issuer at work on a state directory, which it has for itself.
 
     What it sees of a credential is a blinded message, which is independent of the credential
-    (:mod:`common.wire.primitives.blindrsa`): it knows whom it has invited, and not which agent that is.
+    (:mod:`common.crypto.blindrsa`): it knows whom it has invited, and not which agent that is.
 
     Parameters
     ----------

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from common.core.durable import write_durably
 from common.core.errors import BadInput, TandemError
-from common.wire.identity import Identity
-from common.wire.state import write_durably
-from common.wire.vouching import MODULUS, IssuerKey, read_issuer
+from common.crypto.identity import Identity
+from common.crypto.vouching import MODULUS, IssuerKey, read_issuer
 
 log = logging.getLogger("tandem.issuer")
 

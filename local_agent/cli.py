@@ -30,8 +30,17 @@ from common.core.errors import (
     TandemError,
 )
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
-from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.net.cli import REFEREE_KEY, TlsCa, application, begin, end_with_stdin, fail_clearly
+from common.net.cli import (
+    REFEREE_KEY,
+    Ephemeral,
+    Ledger,
+    LedgerWitness,
+    TlsCa,
+    application,
+    begin,
+    end_with_stdin,
+    fail_clearly,
+)
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
@@ -136,11 +145,11 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
+    from common.core.durable import claim, user_state
     from common.lifetime.charging import Charging
-    from common.log.places import witness_at
+    from common.net.witness_client import witness_at
     from common.planning.accepting import accepted
     from common.scenario import loading
-    from common.wire.state import claim, user_state
     from local_agent.client import RefereeClient
     from local_agent.host import Host
     from local_agent.hosted.setup import open_population
@@ -203,7 +212,7 @@ def answer_command(
 
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
-    from common.wire.state import user_state
+    from common.core.durable import user_state
     from local_agent.host import Host
     from local_agent.person.agent import ANSWERED, Agent
     from local_agent.person.consent import Consent, check_terminal
@@ -264,9 +273,9 @@ def credential_command(
 
     Example: local-agent credential --issuer http://127.0.0.1:8011 --code ABCDEF-... --issuer-key issuer.json
     """
-    from common.wire.identity import Identity
-    from common.wire.state import hold, user_state
-    from common.wire.vouching import read_issuer
+    from common.core.durable import hold, user_state
+    from common.crypto.identity import Identity
+    from common.crypto.vouching import read_issuer
     from local_agent.client import IssuerClient
     from local_agent.person.credential import obtain
 
@@ -291,8 +300,8 @@ def key_command(
 
     Example: local-agent key --state hospital
     """
-    from common.wire.identity import Identity
-    from common.wire.state import user_state
+    from common.core.durable import user_state
+    from common.crypto.identity import Identity
 
     state = (state or user_state() / "agent").absolute()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -311,7 +320,7 @@ def log_command(
 
     Example: local-agent log
     """
-    from common.wire.state import user_state
+    from common.core.durable import user_state
     from local_agent.person.journal import entries, in_words
 
     for entry in entries((state or user_state() / "agent").absolute()):
@@ -362,10 +371,10 @@ def check_command(
 
     Example: local-agent check --referee http://127.0.0.1:8000 --witness http://127.0.0.1:8010
     """
+    from common.core.durable import user_state
+    from common.crypto.identity import Identity
     from common.net.transport import Overdue, time_limit
     from common.net.witness_client import WitnessClient
-    from common.wire.identity import Identity
-    from common.wire.state import user_state
     from local_agent.person import checking
     from local_agent.person.receipts import Held, held
     from local_agent.person.shown import keep, shown
@@ -435,10 +444,10 @@ def record_command(
 
     Example: local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json
     """
+    from common.core.durable import write_durably
     from common.data.tables.record import record_of
     from common.scenario import loading
     from common.vocabulary.naming import Names
-    from common.wire.state import write_durably
 
     table = loading.target_table(scenario, sets)
     record, names = record_of(_read_fields(fields), table), Names.of_table(table.wire())
@@ -532,8 +541,8 @@ def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
     Forged
         If the referee at the address has another key: nothing that it says would be accepted.
     """
-    from common.wire.identity import check_public
-    from common.wire.state import claim
+    from common.core.durable import claim
+    from common.crypto.identity import check_public
     from local_agent.policy import PINNED
 
     known = _written(state) if given is None else check_public(given, "--referee-key")
@@ -551,7 +560,7 @@ def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
 
 
 def _written(state: Path) -> str | None:
-    from common.wire.state import claimed
+    from common.core.durable import claimed
 
     found = claimed(state / "referee").get("referee")
     return None if found is None else str(found)

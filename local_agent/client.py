@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 
 from common.core.errors import BadMessage, PeerMisbehaved
+from common.crypto.identity import Signed
+from common.crypto.vouching import IssuerKey
+from common.log.receipts import Proof
 from common.net.client import ANSWER, Client, read_signed_reply
-from common.wire.identity import Signed
-from common.wire.receipts import Proof
-from common.wire.vouching import IssuerKey
 
 MAX_PAUSE = 600.0
 """Seconds that an agent lets a referee wait before its next poll, at most."""

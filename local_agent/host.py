@@ -11,9 +11,10 @@ from common.core import canonical
 from common.core.about import about_run
 from common.core.errors import BadInput, BrokenLedger, Forged, Refused, RolledBack, TandemError
 from common.core.schedule import Schedule
+from common.core.values import run_name
+from common.crypto.identity import Signed, verify
+from common.log.receipts import check_receipt
 from common.wire import messages
-from common.wire.identity import Signed, verify
-from common.wire.receipts import check_receipt
 from local_agent.person.agent import Agent
 from local_agent.policy import PINNED, Question
 from local_agent.port import Hosted, RefereePort
@@ -114,7 +115,7 @@ class Host:
             return False
         kind = messages.assignment_of(assignment.kind).KIND
         verify(assignment, kind, self._referee, PINNED)  # before anything of it is used
-        run = messages.run_name(assignment.message.get("run"))
+        run = run_name(assignment.message.get("run"))
         with about_run(run):
             return self._take_up(assignment, run)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
 from common.core.plain import nearest
+from common.crypto.identity import Signed, verify
 from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
 from common.vocabulary.naming import UNNAMED, Names
 from common.vocabulary.queries.base import QUERIES, Query
 from common.wire import messages
-from common.wire.identity import Signed, verify
 
 PINNED = (
     "the key that this agent has pinned: this is another referee, or one that has lost its key; only if you know why "

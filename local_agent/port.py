@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from common.wire.identity import Identity, Signed
+from common.crypto.identity import Identity, Signed
 
 
 class Hosted(Protocol):

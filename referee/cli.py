@@ -14,8 +14,17 @@ import typer
 from common.core.errors import BadScenario
 from common.core.plain import command
 from common.core.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
-from common.lifetime.options import Ephemeral, Ledger, LedgerWitness
-from common.net.cli import Large, TlsCa, application, begin, fail_clearly, read_within_limits
+from common.net.cli import (
+    Ephemeral,
+    Large,
+    Ledger,
+    LedgerWitness,
+    TlsCa,
+    application,
+    begin,
+    fail_clearly,
+    read_within_limits,
+)
 from referee import cli_models, cli_report, cli_services
 
 app = application(
@@ -454,7 +463,7 @@ def audit_command(
     read_within_limits(large)
     from dataclasses import replace
 
-    from common.wire.vouching import read_issuer
+    from common.crypto.vouching import read_issuer
     from referee.audit.audit import audit
     from referee.audit.history import checkpoints_at, receipts_at
     from referee.view import show

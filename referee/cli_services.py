@@ -104,13 +104,13 @@ def serve_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
+    from common.core.durable import user_state
     from common.core.errors import BadInput
+    from common.crypto.vouching import read_issuer
     from common.net import addresses
     from common.net.app import metrics_token
     from common.net.server import listen, serve
     from common.net.witness_client import TOKEN, WitnessClient
-    from common.wire.state import user_state
-    from common.wire.vouching import read_issuer
     from referee.collection.enrolment.registrar import UNVOUCHED, USUAL, Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
@@ -183,8 +183,8 @@ def key_command(
 
     Example: referee key --state /srv/referee
     """
-    from common.wire.identity import Identity
-    from common.wire.state import make_folder, user_state
+    from common.core.durable import make_folder, user_state
+    from common.crypto.identity import Identity
 
     if key is None:
         folder = (state or user_state() / "referee").absolute()

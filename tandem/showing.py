@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from common.core import canonical, plain
+from common.core.durable import write_durably
 from common.core.errors import BadInput
 from common.statistics.intervals import certainty
-from common.wire.state import write_durably
 from referee.view.face import pages
 from referee.view.face.building import run_view
 from referee.view.face.charts import compared

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import httpx
 from fastapi import FastAPI
 
+from common.crypto.identity import Identity, Signed
 from common.net.app import Service
 from common.net.edge import Call, Handler, Reply
 from common.net.oblivious.encapsulation import (
@@ -20,7 +21,6 @@ from common.net.oblivious.encapsulation import (
     verified_keys,
 )
 from common.net.oblivious.relay import relay_app
-from common.wire.identity import Identity, Signed
 
 Tamper = Callable[[Handler, Call], object]
 NOWHERE = "http://relay.invalid"

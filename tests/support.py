@@ -11,14 +11,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import IssuerKey
+from common.log.entries import Head
+from common.log.witness import Witness
 from common.net.server import Limits, listen, server_of
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
 from common.wire import messages
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.chain import Head
-from common.wire.vouching import IssuerKey
-from common.wire.witness import Witness
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.base import Finished

@@ -7,8 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from common.core.durable import user_state
 from common.net.server import listen
-from common.wire.state import user_state
 from curator.cli import app as curator_command
 from issuer.cli import app as issuer_command
 from local_agent.cli import app as agent_command

@@ -17,8 +17,8 @@ PLACES = (
     "common/models",
     "common/scenario",
     "common/data/tables/schema.py",
-    "common/wire/vouching.py",
-    "common/wire/transcript.py",
+    "common/crypto/vouching.py",
+    "common/log/transcript.py",
     "local_agent/person/receipts.py",
     "local_agent/person/shown.py",
 )

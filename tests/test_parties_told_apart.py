@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import Forged, PeerMisbehaved, Unauthorized
+from common.crypto.identity import Identity, verify
 from common.net.client import Client
-from common.wire.identity import Identity, verify
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from referee.cli import app as referee_command

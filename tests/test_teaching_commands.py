@@ -14,11 +14,11 @@ import typer
 from typer.testing import CliRunner
 
 import scenarios
+from common.core import version as wire_version
 from common.core.errors import BadInput, BadScenario
 from common.core.plain import nearest
 from common.net import cli
 from common.net.cli import version
-from common.wire import version as wire_version
 from curator.cli import app as curator_command
 from deploy.catalogue import KINDS, explained, registered
 from issuer.cli import app as issuer_command

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from common.core import canonical
+from common.crypto.blindrsa import blind, finalize
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import Credential, token_input, token_request
 from common.wire import messages
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.blindrsa import blind, finalize
-from common.wire.vouching import Credential, token_input, token_request
 from deploy.load.light import LightAgent
 from issuer.codes import Codes
 from issuer.issuer import Issuer

@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from common.crypto.identity import Identity, Signed
+from common.log.transcript import Entry
 from common.net.server import Limits, listen, server_of
 from common.scenario.resolved import ResolvedScenario, settled
 from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.wire.identity import Identity, Signed
-from common.wire.transcript import Entry
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.truth import evaluation_source, loss

@@ -14,10 +14,10 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.cheats.parties import Parties, entries_of, scenario, serving, write_entries
+from common.crypto.identity import Signed
+from common.log.receipts import StoredCheckpoint, signed_checkpoint
+from common.log.transcript import append
 from common.vocabulary.mechanisms.base import BitMechanism
-from common.wire.identity import Signed
-from common.wire.receipts import Kept, signed_checkpoint
-from common.wire.transcript import append
 from curator.service.curator import Curator
 from local_agent.hosted.asking import answer_together
 
@@ -155,8 +155,8 @@ def _forked(parties: Parties, run: Path, *, cut: bool) -> None:
     write_entries(run, other)
     result = json.loads((run / "result.json").read_bytes())
     (run / "result.json").write_text(json.dumps({**result, **body["result"]}))
-    said = Kept.parse(json.loads((run / "checkpoints.jsonl").read_text().splitlines()[0])).said()
-    twin = Kept(checkpoint=signed_checkpoint(signer, "run", said.configuration, other, said.time))
+    said = StoredCheckpoint.parse(json.loads((run / "checkpoints.jsonl").read_text().splitlines()[0])).said()
+    twin = StoredCheckpoint(checkpoint=signed_checkpoint(signer, "run", said.configuration, other, said.time))
     (run / "checkpoints.jsonl").write_text(json.dumps(twin.wire(), sort_keys=True) + "\n")
 
 

@@ -12,9 +12,9 @@ import curator
 import local_agent
 import referee
 from benchmarks.faults.machines import Machines
+from common.core.durable import write_durably
+from common.crypto.identity import Identity
 from common.scenario.resolved import ResolvedScenario, settled
-from common.wire.identity import Identity
-from common.wire.state import write_durably
 from deploy.remote import Remote
 from referee.protocols.examples import small_ball
 

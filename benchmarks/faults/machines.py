@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
+from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed
-from common.wire.state import write_durably
 from deploy.processes import Party, free_port
 
 DISK = "320m"

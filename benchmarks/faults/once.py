@@ -15,7 +15,7 @@ from benchmarks.faults.deployment import Deployment, deployment, scenario
 from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.machines import PATIENCE
 from common.core.errors import RunFailed, TandemError
-from curator.state.looking import listed
+from curator.state.ledger import listed
 from deploy.base import Finished
 from referee.audit.audit import audit
 from referee.service.referee import public

@@ -11,15 +11,14 @@ from benchmarks.fuzz.corpus import FINISHED, Corpus
 from benchmarks.fuzz.decoders import Decoder
 from common.core.errors import NotFound, TandemError
 from common.core.plain import plain
-from common.log.places import HttpWitness
+from common.core.version import HEADER, stated
+from common.crypto.identity import Identity
+from common.crypto.vouching import IssuerKey
+from common.log.receipts import StoredCheckpoint
 from common.net.client import Client
-from common.net.witness_client import WitnessClient
-from common.wire.identity import Identity
+from common.net.witness_client import HttpWitness, WitnessClient
 from common.wire.messages import Configuration, Perform
-from common.wire.receipts import Kept
-from common.wire.version import HEADER, stated
-from common.wire.vouching import IssuerKey
-from curator.contributions.client import CollectorClient
+from curator.contributions.contributor import CollectorClient
 from deploy import remote
 from issuer.keys import Keys
 from local_agent.client import IssuerClient, RefereeClient
@@ -114,13 +113,13 @@ def _services(corpus: Corpus, mock: _Mock, folder: Any) -> Iterator[tuple[str, C
     kept = []
     for checkpoint in corpus.signed["checkpoint"]:
         word = log.keep(checkpoint.key, FINISHED, checkpoint)
-        kept.append(Kept(checkpoint=checkpoint, witnessed=(word,)))
+        kept.append(StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,)))
     witness = mock.put_into(WitnessClient(URL, patience=0.0))
     key, first = corpus.referee.identity.public, kept[0].checkpoint
     yield "witness's key", witness.key, [{"key": identity.public}]
     yield (
         "witness's word",
-        lambda: Kept(checkpoint=first, witnessed=(witness.keep(first),)).seen(),
+        lambda: StoredCheckpoint(checkpoint=first, witnessed=(witness.keep(first),)).seen(),
         [one.witnessed[0].wire() for one in kept],
     )
     seen = [[one.wire() for one in kept]]

@@ -10,9 +10,9 @@ from typing import Any
 from benchmarks.fuzz.corpus import Corpus
 from common.core import canonical
 from common.core.errors import BadData, BadMessage
+from common.crypto.identity import Identity, Signed
 from common.scenario.resolved import parse_resolved
-from common.wire.identity import Identity, Signed
-from curator.contributions import fields, sealing
+from curator.contributions import fields, messages
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 
@@ -53,7 +53,7 @@ class Contributing:
     def contribution(self) -> Signed:
         """What the person sends."""
         offer = Offer.parse(self.collection.offer.message)
-        sealed = sealing.seal(self.plaintext, offer, self.collection.curator, NAME, self.person.public)
+        sealed = messages.seal(self.plaintext, offer, self.collection.curator, NAME, self.person.public)
         return self.person.sign(sealed.KIND, sealed.wire())
 
     @property
@@ -81,7 +81,7 @@ class Contributing:
 
     def _opened(self, raw: bytes) -> bytes:
         message = Contribution.parse({**self.contribution.message, "sealed": raw.decode("latin-1")})
-        return sealing.opened(message, self.person.public, self._private)
+        return messages.opened(message, self.person.public, self._private)
 
 
 def _record(table: Any, raw: bytes) -> object:

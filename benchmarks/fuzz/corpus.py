@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.crypto.identity import Identity, Signed
 from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario, settled
-from common.wire.identity import Identity, Signed
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from local_agent.host import Host

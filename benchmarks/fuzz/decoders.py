@@ -17,10 +17,15 @@ from benchmarks.fuzz.corpus import Corpus
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage, BadScenario, Forged, TandemError
 from common.core.values import Value
+from common.core.version import check_stated
+from common.crypto import identity
+from common.crypto.identity import Identity, Signed, verify
 from common.data.distributions.base import DISTRIBUTIONS
 from common.data.tables.loading import numbered
 from common.data.tables.source import TableSource
-from common.log.journal import HEAD, KEY, LEDGER
+from common.log import transcript
+from common.log.ledger import HEAD, KEY, LEDGER
+from common.log.receipts import Checkpoint, Proof, ProofRequest, Receipt, StoredCheckpoint, Witnessed
 from common.models.document import load as load_model
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
@@ -31,11 +36,8 @@ from common.vocabulary.learners.base import SETTINGS
 from common.vocabulary.mechanisms.base import MECHANISMS
 from common.vocabulary.operations.base import OPERATIONS
 from common.vocabulary.queries.base import QUERIES
-from common.wire import messages, proof, sealed, transcript
-from common.wire.identity import Identity, Signed, verify
-from common.wire.receipts import Checkpoint, Kept, Proof, ProofRequest, Receipt, Witnessed
-from common.wire.version import check_stated
-from curator.state.looking import verify_ledger
+from common.wire import messages, sealed
+from curator.state.ledger import verify_ledger
 from local_agent.cli import read_record
 from local_agent.person.receipts import read as read_receipt
 from referee.collection.ordering.roster import Roster
@@ -104,12 +106,14 @@ def _messages(corpus: Corpus) -> Iterator[Decoder]:
     small = [corpus.signed[kind][0].raw() for kind in ("enrolment", "poll", "report")]
     yield Decoder("signed message", _both_ways, (BadMessage, Forged), everything, small, share=4.0)
     kept = [one.wire() for one in corpus.referee.kept("finished")]
-    yield Decoder("kept checkpoint", lambda raw: _seen(Kept.parse(canonical.decode(raw))), (BadMessage, Forged), kept)
+    yield Decoder(
+        "kept checkpoint", lambda raw: _seen(StoredCheckpoint.parse(canonical.decode(raw))), (BadMessage, Forged), kept
+    )
     request = corpus.signed["proof-request"][0]
     proofs = [corpus.referee.proof(request).wire()]
     yield Decoder("proof of a report", partial(_parse, Proof), (BadMessage,), proofs)
     signer, path, body = Identity.create(), "/v1/runs/run", b"{}"
-    header = proof.proof(signer, "PUT", path, body).encode()
+    header = identity.announce_body(signer, "PUT", path, body).encode()
     announced = partial(_announced, path=path, length=len(body), key=signer.public)
     yield Decoder("announcement of a body", announced, (BadMessage, Forged), raws=[header])
     yield Decoder(
@@ -256,13 +260,13 @@ def _both_ways(raw: bytes) -> None:
     verify(usual, usual.kind)
 
 
-def _seen(kept: Kept) -> None:
+def _seen(kept: StoredCheckpoint) -> None:
     kept.said()
     kept.seen()
 
 
 def _announced(raw: bytes, path: str, length: int, key: str) -> str:
-    return proof.checked(raw.decode("latin-1"), "PUT", path, length, key)
+    return identity.check_announcement(raw.decode("latin-1"), "PUT", path, length, key)
 
 
 def _packed(raw: bytes, people: int, kind: Any) -> None:

@@ -25,8 +25,8 @@ from benchmarks.fuzz.corpus import FINISHED, Corpus
 from benchmarks.fuzz.mutation import Mutator
 from common.core import canonical
 from common.core.errors import TandemError
-from common.wire.identity import Identity
-from common.wire.transcript import Entry, append
+from common.crypto.identity import Identity
+from common.log.transcript import Entry, append
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
 from referee.service.referee import public

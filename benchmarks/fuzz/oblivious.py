@@ -10,6 +10,7 @@ from benchmarks.fuzz.decoders import Decoder
 from benchmarks.fuzz.mutation import Mutator
 from common.core import canonical
 from common.core.errors import BadMessage, Forged
+from common.crypto.identity import Signed
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.encapsulation import (
     MAX_INNER,
@@ -22,7 +23,6 @@ from common.net.oblivious.encapsulation import (
     verified_keys,
 )
 from common.net.oblivious.gateway import PURPOSE
-from common.wire.identity import Signed
 
 
 def gateway_key(corpus: Corpus) -> GatewayKey:

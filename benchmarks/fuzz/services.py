@@ -26,14 +26,14 @@ from benchmarks.fuzz.mutation import Mutator
 from benchmarks.fuzz.oblivious import sealed_requests
 from common.core import canonical
 from common.core.errors import BadMessage
+from common.crypto import identity
+from common.crypto.blindrsa import blind
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import token_input, token_request
 from common.net.app import Service
 from common.net.oblivious.binary_http import InnerResponse
 from common.net.oblivious.encapsulation import GATEWAY, RELAY, REQUEST_TYPE, SIGNED_KEYS, Exchange
 from common.net.oblivious.relay import relay_app
-from common.wire import proof
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.blindrsa import blind
-from common.wire.vouching import token_input, token_request
 from curator.contributions.app import collecting_app
 from curator.service.app import curator_app
 from issuer.app import issuer_app
@@ -113,7 +113,8 @@ def _curator(corpus: Corpus) -> Iterator[Callable[[Mutator], Request]]:
 
     def announced(path: str, signed: Signed, m: Mutator) -> Request:
         body = _changed(m, signed, referee)
-        return Request("PUT", path, body=body, headers=((proof.HEADER, proof.proof(referee, "PUT", path, body)),))
+        announcement = identity.announce_body(referee, "PUT", path, body)
+        return Request("PUT", path, body=body, headers=((identity.PROOF_HEADER, announcement),))
 
     for kind, tail in (("configuration", ""), ("perform", "/operations/{}"), ("acknowledgement", "/acknowledgement")):
         for signed in corpus.signed[kind][:5]:

@@ -16,8 +16,8 @@ from benchmarks.fuzz.mutation import Mutator
 from benchmarks.hostile.network import FOREVER, Request, Script
 from common.core import canonical, errors
 from common.core.errors import URN, BadMessage, TandemError
-from common.wire.identity import Identity, Signed
-from common.wire.version import HEADER, stated
+from common.core.version import HEADER, stated
+from common.crypto.identity import Identity, Signed
 
 STICKS = 0.3
 """How likely a peer that has given an answer of a kind gives no other ones from then on."""

@@ -28,20 +28,18 @@ from benchmarks.hostile.recorded import Recorded, recorded
 from common.core import canonical
 from common.core.errors import AlreadyAnswered, BadData, NotFound, RunCancelled, TandemError
 from common.core.schedule import Schedule
-from common.log.places import HttpWitness
+from common.crypto.blindrsa import blind_sign
+from common.crypto.identity import Identity, Signed, verify
+from common.crypto.vouching import Credential, blinded_in, check_credential
+from common.log.entries import Extension
+from common.log.receipts import RunSeen, StoredCheckpoint, check_receipt, receipt_for
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, signed_keys
 from common.net.transport import Overdue
-from common.net.witness_client import WitnessClient
+from common.net.witness_client import HttpWitness, WitnessClient
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.identity import Identity, Signed, verify
-from common.wire.primitives.blindrsa import blind_sign
-from common.wire.primitives.chain import Extension
-from common.wire.receipts import Kept, RunSeen, check_receipt, receipt_for
-from common.wire.vouching import Credential, blinded_in, check_credential
-from curator.contributions.client import CollectorClient
-from curator.contributions.contributor import RECEIPT, Contributor
+from curator.contributions.contributor import RECEIPT, CollectorClient, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt
 from deploy import remote
 from deploy.histories.determined import BEGAN, Clock, determined
@@ -316,15 +314,15 @@ def witnessed_referee(exchange: Exchange) -> None:
                 assert len(word.seen()) == 1, "a word of a witness is kept that is none"
                 verify(word.witnessed[0], word.witnessed[0].kind, witness._pinned)
         for each in exchange.attempt(lambda: witness.kept(public, RUN)) or ():
-            assert isinstance(each, Kept)
+            assert isinstance(each, StoredCheckpoint)
             exchange.attempt(partial(each.said, public))
             exchange.attempt(each.seen)
         assert all(isinstance(one, RunSeen) for one in exchange.attempt(lambda: witness.runs(public)) or ())
 
 
-def _kept(witness: WitnessClient, checkpoint: Signed) -> Kept:
+def _kept(witness: WitnessClient, checkpoint: Signed) -> StoredCheckpoint:
     """Do what :meth:`referee.runs.checkpoints.Checkpoints.make` does with a witness's word."""
-    kept = Kept(checkpoint=checkpoint, witnessed=(witness.keep(checkpoint),))
+    kept = StoredCheckpoint(checkpoint=checkpoint, witnessed=(witness.keep(checkpoint),))
     kept.seen()
     return kept
 

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from benchmarks.fuzz.contributions import Contributing
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import IssuerKey
+from common.log.receipts import ProofRequest, StoredCheckpoint
 from common.net.oblivious.encapsulation import GatewayKey
 from common.net.oblivious.gateway import PURPOSE
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity, Signed
-from common.wire.receipts import Kept, ProofRequest
-from common.wire.vouching import IssuerKey
 from deploy.histories.faults import Faults
 from deploy.histories.world import RUN, scenario, world
 from issuer.keys import Keys
@@ -52,7 +52,7 @@ class Recorded:
     offer: Signed
     record: dict[str, str]
     heard: dict[str, list[tuple[tuple[Any, ...], Any]]] = field(default_factory=dict)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[StoredCheckpoint] = field(default_factory=list)
     proofs: dict[int | None, dict[str, Any]] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     transcript: bytes = b""
@@ -100,7 +100,7 @@ def recorded() -> Recorded:
             found.heard["poll"] = [heard for heard in found.heard["poll"] if heard[1] is not None]
             for kept in referee.kept(RUN):
                 word = witness.keep(referee.identity.public, RUN, kept.checkpoint)
-                found.kept.append(Kept(checkpoint=kept.checkpoint, witnessed=(word,)))
+                found.kept.append(StoredCheckpoint(checkpoint=kept.checkpoint, witnessed=(word,)))
             question = found.heard["report"][0][0][0].message["question"]
             for since in (None, found.kept[-1].said().entries):
                 request = ProofRequest(participant=agent.public, run=RUN, question=question, since=since)

@@ -13,11 +13,11 @@ from benchmarks.hostile.answers import Answer, Peer, steps, temper
 from benchmarks.hostile.exchanges import Played, inside, where
 from benchmarks.hostile.network import Network, Request, Unbounded, connected
 from common.core import canonical
+from common.crypto.identity import Identity, Signed
 from common.net.oblivious.binary_http import InnerRequest
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, GatewayKey, signed_keys
 from common.net.oblivious.gateway import PURPOSE
 from common.net.witness_client import WitnessClient
-from common.wire.identity import Identity, Signed
 from deploy.histories import history
 from deploy.histories.determined import Clock
 from deploy.histories.disk import Disk

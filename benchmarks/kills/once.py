@@ -17,7 +17,7 @@ from benchmarks.kills.killer import PAUSES, Killer
 from benchmarks.kills.persons import Person
 from common.core.errors import TandemError
 from common.scenario.resolved import ResolvedScenario, settled
-from curator.state.looking import listed
+from curator.state.ledger import listed
 from deploy.base import Finished
 from deploy.load.light import LightAgent
 from deploy.load.servers.fleet import ROLES, Fleet, Sender, fleet

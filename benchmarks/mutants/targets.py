@@ -45,7 +45,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "curator/weights/*.py",
     ),
     "people's ledger": tuple(f"common/lifetime/{name}.py" for name in ("ledger", "account", "charging")),
-    "digests of people": tuple(f"common/lifetime/{name}.py" for name in ("recognition", "rows")),
+    "digests of people": ("common/lifetime/recognition.py",),
     "append-only log": ("common/log/*.py",),
     "race": ("common/statistics/race.py",),
     "liars": ("common/statistics/robustness.py",),

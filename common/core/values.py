@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.core import canonical
 from common.core.errors import BadMessage
 from common.core.plain import nearest
+
+DIGEST = r"^[0-9a-f]{64}$"
+"""Pattern of a SHA-256, in hex."""
+RUN = r"^[0-9a-zA-Z_-]{1,64}$"
+"""Pattern of the name of a run."""
+MAX_PLACE = 1 << 31
+"""Places of a list that a request may name: no transcript or list of checkpoints has as many."""
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Number of a question in its run."""
 
 
 class Value(BaseModel):
@@ -82,3 +92,16 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def run_name(text: object) -> str:
+    """Return the name of a run, before it enters a path or an address.
+
+    Raises
+    ------
+    BadMessage
+        If it is none.
+    """
+    if not isinstance(text, str) or re.fullmatch(RUN.strip("^$"), text) is None:
+        raise BadMessage("a run's name has 1 to 64 letters, digits, '_' or '-'")
+    return text

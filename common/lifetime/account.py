@@ -11,19 +11,17 @@ from common.core.arrays import Words
 from common.core.errors import BadScenario, BrokenLedger
 from common.data.population import RecordSource
 from common.data.tables.files import found
-from common.lifetime.charging import Charging, Given, Side, table_of
+from common.lifetime.charging import Charging, GivenPeople, Side, table_of
 from common.lifetime.ledger import Charge, PeopleLedger
-from common.lifetime.recognition import Digester, People
-from common.lifetime.rows import rows_of_files
-from common.log.chain import REMEDY
-from common.log.journal import Journal
+from common.lifetime.recognition import Digester, People, rows_of_files
+from common.log.entries import Head
+from common.log.ledger import REMEDY, Journal
+from common.log.witness import Witness
 from common.privacy.rounding import above
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
-from common.wire.primitives.chain import Head
-from common.wire.witness import Witness
 
 
 class Account:
@@ -47,7 +45,7 @@ class Account:
         self._who: People | None = None
         self._beside: list[tuple[Charge, People]] = []
 
-    def identify(self, people: RecordSource | None = None, given: Given | None = None) -> None:
+    def identify(self, people: RecordSource | None = None, given: GivenPeople | None = None) -> None:
         """Find out who the people are, and for a curator those of the population where they are at hand.
 
         Parameters
@@ -147,7 +145,7 @@ class Account:
         return self._who
 
     def _read(
-        self, digester: Digester, side: Side, people: RecordSource | None = None, given: Given | None = None
+        self, digester: Digester, side: Side, people: RecordSource | None = None, given: GivenPeople | None = None
     ) -> People:
         """Return the people of a side, from what was handed over, else from the scenario's files."""
         table, folder = table_of(self._scenario, side), data_folder(self._scenario)

@@ -1,4 +1,4 @@
-"""Where runs are charged to real people: said once by who starts them, and handed to every party."""
+"""Where runs are charged to real people: stated once by who starts them, and handed to every party."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Side = Literal["source", "target"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Given:
+class GivenPeople:
     """People as they were handed over, where that is not by the files that a scenario names.
 
     Attributes
@@ -63,7 +63,7 @@ class Charging:
     folder: Path | None = None
     ephemeral: bool = False
     witnesses: tuple[str, ...] = ()
-    given: Mapping[Side, Given] = field(default_factory=dict)
+    given: Mapping[Side, GivenPeople] = field(default_factory=dict)
     both: bool = False
 
     def charges(self, scenario: ResolvedScenario, side: Side) -> bool:

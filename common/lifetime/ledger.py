@@ -34,18 +34,18 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.arrays import AnyArray
+from common.core.durable import durable_key, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput, BrokenLedger, BudgetExceeded, CannotWrite
 from common.lifetime.charging import Side
 from common.lifetime.recognition import Digester, People, by_id, recognised
-from common.log.chain import Entry
-from common.log.journal import Journal
-from common.log.places import witness_at
+from common.log.entries import Head
+from common.log.ledger import Entry, Journal
+from common.log.witness import FileWitness
+from common.net.witness_client import witness_at
+from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
-from common.wire.primitives.chain import Head
-from common.wire.state import durable_key, durable_secret, hold, make_folder, user_state, write_durably
-from common.wire.witness import FileWitness
 
 CHARGED, KEYED = "charged", "key"
 """Kinds of entries: a charge; which key the digests are made with."""
@@ -125,9 +125,9 @@ class PeopleLedger:
     Parameters
     ----------
     folder
-        None: ``people`` in this user's state directory (:func:`common.wire.state.user_state`).
+        None: ``people`` in this user's state directory (:func:`common.core.durable.user_state`).
     witnesses
-        Further places of heads (:func:`common.log.places.witness_at`), beside that of the environment's
+        Further places of heads (:func:`common.net.witness_client.witness_at`), beside that of the environment's
         ``TANDEM_LEDGER_WITNESS``. The ledger remembers them: later uses need not name them.
     """
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from common.core import canonical
+from common.core.durable import write_durably
 from common.core.errors import BadData, BadMessage
 from common.core.folder import MODEL, read
 from common.models.model import Model
 from common.models.showing import linear_terms, lines
-from common.wire.state import write_durably
 
 _READING = "in_words"
 _SUM = "sum_over_columns"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from common.core.durable import write_durably
 from common.core.errors import BadInput
 from common.models.document import save
 from common.models.model import Model
-from common.wire.state import write_durably
 
 SUFFIXES = (".json", ".onnx", ".joblib")
 

@@ -28,10 +28,10 @@ from common.core import canonical
 from common.core.errors import URN, BadInput, BadMessage, TandemError
 from common.core.threads import Supervised
 from common.core.values import Value
+from common.crypto.identity import Signed
 from common.net.edge import TINY, Call, Edge, Guarded, Handler, Receive, Reply, Scope, Send, fault, problem
 from common.net.metrics import CONTENT_TYPE, Family, Sample, by_label, write
 from common.net.readiness import Check, Readiness, require
-from common.wire.identity import Signed
 
 log = logging.getLogger("tandem")
 

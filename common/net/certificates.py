@@ -31,8 +31,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from common.core.durable import write_durably
 from common.core.errors import BadInput
-from common.wire.state import write_durably
 
 SERVERS = ("curator", "referee", "witness")
 """Services that show a certificate to whoever dials them."""

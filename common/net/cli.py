@@ -32,6 +32,24 @@ LOG_FORMAT = "TANDEM_LOG_FORMAT"
 """Environment variable: ``plain`` (the default) or ``json``, one object a line."""
 LOG_LEVEL = "TANDEM_LOG_LEVEL"
 """Environment variable: ``info``, ``warning`` (the default) or ``error``."""
+# Options of the commands that charge people: where, and whether at all.
+Ledger = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="Directory of the ledger of people over all runs (default: in this user's state directory)."
+    ),
+]
+LedgerWitness = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ledger-witness",
+        metavar="PLACE",
+        envvar="TANDEM_LEDGER_WITNESS",
+        help="Where the heads of the ledger of people go, too, so that an older copy of it is noticed: a file on "
+        "another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in TANDEM_WITNESS_TOKEN).",
+    ),
+]
+Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -61,7 +79,7 @@ class _Teaching(typer.core.TyperGroup):
 
 def version() -> str:
     """Return the installed version; of a checkout that is not installed, a word for that."""
-    from common.wire.version import release  # only where somebody asks
+    from common.core.version import release
 
     return release() or "from a checkout that is not installed"
 

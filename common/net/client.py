@@ -19,12 +19,12 @@ from common.core.errors import (
     from_document,
 )
 from common.core.plain import one_line
+from common.core.version import BEFORE, HEADER, check_stated, skew, stated
+from common.crypto.identity import Signed
 from common.net import addresses
 from common.net.edge import SMALL
 from common.net.tls import context_for, fault_of
 from common.net.transport import Transport, pause, send
-from common.wire.identity import Signed
-from common.wire.version import BEFORE, HEADER, check_stated, skew, stated
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; the last repeats."""

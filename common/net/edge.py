@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from common.core.errors import BadHost, BadMessage, Busy, CannotWrite, Forged, TandemError, TooLarge, TooSlow
 from common.core.plain import plain
-from common.wire.version import HEADER, check_stated, stated
+from common.core.version import HEADER, check_stated, stated
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 

@@ -13,11 +13,13 @@ import hashlib
 import hmac
 import os
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from common.core.arrays import Bits, Floats, Indices, Words
+from common.core.durable import durable_key
 from common.numerics.elementary import log, turned
 
 _TWO_53 = 2.0**-53
@@ -130,3 +132,8 @@ class RandomSource:
 def subseed(seed: int, purpose: str) -> int:
     """Return a public seed for a purpose, below 2^62: source and target of one run must not share people."""
     return int(RandomSource.seeded(seed, purpose).integers(1 << 62, 1)[0])
+
+
+def durable_secret(path: Path) -> RandomSource:
+    """Return a cryptographic source under the secret of :func:`common.core.durable.durable_key`."""
+    return RandomSource(durable_key(path), simulated=False)

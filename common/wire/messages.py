@@ -1,4 +1,4 @@
-"""What travels between the parties: frozen values, each sent inside a :class:`~common.wire.identity.Signed` envelope.
+"""What travels between the parties: frozen values, each sent inside a :class:`~common.crypto.identity.Signed` envelope.
 
 The ``KIND`` of each is what its signature covers. Every message about a run names the run and the SHA-256 ``digest``
 of its immutable configuration; whoever receives another digest than its own refuses.
@@ -7,7 +7,6 @@ of its immutable configuration; whoever receives another digest than its own ref
 from __future__ import annotations
 
 import base64
-import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,16 +14,14 @@ from pydantic import Field
 
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
-from common.core.values import Value
+from common.core.values import DIGEST, RUN, Number, Value
+from common.core.version import BEFORE, PROTOCOL, skew
+from common.crypto.identity import KEY_PATTERN, Signed
+from common.crypto.vouching import Credential
+from common.log.entries import Extension, Head
 from common.privacy.guarantee import Guarantee
 from common.vocabulary.queries.base import AnyQuery
-from common.wire.identity import KEY_PATTERN, Signed
-from common.wire.primitives.chain import Extension, Head
-from common.wire.version import BEFORE, PROTOCOL, skew
-from common.wire.vouching import Credential
 
-DIGEST = r"^[0-9a-f]{64}$"
-RUN = r"^[0-9a-zA-Z_-]{1,64}$"
 REPORT_ID = r"^[0-9a-f]{32}$"
 MAX_LISTED = 1 << 22
 """Most agents that a question lists, each with its number and slot: those that not every slot is asked the same."""
@@ -33,13 +30,6 @@ MAX_AGENTS = 1 << 32
 
 MAX_BEACON = 16
 """Most witnesses whose words take part in an order."""
-
-MAX_PLACE = 1 << 31
-"""Places of a list that somebody may be asked about: no transcript or list of checkpoints has as many."""
-
-
-Number = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""Number of a question in its run."""
 
 
 class OrderCommitment(Value):
@@ -61,7 +51,7 @@ class Configuration(Value):
     """A run's immutable configuration: the referee, the resolved scenario, and the commitments to the agents' order.
 
     ``scenario`` is the resolved public scenario as JSON (without local paths). ``beacon`` has the keys of the witnesses
-    whose words take part in the order (:mod:`common.wire.beacon`); it is left out where none do.
+    whose words take part in the order (:mod:`common.log.beacon`); it is left out where none do.
     """
 
     KIND: ClassVar[str] = "configuration"
@@ -125,7 +115,7 @@ class Terms(Value):
     ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.ordering.layers`), 32
     bytes in hex; it is left out where the curator's randomness is a public seed. With a beacon the terms hold
     ``share_sha256`` in its place, the hash of the share, which is opened once the beacon is known
-    (:mod:`common.wire.beacon`).
+    (:mod:`common.log.beacon`).
     """
 
     KIND: ClassVar[str] = "terms"
@@ -210,8 +200,8 @@ class AgentPolicy(Value):
 class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name.
 
-    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.wire.vouching`), ``policy`` what
-    its agents will not do: the JSON form has each only where there is one.
+    ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.crypto.vouching`), ``policy``
+    what its agents will not do: the JSON form has each only where there is one.
     """
 
     KIND: ClassVar[str] = "enrolment"
@@ -335,19 +325,6 @@ def too_many(count: int, *, alike: bool) -> str:
         f"agents: {kind} reaches {most_agents(alike=alike):,} agents, {count:,} were to answer it: allow a larger "
         "alpha or beta, a shorter item or a larger epsilon"
     )
-
-
-def run_name(text: object) -> str:
-    """Return the name of a run, before it enters a path or an address.
-
-    Raises
-    ------
-    BadMessage
-        If it is none.
-    """
-    if not isinstance(text, str) or re.fullmatch(RUN.strip("^$"), text) is None:
-        raise BadMessage("a run's name has 1 to 64 letters, digits, '_' or '-'")
-    return text
 
 
 def pack_indices(values: Indices) -> str:

@@ -1,9 +1,9 @@
 """Signed messages in the form in which they come by the million, read without parsing them as JSON.
 
 Enrolments, polls and individual reports have few fields, all of them flat. In the usual form (fields of the envelope as
-:meth:`~common.wire.identity.Signed.raw` writes them, the message in canonical JSON) a pattern finds the fields, and the
-bytes that were signed are there as they came. The patterns match canonical JSON only: what they find in it is what a
-parser would. Everything else is parsed as any signed message is, with the same result or the same problem.
+:meth:`~common.crypto.identity.Signed.raw` writes them, the message in canonical JSON) a pattern finds the fields, and
+the bytes that were signed are there as they came. The patterns match canonical JSON only: what they find in it is what
+a parser would. Everything else is parsed as any signed message is, with the same result or the same problem.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from common.core import canonical
 from common.core.values import Value
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
 from common.wire.messages import Enrolment, Poll, Report
 
 Message = TypeVar("Message", bound=Value)
@@ -37,7 +37,7 @@ class Sealed:
     Attributes
     ----------
     kind, key, signature
-        As in :class:`~common.wire.identity.Signed`.
+        As in :class:`~common.crypto.identity.Signed`.
     payload
         What was signed, in canonical JSON.
     value

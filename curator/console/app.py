@@ -12,13 +12,12 @@ from fastapi.responses import HTMLResponse
 
 from common.core.errors import TandemError
 from common.core.plain import plain
-from common.log.journal import LEDGER
+from common.log.ledger import LEDGER
 from common.net.app import Service
 from common.net.page.guard import Rules
 from common.net.page.pages import Pages, check_loopback, page_app, serve_page, tagged
 from curator.console.view import HEIGHT, WIDTH, console
-from curator.state.owner import OWNERS
-from curator.state.seen import look
+from curator.state.owner import OWNERS, look
 
 COMMAND = "curator console"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.core.errors import BadData
 from common.privacy.events import Event, NoEvent
-from curator.state.seen import Charged, Seen
+from curator.state.owner import Charged, Seen
 
 WIDTH, HEIGHT = 640, 200
 """Of the histogram, in its own units."""

@@ -9,9 +9,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import Unauthorized
+from common.crypto.identity import Signed
 from common.net.app import Service, create_app, read_signed, signed_body
 from common.net.edge import TINY, Admitted, Guarded, Opening
-from common.wire.identity import Signed
 from curator.contributions.collection import Collection
 from curator.contributions.messages import Contribution, Withdrawal
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from common.core.durable import durable_key, write_durably
 from common.core.errors import (
     BadInput,
     BadMessage,
@@ -17,14 +18,13 @@ from common.core.errors import (
     PolicyRefused,
     RunBegun,
 )
+from common.crypto.identity import Identity, Signed, verify
 from common.data.tables.source import TableSource
 from common.net.app import invitation_hash, same, token_hash
 from common.net.readiness import Check, disk
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity, Signed, verify
-from common.wire.state import durable_key, write_durably
-from curator.contributions import fields, sealing
+from curator.contributions import fields, messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import SHARED, Gone, Held, Store
 from curator.state.copies import CONTRIBUTIONS
@@ -76,7 +76,7 @@ def made_offer(scenario: ResolvedScenario, folder: Path, identity: Identity) -> 
         table=source_of(scenario),
         people=scenario.curator.n,
         guarantee=scenario.curator.guarantee,
-        public_key=sealing.public_half(durable_key(folder / SEAL_KEY)),
+        public_key=messages.public_half(durable_key(folder / SEAL_KEY)),
     )
     signed = identity.sign(offer.KIND, offer.wire())
     path = folder / OFFER
@@ -162,7 +162,7 @@ class Collection:
     @property
     def largest(self) -> int:
         """Bytes of the largest contribution in JSON."""
-        return (fields.length(self._table) + sealing.OVERHEAD + 2) // 3 * 4 + (1 << 10)
+        return (fields.length(self._table) + messages.OVERHEAD + 2) // 3 * 4 + (1 << 10)
 
     def admits(self, token: str) -> str | None:
         """Return what admits somebody: the hash of an invitation code, or :data:`SHARED`; None if nothing does."""
@@ -227,7 +227,7 @@ class Collection:
             self._check_open()
             if self._store.named(message.contribution) is not None:
                 raise Conflict("another contribution has this name")
-            fields.read(sealing.opened(message, signed.key, self._private), self._table)
+            fields.read(messages.opened(message, signed.key, self._private), self._table)
             self._check_room(code)
             held = self._store.add(signed, message.contribution, int(self._clock()), code)
             log.info("contribution %s is kept", message.contribution)

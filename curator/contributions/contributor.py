@@ -1,4 +1,4 @@
-"""The person's side: a key and one sealed record in a state directory, which is sent until a receipt is there."""
+"""A person who contributes a record: what it reads before, the record that leaves, and the curator over HTTP."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from common.core import canonical
+from common.core.durable import claim, durable_key, write_durably
 from common.core.errors import BadInput, BadMessage, ConsentWithheld, Forged, NotFound, RunBegun
-from common.wire.identity import Identity, Signed, verify
-from common.wire.state import claim, durable_key, write_durably
-from curator.contributions import fields, sealing
+from common.core.plain import in_columns
+from common.crypto.identity import Identity, Signed, verify
+from common.net.client import ANSWER, Client, read_signed_reply
+from common.privacy.guarantee import best_guess, formula, in_words
+from curator.contributions import fields, messages
+from curator.contributions.fields import Fields
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 
 SENT, RECEIPT, FAREWELL = "contribution.json", "receipt.json", "withdrawal-receipt.json"
@@ -149,7 +153,7 @@ class Contributor:
             return signed
         if not agree(offer, texts):
             raise ConsentWithheld("you said no: nothing was sent")
-        message = sealing.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
+        message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
         signed = self._identity.sign(message.KIND, message.wire())
         # First on disk, then away: each sealing is another, and the curator takes one.
         kept = {"signed": signed.wire(), "record": self._tag(plaintext)}
@@ -177,3 +181,70 @@ class Contributor:
         if about != (contribution.message["offer"], contribution.message["contribution"], self.key, status):
             raise Forged("the curator's receipt is about another contribution: ask again")
         return receipt
+
+
+class CollectorClient(Client):
+    """Requests of a contributor."""
+
+    party = "curator"
+    most = ANSWER
+
+    def offer(self, curator: str) -> Offer:
+        """Return the offer, if the curator with this key has signed it: the first contact with it.
+
+        Raises
+        ------
+        Forged
+            If another key has signed it.
+        BadMessage
+            If it is none.
+        VersionSkew
+            If it speaks another version of the protocol.
+        """
+        response = self.request("GET", "/v1/contributions/offer")
+        self.check_states_protocol(response)
+        whose = (
+            "the key that you gave (--curator-key): somebody else answers at this address, or in between, or the key "
+            "is another curator's. Nothing was sent"
+        )
+        return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, whose))
+
+    def contribute(self, signed: Signed, token: str) -> Signed:
+        """Give a contribution; get the receipt."""
+        return self.signed("POST", "/v1/contributions", signed, headers=_bearer(token))
+
+    def withdraw(self, signed: Signed) -> Signed:
+        """Withdraw a contribution; get the receipt."""
+        return self.signed("POST", "/v1/withdrawals", signed)
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def described(offer: Offer, texts: Fields, curator: str, address: str) -> str:
+    """Return an offer, and what would be given for it, in plain words."""
+    guarantee = offer.guarantee
+    epsilon, delta = guarantee.pair
+    whole = guarantee.private and guarantee.protects == "records"
+    guess = (
+        f" Somebody who held two records for equally likely to be yours, and sees all that is released, guesses right "
+        f"with probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
+        if whole
+        else ""
+    )
+    return in_columns(
+        {
+            "Who gets it": f"the curator with the key {curator}, at {address}. The record leaves this device sealed to "
+            f"that curator: whoever carries it cannot read it, nor change it unnoticed. The curator can read it: you "
+            f"trust whoever runs it to use it for this alone",
+            "What is sent": f"these {len(texts)} fields, and no other",
+            **{f"  {name}": text or "not known" for name, text in texts.items()},
+            "What for": f"{offer.title} (scenario {offer.scenario!r}), a run about {offer.people} people",
+            "What is promised": f"{formula(guarantee)}. {in_words(guarantee)}{guess}",
+            "Until it begins": "you can have the record deleted (curator contribute --withdraw). From then on it is "
+            "part of the run",
+            "Please note": "that you take part is not hidden from the curator or from who carries the message. Decide "
+            "by who asks and what is promised, not by what your record holds.",
+        }
+    )

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from common.core.durable import durable_key, hold, make_folder
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, Forged, RunBegun
+from common.crypto.identity import Identity, verify
 from common.data.tables.source import TableSource
-from common.lifetime.charging import Given
-from common.log.chain import REMEDY
-from common.log.journal import KEY, SAMPLE, Journal
+from common.lifetime.charging import GivenPeople
+from common.log.ledger import KEY, REMEDY, SAMPLE, Journal
 from common.net.app import invitation, invitation_hash
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity, verify
-from common.wire.state import durable_key, hold, make_folder
-from curator.contributions import fields, sealing
+from curator.contributions import fields, messages
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution
 from curator.contributions.store import FILE, Store
@@ -120,7 +119,7 @@ class Contributions:
                 f"the same --state"
             )
         self._read = ""
-        self.given: Given | None = None
+        self.given: GivenPeople | None = None
         """The people by their contributors' keys and their fields, once these were read."""
 
     def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
@@ -147,7 +146,7 @@ class Contributions:
                 contributors.append(held.envelope.key)
                 try:
                     message = Contribution.parse(verify(held.envelope, Contribution.KIND))
-                    rows.append(fields.read(sealing.opened(message, held.envelope.key, private), table))
+                    rows.append(fields.read(messages.opened(message, held.envelope.key, private), table))
                 except (Forged, BadMessage, BadData):
                     raise BrokenLedger(
                         f"contribution {held.position} in {store.path} cannot be opened: the file or {SEAL_KEY} was "
@@ -160,7 +159,7 @@ class Contributions:
             )
         columns = {name: [row[name] for row in rows] for name in sorted(table.columns)}
         own = {name: texts for name, texts in columns.items() if name not in (table.label.column, CONTRIBUTOR)}
-        self.given = Given(polars.DataFrame({CONTRIBUTOR: contributors, **own}), id_column=CONTRIBUTOR)
+        self.given = GivenPeople(polars.DataFrame({CONTRIBUTOR: contributors, **own}), id_column=CONTRIBUTOR)
         numbers = np.array(positions, dtype=np.int64)
         read = typed("contributions", columns, table.columns)
         found = kept([Piece(read.file, read.frame, numbers)], table, seen)

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
+from common.core.database import open_tables, sqlite_url
 from common.core.errors import BrokenLedger, CannotWrite
-from common.log.database import open_tables, sqlite_url
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
 from curator.contributions import migrations
 
 FILE = "contributions.sqlite"

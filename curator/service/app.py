@@ -14,7 +14,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.errors import BadMessage, Unauthorized
 from common.core.threads import Worker
-from common.core.values import Value
+from common.core.values import RUN, Value
+from common.crypto.identity import PROOF_HEADER, Signed, check_announcement
+from common.log import beacon
 from common.net.app import (
     METRICS,
     Service,
@@ -29,8 +31,7 @@ from common.net.app import (
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.privacy.guarantee import Guarantee
 from common.vocabulary.operations.base import Operation
-from common.wire import beacon, messages, proof
-from common.wire.identity import Signed
+from common.wire import messages
 from curator.contributions.app import add_contributions
 from curator.contributions.collection import Collection
 from curator.service.curator import Curator
@@ -39,7 +40,7 @@ from curator.service.metrics import Watched
 PROMPT = 20.0
 """Seconds after which a request for a running operation is answered 202 ("ask again")."""
 
-RunName = Annotated[str, Path(pattern=messages.RUN)]
+RunName = Annotated[str, Path(pattern=RUN)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 OperationId = Annotated[str, Path(pattern=r"^[0-9]{1,9}$")]
 
@@ -53,11 +54,11 @@ class About(Value):
 
 async def _announced(curator: Curator, opening: Opening) -> Admitted:
     """Take more than 4 KiB only from the referee that the curator obeys; 64 KiB from anybody until it obeys one."""
-    header = opening.headers.get(proof.HEADER.lower().encode())
+    header = opening.headers.get(PROOF_HEADER.lower().encode())
     if header is None:
         return Admitted(TINY)
-    said = header.decode("latin-1")
-    sha256 = await asyncio.to_thread(proof.checked, said, opening.method, opening.path, opening.length, curator.referee)
+    said, asked = header.decode("latin-1"), (opening.method, opening.path, opening.length)
+    sha256 = await asyncio.to_thread(check_announcement, said, *asked, curator.referee)
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
@@ -113,7 +114,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         openapi_extra=signed_body("open-share"),
     )
     async def open_share(run: RunName, request: Request) -> Signed:
-        signed = await read_signed(request, beacon.Opening.KIND)
+        signed = await read_signed(request, beacon.RevealRequest.KIND)
         if signed.message.get("run") != run:
             raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
         return await run_in_threadpool(curator.open_share, signed)

@@ -29,9 +29,12 @@ from common.core.errors import (
 )
 from common.core.schedule import Schedule
 from common.core.threads import Supervised
+from common.crypto.identity import Signed, verify
 from common.lifetime.account import Account
-from common.log.chain import REMEDY
-from common.log.journal import Journal
+from common.log import beacon
+from common.log.entries import Head
+from common.log.ledger import REMEDY, Journal
+from common.log.witness import Witness, behind
 from common.net.readiness import Check, disk
 from common.planning.accepting import check_real
 from common.privacy.budget import open_budget
@@ -43,18 +46,15 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
 from common.vocabulary.operations.base import Operation, release_of
 from common.vocabulary.records import Records
-from common.wire import beacon, messages
-from common.wire.identity import Signed, verify
+from common.wire import messages
 from common.wire.messages import Spent
-from common.wire.primitives.chain import Head
-from common.wire.witness import Witness, behind
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.learners.base import Learner
 from curator.sample.base import Sample
+from curator.state.directory import StateDirectory
 from curator.state.ledger import Charge, Holder, Ledger
 from curator.state.owner import OwnersFile
-from curator.state.state_directory import StateDirectory
 
 if TYPE_CHECKING:
     from common.data.tables.examining import Notes
@@ -299,7 +299,7 @@ class Curator:
                 all_runs=None if self._ledger.holder is None else self._ledger.holder.spent,
                 ledger=self._ledger.opening(),
                 share=None if configuration.beacon else share,
-                share_sha256=beacon.bound(share) if configuration.beacon and share is not None else None,
+                share_sha256=beacon.commitment_to(share) if configuration.beacon and share is not None else None,
             )
         return self._directory.identity.sign(terms.KIND, terms.wire())
 
@@ -330,8 +330,8 @@ class Curator:
         Conflict
             If the share was opened to another beacon: who knows it could choose among them.
         """
-        asked = beacon.Opening.parse(verify(signed, beacon.Opening.KIND, self._referee, _OBEYED))
-        share, value = self._share(asked.digest), beacon.shown(asked, signed.key)
+        asked = beacon.RevealRequest.parse(verify(signed, beacon.RevealRequest.KIND, self._referee, _OBEYED))
+        share, value = self._share(asked.digest), beacon.revealed_beacon(asked, signed.key)
         with self._lock:
             self._check_holder(asked.run, asked.digest)
             if share is None:
@@ -341,7 +341,7 @@ class Curator:
             elif self._ledger.beacon != value:
                 raise Conflict("the share of the order was opened to another beacon: a curator opens it to one")
             self._directory.journal.publish()
-        said = beacon.Share(run=asked.run, digest=asked.digest, beacon=value, share=share)
+        said = beacon.RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
         return self._directory.identity.sign(said.KIND, said.wire())
 
     def _share(self, digest: str) -> str | None:

@@ -11,11 +11,11 @@ from collections import Counter
 from typing import Any
 
 from common.core.errors import TandemError
-from common.log.journal import LEDGER
+from common.crypto.identity import Signed
+from common.log.ledger import LEDGER
 from common.net.metrics import SECONDS, Family, Histogram, Sample, gauge
 from common.net.readiness import free_bytes
 from common.vocabulary.operations.base import Operation
-from common.wire.identity import Signed
 from common.wire.messages import Perform
 from curator.service.curator import Curator
 

@@ -8,20 +8,19 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.core.durable import claim, claim_people
 from common.core.errors import BadInput, BadScenario, PolicyRefused
+from common.crypto.identity import check_public
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
-from common.log.chain import Chain
-from common.log.journal import LEDGER
+from common.log.ledger import LEDGER, Chain
+from common.log.witness import Witness
 from common.numerics.randomness import subseed
 from common.privacy.budget import open_budget
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import Operation
 from common.vocabulary.records import Records
-from common.wire.identity import check_public
-from common.wire.state import claim, claim_people
-from common.wire.witness import Witness
 from curator.engine.policy import Policy, check_features
 from curator.learners.base import Sizes, parse_learner
 from curator.operations.base import HANDLERS, Standing

@@ -8,14 +8,13 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core import folder as files
+from common.core.database import copy_sqlite, opened_copy, place_for_copy
+from common.core.durable import durable_key, hold, user_state, write_durably
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
-from common.log.chain import Chain
-from common.log.database import copy_sqlite, opened_copy, place_for_copy
-from common.log.journal import CLOSED, HEAD, KEY, LEDGER, SAMPLE, read_head
-from common.wire.identity import Identity
-from common.wire.primitives.chain import Head, signed_head
-from common.wire.state import durable_key, hold, user_state, write_durably
-from common.wire.witness import FileWitness, Witness, behind
+from common.crypto.identity import Identity
+from common.log.entries import Head, signed_head
+from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, SAMPLE, Chain, read_head
+from common.log.witness import FileWitness, Witness, behind
 
 _LEDGER = frozenset({"alembic_version", "entries"})
 _CONTRIBUTED = frozenset({"alembic_version", "invited", "kept", "withdrawn"})

@@ -7,17 +7,19 @@ the curator has opened its share of the order. Everything else follows from them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from common.core.errors import BrokenLedger
-from common.log.chain import Entry
-from common.log.journal import Journal
+from common.core.errors import BadInput, BrokenLedger
+from common.crypto.identity import Identity, Signed
+from common.log.entries import Extension, Head
+from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, Chain, Entry, Journal, read_head
+from common.log.witness import Witness, behind
 from common.privacy.events import Event, NoEvent, parse_event
-from common.wire.identity import Signed
 from common.wire.messages import Acknowledgement, Perform, Spent
-from common.wire.primitives.chain import Extension, Head
 
 OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "result", "acknowledgement"
 
@@ -174,3 +176,57 @@ class Ledger:
                 self.acknowledged = Acknowledgement.parse(body["acknowledgement"]["message"]).seen.entries
         except (KeyError, TypeError):
             raise BrokenLedger(f"entry {number} of the ledger ({entry.kind}) cannot be read") from None
+
+
+def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, Any]:
+    """Check a ledger against its head and its witnesses; return how far it goes.
+
+    Raises
+    ------
+    BrokenLedger
+        Saying what does not agree, and what to do.
+    """
+    with closing(_chain(state)) as chain:
+        identity = Identity.load_or_create(state / KEY)
+        if not (state / HEAD).exists():
+            raise BrokenLedger(f"the ledger's head {state / HEAD} is gone. {REMEDY}")
+        seen = [(f"the file {state / HEAD}", read_head(state / HEAD, identity.public))]
+        for witness in witnesses:
+            last = witness.last()
+            if last is None:
+                raise BrokenLedger(f"the witness {witness.place} knows nothing of this ledger. {REMEDY}")
+            seen.append((f"the witness {witness.place}", last))
+        for who, head in seen:
+            if not chain.holds(head):
+                raise BrokenLedger(f"{behind(who, head, chain.head())}. {REMEDY}")
+        closed = next((str(e.body["why"]) for e in chain.entries if e.kind == CLOSED), None)
+        return {"curator": identity.public, **chain.head().wire(), "agreed": [who for who, _ in seen], "closed": closed}
+
+
+def listed(state: Path) -> list[dict[str, Any]]:
+    """Return the entries of a ledger whose chain holds, oldest first, each in a few words; no hypothesis is shown."""
+    with closing(_chain(state)) as chain:
+        return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in chain.numbered()]
+
+
+def _chain(state: Path) -> Chain:
+    if not (state / LEDGER).exists() or not (state / KEY).exists():
+        raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
+    return Chain(state / LEDGER)
+
+
+def _words(entry: Entry) -> dict[str, Any]:
+    body = entry.body
+    if entry.kind == "charge":
+        request = body["request"]["message"]
+        return {
+            "operation": request["operation_id"],
+            "asks": body["operation"]["kind"],
+            "event": body["event"],
+            "referee_had_seen": request["seen"]["entries"],
+        }
+    if entry.kind == "acknowledgement":
+        return {"referee_had_seen": body["acknowledgement"]["message"]["seen"]["entries"]}
+    if entry.kind == "result":
+        return {"operation": body["operation_id"]}
+    return dict(body)

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from common.log.chain import Chain, Entry
-from common.log.journal import GENESIS, Journal
+from common.crypto.identity import Identity
+from common.log.entries import Head, link
+from common.log.ledger import GENESIS, Chain, Entry, Journal
+from common.log.witness import Witness
 from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.identity import Identity
-from common.wire.primitives.chain import Head, link
-from common.wire.witness import Witness
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator
-from curator.state import state_directory
+from curator.state import directory
 
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}
@@ -94,7 +93,7 @@ def office(
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
-    with patch.object(state_directory, "Journal", MemoryJournal):
+    with patch.object(directory, "Journal", MemoryJournal):
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.errors import BadMessage, CannotWrite, PeerMisbehaved, PeerUnavailable
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
 from deploy.histories.faults import Crash, Faults
 
 Restart = Callable[[str], None]

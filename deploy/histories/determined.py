@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from common.log import journal
+from common.core import durable
+from common.log import ledger
 from common.numerics import randomness
-from common.wire import state
-from curator.state import checkpoints
+from curator.state import directory
 from local_agent.hosted import population
 from referee.runs import ordering
 
@@ -88,12 +88,12 @@ def determined(seed: int, clock: Clock) -> Iterator[None]:
     drawn = Drawn(f"drawn {seed}")
     with ExitStack() as patched:
         # In the parties' own modules, and for no library: one that compiles draws names for its files.
-        for module in (randomness, state):
+        for module in (randomness, durable):
             patched.enter_context(patch.object(module, "os", _Module(os, urandom=drawn.randbytes)))
         hexadecimal = _Module(secrets, token_hex=lambda size=32: drawn.randbytes(size).hex())
-        for user in (journal, ordering, population):
+        for user in (ledger, ordering, population):
             patched.enter_context(patch.object(user, "secrets", hexadecimal))
-        patched.enter_context(patch.object(checkpoints, "Worker", AtOnce))
+        patched.enter_context(patch.object(directory, "Worker", AtOnce))
         patched.enter_context(patch.object(time, "time", lambda: BEGAN + clock.now))
         patched.enter_context(patch.object(time, "monotonic", lambda: clock.now))
         patched.enter_context(patch.object(time, "sleep", lambda seconds: None))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import AuditFailed, TandemError
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
 from common.wire.messages import unpack_indices
 from deploy.histories.faults import Faults
 from deploy.histories.world import RUN, NeverEnds, Opening, World, names, scenario, world

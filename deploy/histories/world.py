@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
+from common.core.database import sqlite_url
 from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemError
 from common.core.schedule import Schedule
-from common.log.database import sqlite_url
 from common.scenario.resolved import ResolvedScenario, settled
 from common.vocabulary.records import Records
 from curator.service.startup import open_curator

@@ -12,8 +12,8 @@ import secrets
 from nacl import bindings
 
 from common.core.errors import BadMessage
+from common.crypto.identity import covered
 from common.wire import messages
-from common.wire.identity import covered
 
 _ASSIGNMENT = re.compile(
     rb'\{"digest":"([0-9a-f]{64})","people":"AAAAAA==","query":.*,"question":([0-9]+),"run":"([^"]+)","slots":"[^"]+"\}'

@@ -61,7 +61,7 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
     "crash of the curator": (("curator/service/curator.py", "Curator._rebuilt"),),
     "answer": (
         ("local_agent/person/agent.py", "Agent.answer"),
-        ("common/wire/state.py", "write_durably"),
+        ("common/core/durable.py", "write_durably"),
     ),
     "send the report": (("local_agent/host.py", "Host._hand_in"),),
 }

@@ -116,7 +116,7 @@ def http() -> Iterator[str]:
 
 def _nobody() -> MagicMock:
     """Return who has a key, and is asked nothing: a description follows from the resources alone."""
-    from common.wire.identity import Identity
+    from common.crypto.identity import Identity
 
     return MagicMock(identity=Identity.create())
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from common.core.durable import write_durably
 from common.core.errors import BadData
-from common.wire.identity import Identity, Signed
-from common.wire.state import write_durably
+from common.crypto.identity import Identity, Signed
 
 PEOPLE, MASK, REPORT = ".people", ".mask", ".report"
 """Suffixes: numbers of people (uint32, little-endian), a bit for each person, a signed header and packed answers."""

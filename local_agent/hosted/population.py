@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.core.arrays import Indices
+from common.core.durable import hold, make_folder
 from common.core.errors import AlreadyAnswered, BadMessage
+from common.crypto.identity import Identity, Signed
 from common.data.population import RecordSource
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource
 from common.vocabulary import masks
 from common.vocabulary.packing import pack_answers
 from common.wire import messages
-from common.wire.identity import Identity, Signed
 from common.wire.messages import Spent
-from common.wire.state import hold, make_folder
 from local_agent.hosted import answered
 from local_agent.hosted.asking import Values, answer_together, evaluated
 from local_agent.hosted.mass import answer_mass, blocks
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from common.lifetime.account import Account
-    from common.wire.witness import Witness
+    from common.log.witness import Witness
     from local_agent.hosted.questions import Questions
 
 

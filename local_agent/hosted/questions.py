@@ -2,7 +2,7 @@
 
 A host remembers who was asked, and nobody answers a second question. Two copies of its folder remember apart: each
 would answer another question about the same people, with noise of its own, and both answers together cost them twice.
-So each question is an entry of a journal (:mod:`common.log.journal`) before it is answered, and its witnesses take no
+So each question is an entry of a journal (:mod:`common.log.ledger`) before it is answered, and its witnesses take no
 head but an extension of the last. Of two copies the first to be asked goes on; the other one is refused when it starts,
 or at its next question.
 
@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from common.core.durable import make_folder
 from common.core.errors import BrokenLedger, RolledBack
-from common.log.journal import Journal
-from common.wire.state import make_folder
-from common.wire.witness import Witness
+from common.log.ledger import Journal
+from common.log.witness import Witness
 
 if TYPE_CHECKING:
     from common.lifetime.account import Account

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.core.durable import claim, claim_people
 from common.core.errors import BadInput
 from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
-from common.numerics.randomness import RandomSource, subseed
+from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.planning.accepting import check_real
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.hypotheses.base import ordinary_kinds
-from common.wire.state import claim, claim_people, durable_secret
 from local_agent.hosted.asking import Values, evaluated
 from local_agent.hosted.population import Population
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from common.lifetime.account import Account
-    from common.wire.witness import Witness
+    from common.log.witness import Witness
 
 
 def open_population(

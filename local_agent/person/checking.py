@@ -17,12 +17,12 @@ from functools import cache
 from typing import Any, Protocol
 
 from common.core.errors import BadMessage, Forged, NotFound, PatternViolation
+from common.crypto.identity import Identity, Signed
+from common.log.merkle import root_from_inclusion_proof, verify_consistency
+from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
+from common.log.transcript import Entry, check_entry
 from common.vocabulary.packing import MAX_SYMBOLS, AnswerKind, pack_one
-from common.wire.identity import Identity, Signed
 from common.wire.messages import Report
-from common.wire.primitives.merkle import climbed, extends
-from common.wire.receipts import Checkpoint, Kept, Proof, ProofRequest, check_receipt
-from common.wire.transcript import Entry, check_entry
 from local_agent.person.receipts import Held, leaf_of
 from local_agent.person.shown import Shown
 
@@ -39,7 +39,7 @@ class ProvingPort(Protocol):
     """The referee, as far as it proves."""
 
     def proof(self, signed: Signed) -> Proof:
-        """Return the proof for a signed :class:`~common.wire.receipts.ProofRequest`."""
+        """Return the proof for a signed :class:`~common.log.receipts.ProofRequest`."""
         ...
 
 
@@ -50,7 +50,7 @@ class SeenPort(Protocol):
         """Return its public key."""
         ...
 
-    def kept(self, referee: str, run: str) -> list[Kept]:
+    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
         """Return all that it has seen of a run."""
         ...
 
@@ -207,7 +207,7 @@ def check(
     return Finding(held, UNSEEN, f"{place}, which the witness has not seen yet", by, shown)
 
 
-def _distinct(before: Kept | None, newest: Kept | None) -> tuple[Kept | None, ...]:
+def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) -> tuple[StoredCheckpoint | None, ...]:
     """Return what the transcript must go on from, in order; where it is the same, once."""
     if before is None or newest is None or before.checkpoint.message == newest.checkpoint.message:
         return (newest if before is None else before,)
@@ -215,7 +215,12 @@ def _distinct(before: Kept | None, newest: Kept | None) -> tuple[Kept | None, ..
 
 
 def _without(
-    held: Held, error: PatternViolation | NotFound, newest: Kept | None, before: Shown | None, late: bool, within: float
+    held: Held,
+    error: PatternViolation | NotFound,
+    newest: StoredCheckpoint | None,
+    before: Shown | None,
+    late: bool,
+    within: float,
 ) -> Finding:
     """Judge what a referee answers that shows no proof."""
     said = None if newest is None else newest.said()
@@ -235,14 +240,14 @@ def _without(
     return Finding(held, LEFT_OUT, why)
 
 
-def _breaks(known: Kept, proof: Proof, referee: str, who: str) -> str:
+def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> str:
     """Return why a proof's checkpoint does not go on from an older one; nothing if it does."""
     old, new = known.said(referee), proof.kept.said(referee)
     was = f"{who} {old.entries} entries that end in {old.hash[:12]}..., and the referee shows"
     if new.entries < old.entries:
         return f"{was} only {new.entries} now"
     path = proof.consistency or ()
-    if not extends(old.root, old.entries, new.root, new.entries, path):
+    if not verify_consistency(old.root, old.entries, new.root, new.entries, path):
         return f"{was} {new.entries} now, which do not begin with those: it is another history"
     return ""
 
@@ -252,12 +257,12 @@ def _checked(held: Held, proof: Proof, referee: str) -> tuple[str, ...]:
     check_entry(entry, referee)
     if (entry.kind, entry.body.get("question")) != ("answers", held.question):
         raise Forged("the referee proves something about another question")
-    if climbed(_leaf(held, proof), proof.index, proof.reports, proof.path) != entry.body.get("root"):
+    if root_from_inclusion_proof(_leaf(held, proof), proof.index, proof.reports, proof.path) != entry.body.get("root"):
         raise Forged("the referee's path does not lead from this report to the root of the question")
     said = proof.kept.said(referee)
     if (said.run, said.configuration) != (held.run, held.report.message["digest"]):
         raise Forged("the checkpoint is one of another run")
-    if climbed(bytes.fromhex(entry.hash), entry.index, said.entries, proof.entry_path) != said.root:
+    if root_from_inclusion_proof(bytes.fromhex(entry.hash), entry.index, said.entries, proof.entry_path) != said.root:
         raise Forged("the referee's path does not lead from the question's entry to the checkpoint")
     return tuple(proof.kept.seen())
 
@@ -287,7 +292,7 @@ def _leaf(held: Held, proof: Proof) -> bytes:
     return found
 
 
-def _newest(held: Held, witness: SeenPort, referee: str) -> Kept | None:
+def _newest(held: Held, witness: SeenPort, referee: str) -> StoredCheckpoint | None:
     """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none.
 
     Raises

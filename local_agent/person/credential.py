@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from common.core.durable import write_durably
 from common.core.errors import BadData, BadMessage, Forged
-from common.wire.identity import Identity, Signed
-from common.wire.primitives import blindrsa
-from common.wire.state import write_durably
-from common.wire.vouching import NONCE, Credential, IssuerKey, granted, token_input, token_request
+from common.crypto import blindrsa
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import NONCE, Credential, IssuerKey, granted, token_input, token_request
 
 _Kept = TypeVar("_Kept")
 

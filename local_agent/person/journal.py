@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from common.core.durable import sync_folder
 from common.core.errors import BadData, ConsentWithheld, PeerError, TandemError
 from common.core.plain import plain
-from common.wire.state import sync_folder
 
 NAME = "log.jsonl"
 """The file in the agent's state directory."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from common.core import canonical
 from common.core import folder as files
+from common.core.durable import file_name, make_folder, write_durably
 from common.core.errors import BadData, BadMessage, NotFound
-from common.wire.identity import Signed
-from common.wire.state import file_name, make_folder, write_durably
+from common.crypto.identity import Signed
 
 FOLDER = "receipts"
 """Folder in the agent's state directory."""

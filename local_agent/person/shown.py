@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.core import canonical
+from common.core.durable import file_name, make_folder, write_durably
 from common.core.errors import BadData, BadMessage, Forged
 from common.core.folder import CHECKPOINT, read
-from common.wire.messages import run_name
-from common.wire.receipts import Kept
-from common.wire.state import file_name, make_folder, write_durably
+from common.core.values import run_name
+from common.log.receipts import StoredCheckpoint
 
 FOLDER = "checkpoints"
 """Folder in the agent's state directory."""
@@ -25,7 +25,7 @@ FOLDER = "checkpoints"
 class Shown:
     """The newest checkpoint of a run that a referee has shown, and the questions on which it has proven a report."""
 
-    kept: Kept
+    kept: StoredCheckpoint
     questions: frozenset[int]
 
 
@@ -43,7 +43,8 @@ def shown(folder: Path, run: str) -> Shown | None:
     found = path if path.exists() else old
     try:
         tree = canonical.decode(read(found, CHECKPOINT))
-        kept, questions = Kept.parse(tree["checkpoint"]), frozenset(int(number) for number in tree["questions"])
+        kept = StoredCheckpoint.parse(tree["checkpoint"])
+        questions = frozenset(int(number) for number in tree["questions"])
         return Shown(kept, questions) if kept.said().run == run else None  # where run and Run are one file
     except (ValueError, KeyError, TypeError, BadMessage, Forged):
         raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None

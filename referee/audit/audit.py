@@ -18,22 +18,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.core.errors import AuditFailed
+from common.crypto.identity import Signed
+from common.crypto.vouching import IssuerKey
+from common.log.beacon import ROUND
+from common.log.receipts import StoredCheckpoint
+from common.log.transcript import StoredEntry
 from common.privacy.certificate import Certificate
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
 from common.statistics.intervals import Estimate
-from common.wire.beacon import ROUND
-from common.wire.identity import Signed
 from common.wire.messages import Configuration, Terms
-from common.wire.receipts import Kept
-from common.wire.transcript import StoredEntry
-from common.wire.vouching import IssuerKey
-from referee.audit.agents import Agents
+from referee.audit.agents import Agents, Vouchers, Vouching
 from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars
 from referee.audit.history import History, check_history, check_reports
-from referee.audit.place import Place
 from referee.audit.replay import Replay
-from referee.audit.vouching import Vouchers, Vouching
+from referee.audit.reports import Place
 from referee.protocols.base import Silent, shown_by
 from referee.runs.beacon import check_beacon
 from referee.runs.operations import check_terms
@@ -128,8 +127,8 @@ def audit(
     *,
     strict: bool = False,
     receipts: Sequence[Signed] = (),
-    seen: Sequence[Kept] = (),
-    shown: Sequence[Kept] = (),
+    seen: Sequence[StoredCheckpoint] = (),
+    shown: Sequence[StoredCheckpoint] = (),
     issuers: Sequence[IssuerKey] = (),
     large: bool = False,
 ) -> Audit:
@@ -200,7 +199,7 @@ def _audit(
     entries: list[StoredEntry],
     known: tuple[str | None, str | None],
     place: Place,
-    told: tuple[Sequence[Signed], Sequence[Kept], Sequence[Kept]],
+    told: tuple[Sequence[Signed], Sequence[StoredCheckpoint], Sequence[StoredCheckpoint]],
     issuers: Sequence[IssuerKey],
     large: bool,
 ) -> Audit:
@@ -299,6 +298,6 @@ def _given(entries: list[StoredEntry], configuration: Configuration, terms: Term
     if entry is None or terms is None or curator is None:
         return Given(None if terms is None else terms.share)
     given = check_beacon(entry.body, configuration, terms, curator)
-    if not Kept.parse(entry.body["words"]).said().covers(entries[:ROUND]):
+    if not StoredCheckpoint.parse(entry.body["words"]).said().covers(entries[:ROUND]):
         raise AuditFailed("the beacon's words are about another beginning of the run")
     return given

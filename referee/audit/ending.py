@@ -16,8 +16,8 @@ from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.statistics.intervals import Estimate
 from common.wire.messages import Terms
 from referee.audit.certificates import recheck
-from referee.audit.place import Place
 from referee.audit.replay import Replay
+from referee.audit.reports import Place
 from referee.protocols.base import Outcome
 from referee.runs.results import result_document, rounds_of
 from referee.state.runfolder import read_result, read_scenario

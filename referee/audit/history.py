@@ -18,12 +18,12 @@ from pathlib import Path
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage
 from common.core.folder import CHECKPOINT, RECEIPT, documents, names, present
-from common.wire.identity import Signed, verify
+from common.crypto.identity import Signed, verify
+from common.log.entries import START
+from common.log.merkle import Tree, merkle_root
+from common.log.receipts import Checkpoint, Receipt, StoredCheckpoint, Witnessed, closed_of, entries_tree
+from common.log.transcript import AnyEntry
 from common.wire.messages import Configuration
-from common.wire.primitives.chain import START
-from common.wire.primitives.merkle import Tree, merkle_root
-from common.wire.receipts import Checkpoint, Kept, Receipt, Witnessed, closed_of, entries_tree
-from common.wire.transcript import AnyEntry
 from referee.collection.adding_up import leaf
 from referee.state.runfolder import open_file, read_file, unpack_reports
 
@@ -75,7 +75,7 @@ class History:
         return self.witnesses[key].entries < self.entries
 
 
-def kept_in(folder: Path) -> list[Kept]:
+def kept_in(folder: Path) -> list[StoredCheckpoint]:
     """Return the checkpoints of a run folder, oldest first; none where it was written without.
 
     Raises
@@ -89,7 +89,7 @@ def kept_in(folder: Path) -> list[Kept]:
     if rest:
         raise AuditFailed("checkpoints.jsonl ends in the middle of a line: it was cut")
     try:
-        return [Kept.parse(canonical.decode(line)) for line in lines]
+        return [StoredCheckpoint.parse(canonical.decode(line)) for line in lines]
     except BadMessage as error:
         raise AuditFailed(f"checkpoints.jsonl cannot be read: {error.detail}") from None
 
@@ -115,7 +115,7 @@ def receipts_at(places: Iterable[Path]) -> list[Signed]:
     return found
 
 
-def checkpoints_at(places: Iterable[Path]) -> list[Kept]:
+def checkpoints_at(places: Iterable[Path]) -> list[StoredCheckpoint]:
     """Return the checkpoints in files that ``local-agent check`` has left, or in all files of directories.
 
     Raises
@@ -123,12 +123,12 @@ def checkpoints_at(places: Iterable[Path]) -> list[Kept]:
     BadData
         If a file is none of these, or there is none.
     """
-    found: list[Kept] = []
+    found: list[StoredCheckpoint] = []
     for place in places:
         before = len(found)
         for path, raw in documents(place, CHECKPOINT):
             try:
-                found.append(Kept.parse(canonical.decode(raw)["checkpoint"]))
+                found.append(StoredCheckpoint.parse(canonical.decode(raw)["checkpoint"]))
             except (KeyError, TypeError, BadMessage):
                 raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
         if len(found) == before:
@@ -141,8 +141,8 @@ def check_history(
     entries: Sequence[AnyEntry],
     configuration: Configuration,
     receipts: Sequence[Signed],
-    seen: Sequence[Kept],
-    shown: Sequence[Kept] = (),
+    seen: Sequence[StoredCheckpoint],
+    shown: Sequence[StoredCheckpoint] = (),
 ) -> History:
     """Check that checkpoints, witnesses and receipts all speak of this transcript.
 
@@ -209,7 +209,7 @@ def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
 
 
 def _said(
-    kept: Kept,
+    kept: StoredCheckpoint,
     entries: Sequence[AnyEntry],
     tree: Tree,
     configuration: Configuration,
@@ -233,7 +233,7 @@ def _said(
     return said
 
 
-def _sights(kept: Sequence[Kept]) -> dict[str, Sight]:
+def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
     """Check that what each witness has signed is one chain without gaps, and return what it has seen."""
     found: dict[str, Sight] = {}
     last: dict[str, Witnessed] = {}

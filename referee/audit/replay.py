@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import AuditFailed, PeerMisbehaved
+from common.crypto.identity import Signed, verify
+from common.log.entries import Head
+from common.log.transcript import AnyEntry
 from common.privacy.events import Event, NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.operations.base import declared_event, findings
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
-from common.wire.identity import Signed, verify
 from common.wire.messages import Configuration, Perform
-from common.wire.primitives.chain import Head
-from common.wire.transcript import AnyEntry
 from referee.audit.agents import Agents
-from referee.audit.place import Place
-from referee.audit.reports import checked
+from referee.audit.reports import Place, checked
 from referee.collection.adding_up import add_up
 from referee.collection.asked import Asked
 from referee.collection.ordering.batches import AnyBatch

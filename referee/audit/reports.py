@@ -1,18 +1,55 @@
-"""The reports on a question, read again: what they say is rebuilt from the question, the judge is the referee's own."""
+"""The reports on a question, read again: their fields are rebuilt from the question, the judge is the referee's own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
-from common.wire.identity import covered
+from common.core.errors import AuditFailed, TandemError
+from common.crypto.identity import covered
 from common.wire.messages import PackedReport, Report
 from common.wire.sealed import sealed
-from referee.audit.place import Place
 from referee.collection.asked import Asked
 from referee.collection.judging import Refusal, judge, payload, read
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport
+
+
+class Place:
+    """The part of a run that is being checked, in words.
+
+    Parameters
+    ----------
+    words
+        Where it begins.
+    """
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def failed(self, why: str) -> AuditFailed:
+        """Return the failure to raise."""
+        return AuditFailed(f"{self.words}: {why}")
+
+    @contextmanager
+    def named_in_failures(self) -> Iterator[None]:
+        """Add the place to the message of every failure inside; an honest referee's run has none.
+
+        Raises
+        ------
+        AuditFailed
+            For every error that a run's content can cause.
+        """
+        try:
+            yield
+        except AuditFailed:
+            raise
+        except TandemError as error:
+            raise self.failed(error.detail) from None
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise self.failed(f"not what an honest referee writes ({error!r})") from None
+
 
 GROUP = 4096
 """Reports whose signatures are verified together."""

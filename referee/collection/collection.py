@@ -24,13 +24,13 @@ from common.core.errors import (
     PeerUnavailable,
     TandemError,
 )
+from common.crypto.identity import Identity
+from common.log.transcript import append
 from common.vocabulary.packing import packed_bytes
 from common.vocabulary.queries.base import Query
 from common.vocabulary.steps import Answers
 from common.wire import messages
-from common.wire.identity import Identity
 from common.wire.sealed import AnySigned, field, said
-from common.wire.transcript import append
 from referee.collection.adding_up import add_up
 from referee.collection.enrolment.registrar import Registrar
 from referee.collection.judging import (

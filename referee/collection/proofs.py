@@ -6,9 +6,9 @@ import threading
 from dataclasses import dataclass
 
 from common.core.errors import NotFound, PatternViolation
-from common.wire.primitives.merkle import Tree
-from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree
-from common.wire.transcript import Entry
+from common.log.merkle import Tree
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree
+from common.log.transcript import Entry
 from referee.collection.adding_up import leaf
 from referee.collection.judging import Refusal, asked_slots
 from referee.collection.questions import Questions
@@ -30,7 +30,7 @@ class _Listed:
 class _Reached:
     """A run's transcript as far as its newest checkpoint goes."""
 
-    kept: Kept
+    kept: StoredCheckpoint
     tree: Tree
 
 

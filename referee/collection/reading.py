@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from common.core.errors import Forged, TandemError
+from common.crypto.identity import covered
 from common.wire import sealed
-from common.wire.identity import covered
 from common.wire.messages import PackedReport, Report
 from common.wire.sealed import AnySigned
 from referee.collection.judging import Claim, Refusal, read

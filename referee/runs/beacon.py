@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from common.core.errors import BadMessage, PeerMisbehaved
-from common.wire import beacon
-from common.wire.identity import Identity, Signed, verify
+from common.crypto.identity import Identity, Signed, verify
+from common.log import beacon
+from common.log.receipts import StoredCheckpoint
 from common.wire.messages import Configuration, Terms
-from common.wire.receipts import Kept
 from referee.runs.operations import CURATORS
 from referee.runs.ordering import Given
 
 
 def draw(
-    words: Kept,
+    words: StoredCheckpoint,
     configuration: Configuration,
     terms: Terms,
     identity: Identity,
@@ -40,15 +40,26 @@ def draw(
     """
     body: dict[str, Any] = {"words": words.wire()}
     if terms.share_sha256 is None:
-        beacon.beacon_value(words, configuration)
+        beacon_of(words, configuration)
         return body
-    asked = beacon.Opening(run=configuration.run, digest=configuration.fingerprint(), words=words)
+    asked = beacon.RevealRequest(run=configuration.run, digest=configuration.fingerprint(), words=words)
 
     def held(said: Signed) -> dict[str, Any]:
         return {**body, "share": said.wire()}
 
     request = identity.sign(asked.KIND, asked.wire())
     return held(open_share(request, lambda said: check_beacon(held(said), configuration, terms, curator)))
+
+
+def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
+    """Return the beacon of the run with a configuration, as :func:`common.log.beacon.beacon_value` says."""
+    return beacon.beacon_value(
+        words,
+        referee=configuration.referee,
+        run=configuration.run,
+        digest=configuration.fingerprint(),
+        witnesses=configuration.beacon,
+    )
 
 
 def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> Given:
@@ -61,16 +72,17 @@ def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Term
     PeerMisbehaved
         If the share was opened to another beacon, or is not the one that the terms are bound to.
     """
-    value = beacon.beacon_value(Kept.parse(body["words"]), configuration)
+    value = beacon_of(StoredCheckpoint.parse(body["words"]), configuration)
     if terms.share_sha256 is None:
         if "share" in body:
             raise BadMessage("the curator has bound itself to no share, and one is opened")
         return Given(None, value)
     if "share" not in body:
         raise BadMessage("the curator's share is not opened")
-    share = beacon.Share.parse(verify(Signed.parse(body["share"]), beacon.Share.KIND, curator, CURATORS))
+    signed = Signed.parse(body["share"])
+    share = beacon.RevealedShare.parse(verify(signed, beacon.RevealedShare.KIND, curator, CURATORS))
     if (share.run, share.digest, share.beacon) != (configuration.run, configuration.fingerprint(), value):
         raise PeerMisbehaved("the curator's share was opened for another beacon or configuration")
-    if beacon.bound(share.share) != terms.share_sha256:
+    if beacon.commitment_to(share.share) != terms.share_sha256:
         raise PeerMisbehaved("the curator opens another share than its terms are bound to")
     return Given(share.share, value)

@@ -27,10 +27,10 @@ from common.core.errors import (
     Unauthorized,
     VersionSkew,
 )
+from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
+from common.log.entries import START
+from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, checkpoint_of
 from common.net.transport import Overdue, time_limit
-from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
-from common.wire.primitives.chain import START
-from common.wire.receipts import Checkpoint, Kept, Witnessed, checkpoint_of
 from referee.state.store import Store
 
 T = TypeVar("T")
@@ -58,10 +58,10 @@ class RunWitness(Protocol):
         ...
 
     def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint; return the witness's word (:class:`~common.wire.receipts.Witnessed`)."""
+        """Keep a checkpoint; return the witness's word (:class:`~common.log.receipts.Witnessed`)."""
         ...
 
-    def kept(self, referee: str, run: str) -> list[Kept]:
+    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
         """Return all that it has kept of a run, oldest first."""
         ...
 
@@ -100,7 +100,7 @@ class Checkpoints:
     clock
         Seconds since 1970.
     beacon
-        Whether the witnesses' words take part in the orders of runs (:mod:`common.wire.beacon`).
+        Whether the witnesses' words take part in the orders of runs (:mod:`common.log.beacon`).
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Checkpoints:
         """
         return [self._key(witness) for witness in self._witnesses]
 
-    def make(self, run: str, configuration: str) -> Kept:
+    def make(self, run: str, configuration: str) -> StoredCheckpoint:
         """Make a checkpoint of the whole transcript, or take the one that there is, and have it witnessed by all.
 
         Parameters
@@ -223,7 +223,7 @@ class Checkpoints:
 
     def _tell(
         self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float] | None = None
-    ) -> tuple[Kept, dict[str, TandemError]]:
+    ) -> tuple[StoredCheckpoint, dict[str, TandemError]]:
         """Make a checkpoint, or take the one that there is, and have these witnesses keep it."""
         problems: dict[str, TandemError] = {}
         with self._making.setdefault(run, threading.Lock()):
@@ -253,7 +253,7 @@ class Checkpoints:
             standing.key = found
         return standing.key
 
-    def _word(self, witness: RunWitness, kept: Kept) -> Signed:
+    def _word(self, witness: RunWitness, kept: StoredCheckpoint) -> Signed:
         """Have a witness keep a checkpoint; return its word, which is for this one and no other."""
         signed = self._asked(witness, lambda: witness.keep(kept.checkpoint))
         try:
@@ -267,7 +267,7 @@ class Checkpoints:
             self.standing[witness.place].problem = ""
         return signed
 
-    def _fill_gap(self, witness: RunWitness, run: str, kept: Kept, said: Witnessed) -> None:
+    def _fill_gap(self, witness: RunWitness, run: str, kept: StoredCheckpoint, said: Witnessed) -> None:
         """Store the words that a witness has signed before this one and that never arrived here.
 
         A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
@@ -289,7 +289,7 @@ class Checkpoints:
         self._last[run, key] = said
 
     def _missing(
-        self, witness: RunWitness, run: str, known: Sequence[Kept], last: Witnessed | None
+        self, witness: RunWitness, run: str, known: Sequence[StoredCheckpoint], last: Witnessed | None
     ) -> Witnessed | None:
         """Store the words of a witness that follow its last one here, as it shows them; return the newest."""
         key = self._key(witness)
@@ -346,7 +346,7 @@ class Checkpoints:
             log.warning("a witness is passed over, and asked again: %s", problem)
         standing.problem = problem
 
-    def _current(self, run: str, configuration: str) -> Kept:
+    def _current(self, run: str, configuration: str) -> StoredCheckpoint:
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
         if last is not None and kept is not None and kept.said().entries == last.index + 1:
             return kept
@@ -355,12 +355,12 @@ class Checkpoints:
         now = int(self._clock())
         if kept is not None:
             now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # a clock that was put back
-        kept = Kept(checkpoint=checkpoint_of(self._identity, run, configuration, links, now))
+        kept = StoredCheckpoint(checkpoint=checkpoint_of(self._identity, run, configuration, links, now))
         self._store.keep_checkpoint(run, len(links), kept)
         return kept
 
 
-def _words_of(kept: Kept) -> Iterator[tuple[Signed, Witnessed]]:
+def _words_of(kept: StoredCheckpoint) -> Iterator[tuple[Signed, Witnessed]]:
     seen = kept.seen()
     return ((signed, seen[signed.key]) for signed in kept.witnessed)
 

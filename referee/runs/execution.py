@@ -24,14 +24,14 @@ from common.core.errors import (
     Superseded,
     TandemError,
 )
+from common.crypto.identity import Identity, Signed
+from common.log.entries import Head
+from common.log.transcript import Entry, append
+from common.log.witness import behind
 from common.net.transport import Overdue, time_limit
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.chain import Head
-from common.wire.transcript import Entry, append
-from common.wire.witness import behind
 from referee.collection.collection import Collection
 from referee.collection.enrolment.registrar import Registrar
 from referee.collection.ordering.order import public_randomness

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from common.core.errors import BadMessage, PeerMisbehaved
+from common.crypto.identity import Signed, verify
+from common.log.entries import Head
+from common.log.witness import behind
 from common.scenario.resolved import parse_resolved
 from common.vocabulary.operations.base import Operation, declared_event
 from common.wire import messages
-from common.wire.identity import Signed, verify
-from common.wire.primitives.chain import Head
-from common.wire.witness import behind
 
 
 def operation_request(run: str, digest: str, number: int, operation: Operation[Any], seen: Head) -> messages.Perform:

@@ -2,7 +2,7 @@
 
 A run that begins puts a layer of its own secret (:mod:`referee.collection.ordering.layers`) on every order that nobody
 uses any more, so that the seeds which earlier runs have published tell nothing of its order. Its curator's terms then
-join this layer, and so does the beacon if the run has one (:mod:`common.wire.beacon`). An order that another run is
+join this layer, and so does the beacon if the run has one (:mod:`common.log.beacon`). An order that another run is
 using stays as it is, and is *shared*: the commitment says so.
 
 A run with a public seed, about simulated people, has nothing to hide and covers nothing: it goes on in the order there

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, PeerUnavailable
+from common.crypto.identity import Signed
 from common.net.client import Client
 from common.net.transport import Overdue, time_limit
 from common.vocabulary.steps import Progress
-from common.wire.identity import Signed
 
 T = TypeVar("T")
 

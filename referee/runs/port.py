@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
 
 
 class CuratorPort(Protocol):

@@ -17,7 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core import canonical
 from common.core.errors import BadMessage, CannotWrite, NotFound, TandemError
 from common.core.threads import Supervised
-from common.core.values import Value
+from common.core.values import MAX_PLACE, RUN, Value
+from common.crypto.identity import Signed
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint
 from common.net.app import (
     METRICS,
     Service,
@@ -34,8 +36,6 @@ from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
 from common.net.oblivious.relay import encapsulated_body
 from common.wire import messages
-from common.wire.identity import Signed
-from common.wire.receipts import Kept, Proof, ProofRequest
 from referee.collection.reading import Sent
 from referee.service.agents_edge import AgentsEdge
 from referee.service.metrics import of_groups, of_referee
@@ -56,7 +56,7 @@ FOR_AGENTS = re.compile(
     rb"|PUT /v1/reports/[0-9a-f]{32}"
 )
 """What an individual's agent asks, and so may ask through the gateway: nothing of hosts, operators or monitors."""
-RunName = Annotated[str, Path(pattern=messages.RUN)]
+RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
@@ -288,7 +288,7 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         ]
 
     @app.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
-    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0, lt=messages.MAX_PLACE)] = 0) -> RunState:
+    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0) -> RunState:
         operator(token)
         return state(run, after)
 
@@ -319,9 +319,9 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
     def checkpoints(
         run: RunName,
         token: Token,
-        after: Annotated[int, Query(ge=0, lt=messages.MAX_PLACE)] = 0,
+        after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
-    ) -> list[Kept]:
+    ) -> list[StoredCheckpoint]:
         operator(token)
         return referee.kept(run, after, most)
 
@@ -333,8 +333,8 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
     def transcript(
         run: RunName,
         token: Token,
-        after: Annotated[int, Query(ge=0, lt=messages.MAX_PLACE)] = 0,
-        most: Annotated[int, Query(ge=0, le=messages.MAX_PLACE)] = messages.MAX_PLACE,
+        after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
+        most: Annotated[int, Query(ge=0, le=MAX_PLACE)] = MAX_PLACE,
     ) -> PlainTextResponse:
         operator(token)
         referee.store.run(run)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from common.core.errors import PeerUnavailable, PeerUntrusted
+from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body
 from common.net.client import Client, read_signed_reply
 from common.net.edge import LARGE
-from common.wire.identity import Identity, Signed
-from common.wire.proof import HEADER, proof
 from referee.runs.patience import CURATOR_PATIENCE
 
 _ONCE = 5.0
@@ -68,4 +67,4 @@ class CuratorClient(Client):
         return read_signed_reply(self.request("PUT", path, content=body, headers=self._announced(path, body)))
 
     def _announced(self, path: str, body: bytes) -> dict[str, str]:
-        return {} if self.identity is None else {HEADER: proof(self.identity, "PUT", path, body)}
+        return {} if self.identity is None else {PROOF_HEADER: announce_body(self.identity, "PUT", path, body)}

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 from common.core import canonical
 from common.core.about import about_run
+from common.core.database import sqlite_url
+from common.core.durable import durable_key, hold
 from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemError
-from common.log.database import sqlite_url
+from common.crypto.identity import Identity, Signed, verify
+from common.crypto.vouching import IssuerKey
+from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
 from common.planning.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
-from common.wire.identity import Identity, Signed, verify
-from common.wire.receipts import Kept, Proof, ProofRequest, Receipt, receipt_payload
-from common.wire.sealed import AnySigned
-from common.wire.state import durable_key, hold
-from common.wire.vouching import IssuerKey
+from common.wire.sealed import AnySigned, field
 from referee.collection.collection import Collection
 from referee.collection.enrolment.registrar import USUAL, Caps, Registrar
 from referee.collection.enrolment.vouching import packed
@@ -186,8 +186,10 @@ class Referee:
             for claim, problem in zip(claimed, outcomes, strict=True)
             if problem is None and isinstance(claim, Claim)
         ]
-        said = [(Receipt.KIND, receipt_payload(signed, now)) for signed in taken]
-        receipts = iter(self.identity.envelopes(said, sign_all))
+        payloads = [
+            receipt_payload(field(report, "run"), field(report, "question"), report.signature, now) for report in taken
+        ]
+        receipts = iter(self.identity.envelopes([(Receipt.KIND, each) for each in payloads], sign_all))
         return [next(receipts) if problem is None else problem for problem in outcomes]
 
     def report(self, signed: Signed) -> Signed:
@@ -270,7 +272,7 @@ class Referee:
         agents = 0 if first is None or "vouchers" not in first.body else int(first.body["participants"]["agents"])
         return packed(self.store.vouchers(agents))
 
-    def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[Kept]:
+    def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:
         """Return so many checkpoints of a run after the first ones, oldest first.
 
         Raises

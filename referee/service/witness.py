@@ -14,16 +14,15 @@ from fastapi import Path as InPath
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from common.core.durable import file_name, make_folder, move_file
 from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
-from common.core.values import Value
+from common.core.values import MAX_PLACE, RUN, Value
+from common.crypto.identity import KEY_PATTERN, Identity, Signed
+from common.log.entries import Extension
+from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint
+from common.log.witness import FileWitness
 from common.net.app import Service, create_app, read_signed, same, signed_body
 from common.net.readiness import disk
-from common.wire.identity import KEY_PATTERN, Identity, Signed
-from common.wire.messages import MAX_PLACE, RUN
-from common.wire.primitives.chain import Extension
-from common.wire.receipts import Checkpoint, Kept, RunSeen
-from common.wire.state import file_name, make_folder, move_file
-from common.wire.witness import FileWitness
 from referee.state.witness_log import WitnessLog
 
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"
@@ -105,7 +104,7 @@ def witness_app(folder: Path, token: str) -> Service:
     @app.get(
         "/v1/runs/{referee}/{run}",
         summary="What this witness has seen of a run, oldest first",
-        response_model=list[Kept],
+        response_model=list[StoredCheckpoint],
     )
     def seen(
         referee: RefereeKey,

@@ -7,14 +7,14 @@ import json
 from sqlalchemy import delete, insert, select
 
 from common.core import canonical
-from common.wire.receipts import Kept
+from common.log.receipts import StoredCheckpoint
 from referee.state.tables import Tables
 
 
 class CheckpointQueries(Tables):
     """Checkpoints by run and number of entries."""
 
-    def keep_checkpoint(self, run: str, entries: int, kept: Kept) -> None:
+    def keep_checkpoint(self, run: str, entries: int, kept: StoredCheckpoint) -> None:
         """Store a checkpoint, in the place of what was stored of it before."""
         table = self._table("checkpoints")
         with self._driving() as connection:
@@ -22,17 +22,17 @@ class CheckpointQueries(Tables):
             line = canonical.encode(kept.wire()).decode()
             connection.execute(insert(table).values(run=run, entries=entries, kept=line))
 
-    def checkpoints(self, run: str, after: int = 0, most: int = 1 << 31) -> list[Kept]:
+    def checkpoints(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:
         """Return so many of a run's checkpoints after the first ones, oldest first."""
         table = self._table("checkpoints")
         with self._engine.connect() as connection:
             query = select(table.c.kept).where(table.c.run == run).order_by(table.c.entries).offset(after).limit(most)
-            return [Kept.parse(json.loads(line)) for line in connection.execute(query).scalars()]
+            return [StoredCheckpoint.parse(json.loads(line)) for line in connection.execute(query).scalars()]
 
-    def last_checkpoint(self, run: str) -> Kept | None:
+    def last_checkpoint(self, run: str) -> StoredCheckpoint | None:
         """Return a run's newest checkpoint."""
         table = self._table("checkpoints")
         with self._engine.connect() as connection:
             query = select(table.c.kept).where(table.c.run == run).order_by(table.c.entries.desc()).limit(1)
             line = connection.execute(query).scalar()
-        return None if line is None else Kept.parse(json.loads(line))
+        return None if line is None else StoredCheckpoint.parse(json.loads(line))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from common.core.database import copy_sqlite, place_for_copy
+from common.core.durable import write_durably
 from common.core.errors import BadInput
-from common.log.database import copy_sqlite, place_for_copy
-from common.wire.state import write_durably
 
 KEY, DATABASE = "identity.key", "referee.sqlite"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from common.wire.transcript import Entry
+from common.log.transcript import Entry
 from referee.state.tables import REPORTING, Tables
 from referee.state.values import Part, Question, StoredReport, Taken
 

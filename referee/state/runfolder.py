@@ -25,10 +25,10 @@ import yaml
 
 from common.core import canonical, strictyaml
 from common.core import folder as files
+from common.core.durable import write_durably
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
-from common.wire.receipts import Kept
-from common.wire.state import write_durably
-from common.wire.transcript import StoredEntry, read_stored
+from common.log.receipts import StoredCheckpoint
+from common.log.transcript import StoredEntry, read_stored
 from referee.state.values import StoredReport
 
 _KINDS = {
@@ -83,7 +83,7 @@ def write_run(
     transcript: str,
     participants: bytes,
     reports: Iterable[tuple[int, bytes]],
-    checkpoints: Iterable[Kept] = (),
+    checkpoints: Iterable[StoredCheckpoint] = (),
     vouchers: bytes = b"",
 ) -> None:
     """Write a run folder."""
@@ -136,7 +136,7 @@ def read_file(folder: Path, name: str, *, large: bool = False) -> bytes:
 
 
 def read_transcript(folder: Path, key: str | None = None, *, large: bool = False) -> list[StoredEntry]:
-    """Return the entries of a run folder's transcript, each verified (:func:`common.wire.transcript.read_stored`).
+    """Return the entries of a run folder's transcript, each verified (:func:`common.log.transcript.read_stored`).
 
     Raises
     ------

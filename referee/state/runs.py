@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, select,
 from sqlalchemy.exc import IntegrityError
 
 from common.core.errors import Conflict, NotFound
-from common.wire.primitives.chain import Head
-from common.wire.transcript import Entry
+from common.log.entries import Head
+from common.log.transcript import Entry
 from referee.state.tables import REPORTING, Tables
 from referee.state.values import Cohort, Run
 

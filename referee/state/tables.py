@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, Table, insert, select, text, update
 
+from common.core.database import alone, count_commits, database_bytes, open_tables
 from common.core.errors import Superseded
-from common.log.database import alone, count_commits, database_bytes, open_tables
-from common.wire.transcript import Entry
+from common.log.transcript import Entry
 from referee.state import migrations
 
 Kind = TypeVar("Kind")
 
 ENROLLING, REPORTING, LEASING = 1, 2, 3
-"""Turns (:func:`common.log.database.alone`): participants, reports and the lease are each written by one
+"""Turns (:func:`common.core.database.alone`): participants, reports and the lease are each written by one
 process at a time. Nobody takes a second turn in one transaction."""
 DRIVER = "driver"
 """The name of the lease: its holder drives all runs."""

@@ -11,12 +11,12 @@ from itertools import islice
 from pathlib import Path
 
 from common.core import canonical
+from common.core.durable import file_name, make_folder, move_file, sync_folder
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
-from common.wire.identity import KEY_PATTERN, Identity, Signed, verify
-from common.wire.messages import run_name
-from common.wire.primitives.chain import START
-from common.wire.receipts import Checkpoint, Kept, RunSeen, Witnessed
-from common.wire.state import file_name, make_folder, move_file, sync_folder
+from common.core.values import run_name
+from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
+from common.log.entries import START
+from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint, Witnessed
 
 _TAIL = 1 << 14
 """Bytes at a file's end in which its last line is: a line is at most some 2,000 bytes long."""
@@ -79,7 +79,7 @@ class WitnessLog:
             word = self._word(said, last)
             file.seek(begin + whole)
             file.truncate()  # a line without an end was cut off: it was never acknowledged
-            file.write(canonical.encode(Kept(checkpoint=signed, witnessed=(word,)).wire()) + b"\n")
+            file.write(canonical.encode(StoredCheckpoint(checkpoint=signed, witnessed=(word,)).wire()) + b"\n")
             file.flush()
             os.fsync(file.fileno())
             if last is None:
@@ -89,7 +89,7 @@ class WitnessLog:
     def kept(self, referee: str, run: str, after: int, most: int) -> list[bytes]:
         """Return so many of a run's checkpoints after the first ones, oldest first; none of a run that is not known.
 
-        Each is a :class:`~common.wire.receipts.Kept` in JSON, as it is stored: anybody may ask, so nothing is parsed.
+        Each is a :class:`~common.log.receipts.Kept` in JSON, as it is stored: anybody may ask, so nothing is parsed.
         """
         path = self._path(referee, run)
         if not path.exists():
@@ -116,7 +116,7 @@ class WitnessLog:
                 found.append(RunSeen(run=name, entries=entries, time=word.time))
         return found
 
-    def _word(self, said: Checkpoint, last: Kept | None) -> Signed:
+    def _word(self, said: Checkpoint, last: StoredCheckpoint | None) -> Signed:
         before = None if last is None else Witnessed.parse(last.witnessed[0].message)
         word = Witnessed(
             checkpoint=said.fingerprint(),
@@ -126,13 +126,13 @@ class WitnessLog:
         )
         return self._identity.sign(word.KIND, word.wire())
 
-    def _last(self, lines: bytes, path: Path) -> Kept | None:
+    def _last(self, lines: bytes, path: Path) -> StoredCheckpoint | None:
         """Return what the last line says, which this witness has signed; None if there is no line."""
         found = lines.splitlines()
         if not found:
             return None
         try:
-            kept = Kept.parse(canonical.decode(found[-1]))
+            kept = StoredCheckpoint.parse(canonical.decode(found[-1]))
             verify(kept.witnessed[0], Witnessed.KIND, self._identity.public)
             verify(kept.checkpoint, Checkpoint.KIND)
             if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.said().fingerprint():

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars
 
+from common.core.durable import write_durably
 from common.core.errors import BadData, BadInput, BadScenario, NotFound
 from common.core.plain import plain
 from common.models.document import load
@@ -16,7 +17,6 @@ from common.models.predicting import Predicted, calibration
 from common.models.showing import lines
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
-from common.wire.state import write_durably
 from referee.state.runfolder import read_result, read_scenario
 from referee.view.intervals import in_words
 

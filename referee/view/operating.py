@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from common.core.plain import plain
-from common.wire.transcript import Entry
+from common.log.transcript import Entry
 
 
 def runs_table(runs: Sequence[dict[str, Any]]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from common.core.plain import plain
-from referee.audit.vouching import ByIssuer, Vouching
+from referee.audit.agents import ByIssuer, Vouching
 
 
 def vouching_lines(vouching: Vouching) -> Iterator[str]:

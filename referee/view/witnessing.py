@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from common.log.receipts import StoredCheckpoint
 from common.net.witness_client import WitnessClient
 from common.wire.messages import Configuration
-from common.wire.receipts import Kept
 from referee.audit.history import History
 from referee.state.runfolder import read_transcript
 
@@ -21,7 +21,7 @@ NAMED = 5
 class Seen(NamedTuple):
     """What a witness has seen of a run, and of which other runs of the same referee it has seen something."""
 
-    kept: list[Kept]
+    kept: list[StoredCheckpoint]
     others: tuple[str, ...]
 
 

@@ -20,7 +20,7 @@ from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.data.tables import TableSource, encode
 from common.data.tables.frames import is_file, is_frame
-from common.lifetime.charging import Given as HandedOver
+from common.lifetime.charging import GivenPeople as HandedOver
 from common.lifetime.charging import Side
 from common.models.model import Model, released
 from common.numerics.randomness import RandomSource

@@ -15,14 +15,14 @@ from fastapi.responses import HTMLResponse
 from common.core import canonical
 from common.core.errors import BadMessage, TandemError
 from common.core.plain import plain
+from common.crypto.identity import Signed
+from common.log.receipts import StoredCheckpoint
+from common.log.transcript import AnyEntry
 from common.net.app import Service
 from common.net.page.guard import Rules
-from common.wire.identity import Signed
 from common.wire.messages import Configuration
-from common.wire.receipts import Kept
-from common.wire.transcript import AnyEntry
 from referee.audit.history import check_history, kept_in
-from referee.audit.place import Place
+from referee.audit.reports import Place
 from referee.state.runfolder import read_file
 from referee.view.witnessing import clock, history_lines
 from tandem.ui.forms import fields_of
@@ -45,7 +45,7 @@ class Row:
     witnesses: tuple[tuple[str, str], ...]
 
 
-def row(kept: Kept) -> Row:
+def row(kept: StoredCheckpoint) -> Row:
     """Return a checkpoint as the page shows it; its signatures are verified.
 
     Raises

@@ -12,15 +12,15 @@ from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from common.core.values import RUN
 from common.net.app import Service
 from common.net.page.guard import Rules
 from common.net.page.pages import tagged
-from common.wire import messages
 from tandem.ui.forms import fields_of
 from tandem.ui.pages import page
 from tandem.ui.views.watching import RefereeWatch, Watched
 
-RunName = Annotated[str, Path(pattern=messages.RUN)]
+RunName = Annotated[str, Path(pattern=RUN)]
 ROUNDS_SHOWN = 12
 """Newest rounds in the table of a run that goes on; its picture has all of them."""
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from common.core import database
+from common.core import durable as state
+from common.core.database import alone
 from common.core.errors import CannotWrite
-from common.log import database
-from common.log.database import alone
+from common.crypto.identity import Signed
+from common.log.receipts import receipt_for
 from common.numerics.randomness import RandomSource
-from common.wire import state
-from common.wire.identity import Signed
 from common.wire.messages import Release
-from common.wire.receipts import receipt_for
 from curator.state.ledger import Ledger
 from local_agent.hosted import answered
 from local_agent.hosted.population import Population

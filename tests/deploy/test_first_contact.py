@@ -15,7 +15,7 @@ import yaml
 from typer.testing import CliRunner
 
 from common.core.errors import Forged
-from common.wire.identity import Identity, Signed
+from common.crypto.identity import Identity, Signed
 from curator.cli import app as curator_command
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command

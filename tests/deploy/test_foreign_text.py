@@ -14,8 +14,8 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from common.core.plain import PlainFormatter
+from common.crypto.vouching import IssuerKey
 from common.net.app import create_app
-from common.wire.vouching import IssuerKey
 from curator.cli import app as curator
 from deploy import remote
 from issuer.keys import Keys

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from common.wire.state import make_folder, write_durably
+from common.core.durable import make_folder, write_durably
 from deploy.histories.disk import Disk, moved
 from deploy.histories.faults import Faults
 

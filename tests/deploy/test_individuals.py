@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadData, PeerUnavailable, PolicyRefused, Refused
+from common.crypto.identity import Signed
 from common.planning.plan import resolve
 from common.scenario import loading
 from common.vocabulary.naming import Names
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.identity import Signed
 from curator.service.startup import open_curator
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command

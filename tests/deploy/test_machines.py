@@ -133,7 +133,7 @@ def test_a_module_that_hides_ours_from_python_is_named(tmp_path: Path) -> None:
 
 
 def test_windows_is_refused_at_once() -> None:
-    for asked in ("import tandem; tandem.run", "import common.wire.state"):
+    for asked in ("import tandem; tandem.run", "import common.core.durable"):
         code = f"import sys; sys.platform = 'win32'; {asked}"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert (

@@ -13,13 +13,13 @@ from sklearn.model_selection import GridSearchCV
 from typer.testing import CliRunner
 
 from common.core import canonical
+from common.core.durable import user_state
 from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
+from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
-from common.wire.identity import Identity
+from common.log.transcript import Entry
 from common.wire.messages import Configuration
-from common.wire.state import user_state
-from common.wire.transcript import Entry
 from curator.service.startup import open_curator
 from curator.state.ledger import Ledger
 from deploy.embedded import Embedded

@@ -20,9 +20,9 @@ from unittest.mock import patch
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from common.crypto import identity
 from common.scenario import loading
 from common.scenario.scenario import Scenario
-from common.wire import identity
 from deploy.checking import checked
 from tests.support import ABOUT, Bench, small, tiny
 

@@ -9,9 +9,9 @@ import pytest
 
 import issuer.issuer as issuing
 from common.core.errors import BadInput, BadMessage, Conflict, Unauthorized
-from common.wire.identity import Identity
-from common.wire.primitives.blindrsa import blind
-from common.wire.vouching import check_credential, check_grant, read_issuer, token_input, token_request
+from common.crypto.blindrsa import blind
+from common.crypto.identity import Identity
+from common.crypto.vouching import check_credential, check_grant, read_issuer, token_input, token_request
 from issuer.codes import Codes
 from issuer.issuer import Issuer, grant
 from issuer.keys import Keys

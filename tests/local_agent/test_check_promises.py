@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import NotFound, PatternViolation, TandemError
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.merkle import Tree
-from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree, signed_checkpoint
-from common.wire.transcript import Entry, append
+from common.crypto.identity import Identity, Signed
+from common.log.merkle import Tree
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
+from common.log.transcript import Entry, append
 from local_agent.cli import app
 from local_agent.person.receipts import held, leaf_of
 from referee.collection.adding_up import leaf
@@ -62,7 +62,7 @@ class Lying:
             reports=len(self.leaves),
             body=self.body,
             path=reports.path(index),
-            kept=Kept(checkpoint=signed_checkpoint(self.signer, "run", self.digest, self.entries, 9)),
+            kept=StoredCheckpoint(checkpoint=signed_checkpoint(self.signer, "run", self.digest, self.entries, 9)),
             entry_path=tree.path(entry.index),
             consistency=tree.consistency(since) if since is not None and since <= len(tree) else None,
         )

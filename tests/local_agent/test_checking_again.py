@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadData, NotFound, PatternViolation
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.merkle import Tree
-from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree, receipt_for, signed_checkpoint
-from common.wire.transcript import Entry, append
+from common.crypto.identity import Identity, Signed
+from common.log.merkle import Tree
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, receipt_for, signed_checkpoint
+from common.log.transcript import Entry, append
 from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, Finding, check
 from local_agent.person.receipts import Held, leaf_of
 from local_agent.person.shown import Shown, keep, shown
@@ -62,7 +62,7 @@ class Referee:
             reports=1,
             body="8080",
             path=(),
-            kept=Kept(checkpoint=signed_checkpoint(REFEREE, "run", DIGEST, self.entries, 9)),
+            kept=StoredCheckpoint(checkpoint=signed_checkpoint(REFEREE, "run", DIGEST, self.entries, 9)),
             entry_path=tree.path(3),
             consistency=path if self.path is None else self.path,
         )

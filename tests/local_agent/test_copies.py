@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from common.crypto.identity import verify
 from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
 from common.vocabulary.mechanisms.warner import Warner
@@ -16,7 +17,6 @@ from common.vocabulary.queries.coordinate import CoordinateQuery
 from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.identity import verify
 from local_agent.answering import noise_for, question_digest
 from local_agent.hosted.asking import answer_together
 from local_agent.person.agent import Agent

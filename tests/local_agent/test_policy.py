@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
+from common.crypto.identity import Identity, Signed
 from common.vocabulary.demands.base import DEMANDS, Demands
 from common.vocabulary.naming import Names
 from common.vocabulary.queries.base import QUERIES
 from common.wire import messages
-from common.wire.identity import Identity, Signed
 from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
 from tests.support import seal, tiny
 

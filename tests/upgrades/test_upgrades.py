@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from common.core.database import sqlite_url
 from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
-from common.log.database import sqlite_url
-from common.log.journal import Journal
-from common.wire.version import BEFORE, release
-from curator.state.looking import verify_ledger
+from common.core.version import BEFORE, release
+from common.log.ledger import Journal
+from curator.state.ledger import verify_ledger
 from local_agent.hosted.setup import open_population
 from referee.audit.audit import audit
 from referee.cli import app

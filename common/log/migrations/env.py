@@ -1,4 +1,4 @@
-"""Run the migrations on the connection that :func:`common.log.migrating.upgrade` hands over."""
+"""Run the migrations on the connection that :func:`common.core.migrating.upgrade` hands over."""
 
 from alembic import context
 

@@ -9,6 +9,8 @@ import httpx
 
 from common.core import canonical
 from common.core.errors import BadMessage, Forged, RelayUntrusted
+from common.core.version import HEADER
+from common.crypto.identity import Signed
 from common.net import addresses
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
 from common.net.oblivious.encapsulation import (
@@ -29,8 +31,6 @@ from common.net.oblivious.encapsulation import (
 )
 from common.net.tls import context_for
 from common.net.transport import Transport, send
-from common.wire.identity import Signed
-from common.wire.version import HEADER
 
 _SENT = frozenset({"authorization", "content-type", HEADER.lower()})
 """Headers of a request that go inside; whatever else a library adds stays behind."""

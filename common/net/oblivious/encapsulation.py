@@ -20,9 +20,9 @@ from pydantic import Field
 
 from common.core.errors import BadMessage, Forged, UnknownKey
 from common.core.values import Value
+from common.crypto.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, Shared, seal
+from common.crypto.identity import Identity, Signed, verify
 from common.net.edge import TINY
-from common.wire.identity import Identity, Signed, verify
-from common.wire.primitives.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, Shared, seal
 
 REQUEST_TYPE, RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-req", "message/ohttp-res", "application/ohttp-keys"
 """Media types (RFC 9458, section 9)."""
@@ -84,7 +84,7 @@ def encapsulate(
     Parameters
     ----------
     ephemeral
-        Of :func:`common.wire.primitives.hpke.seal`.
+        Of :func:`common.crypto.hpke.seal`.
     """
     header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
     sealed = seal(configuration.public, request, _info(header), ephemeral=ephemeral)
@@ -140,7 +140,7 @@ _MAX = 1 << 12
 
 @dataclass(frozen=True)
 class KeyConfiguration:
-    """A gateway's public key of 32 bytes, its identifier in [0, 255]; suite: :mod:`common.wire.primitives.hpke`."""
+    """A gateway's public key of 32 bytes, its identifier in [0, 255]; suite: :mod:`common.crypto.hpke`."""
 
     identifier: int
     public: bytes

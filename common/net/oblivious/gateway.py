@@ -17,6 +17,8 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from common.core.errors import BadMessage, NotFound, TandemError, UnknownKey
+from common.core.version import HEADER
+from common.crypto.identity import Identity
 from common.net.batching import Grouped
 from common.net.edge import TINY, Call, Edge, Handler, Reply, problem
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
@@ -35,8 +37,6 @@ from common.net.oblivious.encapsulation import (
     encode_list,
     signed_keys,
 )
-from common.wire.identity import Identity
-from common.wire.version import HEADER
 
 PURPOSE = b"oblivious http gateway"
 """What the gateway's key is derived for, from the service's own."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.wire.state import write_durably
+from common.core.durable import write_durably
 from curator.sample.rows.layout import Layout
 
 _PAGE = 4096

@@ -17,6 +17,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
+from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
@@ -36,7 +37,6 @@ from common.vocabulary.queries.loss import LossQuery
 from common.vocabulary.queries.sole_error import SoleErrorQuery
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.identity import Identity, Signed
 from deploy.auditing.case import Case
 from local_agent.answering import evaluate, randomize_one
 from local_agent.hosted import asking as hosting

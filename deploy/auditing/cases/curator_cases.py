@@ -16,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.crypto.identity import Signed
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
@@ -31,7 +32,6 @@ from common.vocabulary.operations.base import parse_operation
 from common.vocabulary.records import Records
 from common.vocabulary.tasks import Task
 from common.vocabulary.weighing import HypothesisLoss, Weighing
-from common.wire.identity import Signed
 from curator.engine import workspace as engine_workspace
 from curator.learners.base import Learner, learn_from, parse_learner
 from curator.mechanisms.choices import finite_classes

@@ -13,11 +13,11 @@ import yaml
 import curator
 import local_agent
 import referee
+from common.core.database import database_bytes
+from common.core.durable import write_durably
 from common.core.errors import BadInput
-from common.log.database import database_bytes
+from common.crypto.identity import Identity
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity
-from common.wire.state import write_durably
 from deploy.processes import Party, free_port
 
 _ALL = ("--max-individuals", "1000000000")

@@ -17,11 +17,11 @@ from sqlalchemy import create_engine, text
 
 import curator
 import referee
+from common.core.durable import write_durably
 from common.core.errors import RunFailed
+from common.crypto.identity import Identity
 from common.net.transport import Transport
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity
-from common.wire.state import write_durably
 from deploy.load.light import LightAgent
 from deploy.processes import Party, free_port
 

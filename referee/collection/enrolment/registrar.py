@@ -16,11 +16,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from common.core import canonical
 from common.core.errors import CannotWrite, Conflict, Forged, Refused, TandemError, Unauthorized
+from common.crypto.identity import Identity
+from common.crypto.vouching import IssuerKey
 from common.net.app import token_hash
 from common.wire import messages
-from common.wire.identity import Identity
 from common.wire.sealed import AnySigned, said
-from common.wire.vouching import IssuerKey
 from referee.collection.enrolment.vouching import announced, shown
 from referee.collection.ordering.roster import Roster
 from referee.collection.reading import payloads

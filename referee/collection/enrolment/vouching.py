@@ -2,7 +2,7 @@
 
 The file ``vouchers`` of a run folder has, of each participant that somebody vouches for, in the order of their numbers:
 its first agent (64 bits), the length (16 bits, both little-endian) and the voucher
-(:func:`common.wire.vouching.stored`). The transcript's first entry has its SHA-256.
+(:func:`common.crypto.vouching.stored`). The transcript's first entry has its SHA-256.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from io import BufferedIOBase
 from typing import Any
 
 from common.core.errors import BadMessage, NotVouched
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
+from common.crypto.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
 from common.wire.messages import Enrolment
-from common.wire.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
 
 _HEAD = struct.Struct("<QH")
 MAX_VOUCHER = (1 << 16) - 1

@@ -11,8 +11,8 @@ import numpy as np
 
 from common.core.arrays import Bits, Indices
 from common.core.errors import BadMessage
+from common.log.merkle import merkle_root
 from common.wire.messages import MAX_AGENTS
-from common.wire.primitives.merkle import merkle_root
 from referee.state.values import Participant
 
 _ENTRY = struct.Struct("<32sQ")

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
+from common.core.durable import write_durably
 from common.net.page.pages import page_environment, style
-from common.wire.state import write_durably
 from referee.view.face import charts
 from referee.view.face.building import PROMISED as PROMISED
 from referee.view.face.values import Entry, RunView

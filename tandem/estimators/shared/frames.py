@@ -16,11 +16,11 @@ from common.data.tables.files import pieces
 from common.data.tables.frames import is_file, is_frame
 from common.data.tables.loading import numbers_and_wrong
 from common.data.tables.texts import canonical_texts
-from common.lifetime.charging import Given
-from common.lifetime.rows import rows_of_data
+from common.lifetime.charging import GivenPeople
+from common.lifetime.recognition import rows_of_data
 
 
-def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> Given:
+def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> GivenPeople:
     """Return people as they were handed over, all columns but the label: by these they are recognised in other runs.
 
     Parameters
@@ -44,7 +44,7 @@ def handed_over(data: Any, label: str | None, id_column: str | None, layout: Lay
     frame, named = rows_of_data(data, label, layout)
     if id_column is not None and id_column not in frame.columns:
         raise BadFit(f"there is no column {id_column!r} in the data, which is named as the id of its people")
-    return Given(frame, named, id_column, (Path(data),) if is_file(data) else ())
+    return GivenPeople(frame, named, id_column, (Path(data),) if is_file(data) else ())
 
 
 def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:

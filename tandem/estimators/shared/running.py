@@ -20,7 +20,7 @@ from typing import Any
 import polars
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
-from common.lifetime.charging import Charging, Given, Side
+from common.lifetime.charging import Charging, GivenPeople, Side
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
 from curator.learners.base import parse_learner
@@ -74,7 +74,7 @@ def run(
     chosen: ResolvedScenario,
     tables: Mapping[str, polars.DataFrame],
     seed: int | None,
-    given: Mapping[Side, Given] = MappingProxyType({}),
+    given: Mapping[Side, GivenPeople] = MappingProxyType({}),
 ) -> Finished:
     """Carry out a settled scenario on the tables that it names, by file name.
 

@@ -15,10 +15,10 @@ from typing import Any
 from common.core import canonical
 from common.core.errors import BadData, TandemError
 from common.core.plain import plain
+from common.log.transcript import AnyEntry
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.vocabulary.mechanisms.warner import Warner
 from common.wire.messages import Configuration
-from common.wire.transcript import AnyEntry
 from deploy.catalogue import explained
 from referee.view.face.building import PROMISED, SIMULATED
 from referee.view.face.wording import promise

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import BadData, BadMessage, NotFound
-from common.wire.transcript import MOST_ENTRIES, Entry, StoredEntry
+from common.log.transcript import MOST_ENTRIES, Entry, StoredEntry
 from referee.view.operating import in_words
 
 ON_A_PAGE = 100

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from common.core.errors import BadData, NotFound, PeerMisbehaved, TandemError, Unauthorized
+from common.crypto.identity import Signed
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.wire.identity import Signed
 from common.wire.messages import Terms
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of

@@ -7,13 +7,13 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from common.core.durable import claim_people
 from common.core.errors import BadInput, BadScenario
+from common.crypto.identity import Identity
+from common.log.entries import Extension, Head
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
-from common.wire.identity import Identity
 from common.wire.messages import Terms
-from common.wire.primitives.chain import Extension, Head
-from common.wire.state import claim_people
 from curator.service.startup import open_curator
 from deploy.truth import can_judge
 from local_agent.hosted.setup import open_population

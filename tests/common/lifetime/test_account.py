@@ -12,9 +12,9 @@ import pytest
 from common.core.errors import BadInput, BadScenario, BrokenLedger, BudgetExceeded
 from common.data.population import open_records
 from common.lifetime.account import Account, charge_of
-from common.lifetime.charging import Charging, Given
+from common.lifetime.charging import Charging, GivenPeople
 from common.lifetime.ledger import PeopleLedger
-from common.log.journal import Journal
+from common.log.ledger import Journal
 from common.scenario.sections import Lifetime
 from tests.common.data.test_real_people import TABLE, TREE, own
 
@@ -86,7 +86,7 @@ def test_a_charge_of_both_sides_joins_those_of_one_run(tmp_path):
 
 def test_people_who_were_handed_over_are_recognised_by_that_and_not_by_files(tmp_path):
     frame = polars.DataFrame({"who": [str(n) for n in range(60)], "x": 60 * ["1"]})
-    apart = {"source": Given(frame, id_column="who"), "target": Given(frame, id_column="who", apart=True)}
+    apart = {"source": GivenPeople(frame, id_column="who"), "target": GivenPeople(frame, id_column="who", apart=True)}
     chosen = own(tmp_path)
     (tmp_path / "people.csv").unlink()
     found = account(tmp_path, chosen=chosen, given={"source": apart["source"]})

@@ -13,13 +13,14 @@ import numpy as np
 import polars
 import pytest
 
+from common.core.durable import user_state
 from common.core.errors import BrokenLedger, BudgetExceeded, CannotWrite, TandemError
 from common.lifetime.ledger import CHARGED, Charge, PeopleLedger
 from common.lifetime.recognition import Digester
-from common.log.journal import Journal
+from common.log.ledger import Journal
+from common.log.witness import FileWitness
+from common.numerics.randomness import durable_secret
 from common.scenario.sections import Lifetime
-from common.wire.state import durable_secret, user_state
-from common.wire.witness import FileWitness
 
 ENOUGH = Lifetime(epsilon=100.0, delta=0.5)
 COLUMNS = ["age", "income", "visits", "score"]
@@ -371,7 +372,7 @@ def test_a_ledger_that_cannot_be_written_stops_a_run_at_its_check(ledger, monkey
     def full(self):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("common.log.chain.Chain.check_writable", full)
+    monkeypatch.setattr("common.log.ledger.Chain.check_writable", full)
     with pytest.raises(CannotWrite, match=r"No space left.*nothing was charged"):
         ledger.check([(charge("a"), people)])
 

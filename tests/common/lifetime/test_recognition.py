@@ -12,8 +12,7 @@ import pytest
 
 from common.core.errors import BadData
 from common.data.tables import Layout
-from common.lifetime.recognition import SKETCH, Digester, _overlap, _sketch, by_id, decimals, recognised
-from common.lifetime.rows import rows_of_data
+from common.lifetime.recognition import SKETCH, Digester, _overlap, _sketch, by_id, decimals, recognised, rows_of_data
 
 DIGESTER = Digester(bytes(32))
 

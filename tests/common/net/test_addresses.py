@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput
-from common.log.places import witness_at
 from common.net import addresses
 from common.net.client import Client
 from common.net.oblivious.client import ThroughRelay
@@ -19,6 +18,7 @@ from common.net.oblivious.relay import Relay
 from common.net.page.pages import check_loopback
 from common.net.server import listen
 from common.net.tls import CA, context_for
+from common.net.witness_client import witness_at
 from deploy.processes import Party
 from deploy.remote import operating
 

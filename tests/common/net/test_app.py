@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput, from_document
+from common.crypto.identity import Identity
 from common.net.app import create_app, same, token_hash
 from common.net.edge import LARGE
 from common.net.server import listen
-from common.wire.identity import Identity
 from curator.service.app import curator_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner

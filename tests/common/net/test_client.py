@@ -18,8 +18,8 @@ from common.core.errors import (
     PeerUnavailable,
     TandemError,
 )
+from common.crypto.identity import Identity
 from common.net.client import Client
-from common.wire.identity import Identity
 from deploy.remote import Remote
 from local_agent.client import RefereeClient
 from referee.service.client import CuratorClient

@@ -25,13 +25,12 @@ from common.core.errors import (
     TandemError,
     VersionSkew,
 )
-from common.log.places import HttpWitness
+from common.crypto.identity import Identity
 from common.net import client as clients
 from common.net.client import Client
 from common.net.transport import LOOK, Overdue, time_limit
-from common.net.witness_client import WitnessClient
-from common.wire.identity import Identity
-from curator.contributions.client import CollectorClient
+from common.net.witness_client import HttpWitness, WitnessClient
+from curator.contributions.contributor import CollectorClient
 from deploy.remote import RefereeAt, Remote
 from local_agent.client import IssuerClient, RefereeClient, RelayedClient
 from referee.service.client import CuratorClient
@@ -208,7 +207,7 @@ def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
     witness = WitnessClient("http://witness")
     witness._carrier = httpx.MockTransport(handle)
     parse = classmethod(lambda cls, line: cls.model_construct(**line))
-    monkeypatch.setattr("common.wire.receipts.RunSeen.parse", parse)
+    monkeypatch.setattr("common.log.receipts.RunSeen.parse", parse)
     with pytest.raises(PeerMisbehaved, match=r"witness at http://witness .*pages of more than 1 MiB"):
         witness.runs(key)
     witness.close()
@@ -287,7 +286,7 @@ import sys
 from contextlib import closing
 from common.core.errors import PeerError
 from referee.service.client import CuratorClient
-from common.wire.identity import Identity
+from common.crypto.identity import Identity
 signed = Identity.create().sign("kind", {"run": "r", "operation_id": "o"})
 for _ in range(2):
     with closing(CuratorClient(sys.argv[1], patience=0.2)) as client:

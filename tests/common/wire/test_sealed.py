@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from common.core import canonical
 from common.core.errors import BadMessage
 from common.core.values import Value
+from common.crypto.identity import Identity, Signed
 from common.wire import messages, sealed
-from common.wire.identity import Identity, Signed
 from common.wire.sealed import Sealed, read, report_payload
 
 SOMEBODY = Identity.create()

@@ -16,8 +16,7 @@ from curator.cli import app
 from curator.console.app import console_app
 from curator.console.view import console
 from curator.service.startup import open_curator
-from curator.state.owner import BINS, OWNERS, weights_of
-from curator.state.seen import look
+from curator.state.owner import BINS, OWNERS, look, weights_of
 from curator.weights.reweighing import Reweighing
 from tests.common.data.test_real_people import CSV, own
 from tests.support import Bench

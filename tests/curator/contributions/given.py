@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from common.core.errors import Unauthorized
+from common.crypto.identity import Identity, Signed
 from common.planning.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
-from common.wire.identity import Identity, Signed
-from curator.contributions import fields, sealing
+from curator.contributions import fields, messages
 from curator.contributions.collection import Collection
 from curator.contributions.contributor import Contributor
 from curator.contributions.messages import Offer
@@ -126,6 +126,6 @@ def fill(
         for place, person_fields in enumerate(people):
             plaintext = fields.written(fields.checked(person_fields, offer.table), offer.table)
             identity = known[place]
-            message = sealing.seal(plaintext, offer, collection.curator, f"{place:032x}", identity.public)
+            message = messages.seal(plaintext, offer, collection.curator, f"{place:032x}", identity.public)
             collection.accept(identity.sign(message.KIND, message.wire()))
     return list(known)

@@ -24,9 +24,9 @@ from common.core.errors import (
     RunBegun,
     Unauthorized,
 )
+from common.crypto.identity import Identity, Signed, verify
 from common.scenario.scenario import parse
-from common.wire.identity import Identity, Signed, verify
-from curator.contributions import sealing
+from curator.contributions import messages
 from curator.contributions.collection import Collection
 from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
@@ -240,7 +240,7 @@ def test_nobody_contributes_twice_with_one_key(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
     me = Identity.load_or_create(tmp_path / "me" / "identity.key")
     offer = Offer.parse(collection.offer.message)
-    message = sealing.seal(b"another", offer, collection.curator, "1" * 32, me.public)
+    message = messages.seal(b"another", offer, collection.curator, "1" * 32, me.public)
     with pytest.raises(Conflict, match="contributed already"):
         collection.accept(me.sign(message.KIND, message.wire()))
 
@@ -267,7 +267,7 @@ def test_nobody_takes_the_name_of_anothers_contribution(tmp_path, collection):
     give(tmp_path / "me", collection, ONE)
     thief, offer = Identity.create(), Offer.parse(collection.offer.message)
     name = sent(tmp_path / "me").message["contribution"]
-    message = sealing.seal(b"another", offer, collection.curator, name, thief.public)
+    message = messages.seal(b"another", offer, collection.curator, name, thief.public)
     with pytest.raises(Conflict, match="another contribution has this name"):
         collection.accept(thief.sign(message.KIND, message.wire()))
 
@@ -275,7 +275,7 @@ def test_nobody_takes_the_name_of_anothers_contribution(tmp_path, collection):
 @pytest.mark.parametrize("plaintext", [b"", b"{}", b'{"plan":"gold","renews":"yes","visits":"999"}'.ljust(256)])
 def test_a_record_of_another_program_is_checked_too_and_leaves_nothing(tmp_path, collection, plaintext):
     me, offer = Identity.create(), Offer.parse(collection.offer.message)
-    message = sealing.seal(plaintext, offer, collection.curator, "1" * 32, me.public)
+    message = messages.seal(plaintext, offer, collection.curator, "1" * 32, me.public)
     with pytest.raises(BadData) as refused:
         collection.accept(me.sign(message.KIND, message.wire()))
     assert "gold" not in refused.value.detail
@@ -303,8 +303,8 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     gone = withdrawal(sent(tmp_path / "other"), other)
     third = Identity.create()
     offer = Offer.parse(collection.offer.message)
-    plaintext = sealing.opened(Contribution.parse(sent(tmp_path / "me").message), me.key, collection._private)
-    message = sealing.seal(plaintext, offer, collection.curator, "3" * 32, third.public)
+    plaintext = messages.opened(Contribution.parse(sent(tmp_path / "me").message), me.key, collection._private)
+    message = messages.seal(plaintext, offer, collection.curator, "3" * 32, third.public)
     signed = third.sign(message.KIND, message.wire())
     with full_disk():
         for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone)):

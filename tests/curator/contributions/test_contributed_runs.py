@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from common.core.durable import durable_key
 from common.core.errors import BadInput, BrokenLedger, BudgetExceeded, RunBegun
+from common.crypto.identity import Identity
 from common.data.tables import load
 from common.data.tables.record import record_of
 from common.lifetime.ledger import PeopleLedger
-from common.log.chain import Chain
-from common.log.journal import KEY, LEDGER
-from common.wire.identity import Identity
-from common.wire.state import durable_key
+from common.log.ledger import KEY, LEDGER, Chain
 from curator.contributions import fields, opening
 from curator.contributions.collection import Collection
 from curator.contributions.contributor import Contributor
@@ -24,7 +23,7 @@ from curator.contributions.opening import after_the_beginning, collecting
 from curator.contributions.store import FILE
 from curator.service.startup import open_curator
 from curator.state.copies import backup, restore
-from curator.state.looking import listed
+from curator.state.ledger import listed
 from deploy.embedded import Embedded
 from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, rows, scenario, write
 

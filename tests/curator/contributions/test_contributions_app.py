@@ -21,9 +21,8 @@ from common.scenario import loading
 from curator import cli_contributions
 from curator.cli import app as curator_command
 from curator.contributions.app import collecting_app
-from curator.contributions.client import CollectorClient
 from curator.contributions.collection import Collection
-from curator.contributions.contributor import SENT, Contributor
+from curator.contributions.contributor import SENT, CollectorClient, Contributor
 from curator.contributions.opening import collecting
 from curator.service.app import curator_app
 from tests.curator.contributions.given import TOKEN, give, person, scenario

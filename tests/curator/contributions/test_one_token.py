@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadData, BadMessage, Conflict, Forged, NotFound, PolicyRefused, TandemError
-from common.wire.identity import Identity, Signed
+from common.crypto.identity import Identity, Signed
 from curator.cli import app as curator_command
 from curator.contributions import collection as limits
-from curator.contributions import fields, sealing
+from curator.contributions import fields, messages
 from curator.contributions.collection import Collection
 from curator.contributions.messages import Offer, Withdrawal
 from curator.contributions.opening import collecting, invited
@@ -26,7 +26,7 @@ def signed(collection: Collection, identity: Identity, name: int, plaintext: byt
     """Return a contribution of a record, or of anything else."""
     offer = Offer.parse(collection.offer.message)
     record = fields.written(fields.checked(RECORD, offer.table), offer.table) if plaintext is None else plaintext
-    message = sealing.seal(record, offer, collection.curator, f"{name:032x}", identity.public)
+    message = messages.seal(record, offer, collection.curator, f"{name:032x}", identity.public)
     return identity.sign(message.KIND, message.wire())
 
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from common.core.errors import BadMessage
-from curator.contributions import sealing
+from curator.contributions import messages
 from curator.contributions.messages import Offer
 from tests.curator.contributions.given import CONTRIBUTED
 
@@ -23,17 +23,17 @@ def offer(**changes: object) -> Offer:
         "table": CONTRIBUTED,
         "people": 24,
         "guarantee": {"epsilon": 1.0, "delta": 1e-6},
-        "public_key": sealing.public_half(PRIVATE),
+        "public_key": messages.public_half(PRIVATE),
         **changes,
     }
     return Offer.parse(tree)
 
 
 def test_what_was_sealed_is_opened_by_the_curator_and_is_another_each_time():
-    first, second = (sealing.seal(b"record", offer(), CURATOR, NAME, PERSON) for _ in range(2))
-    assert sealing.opened(first, PERSON, PRIVATE) == sealing.opened(second, PERSON, PRIVATE) == b"record"
+    first, second = (messages.seal(b"record", offer(), CURATOR, NAME, PERSON) for _ in range(2))
+    assert messages.opened(first, PERSON, PRIVATE) == messages.opened(second, PERSON, PRIVATE) == b"record"
     assert first.sealed != second.sealed
-    assert len(base64.b64decode(first.sealed)) == len(b"record") + sealing.OVERHEAD
+    assert len(base64.b64decode(first.sealed)) == len(b"record") + messages.OVERHEAD
     assert b"record" not in base64.b64decode(first.sealed)
 
 
@@ -52,13 +52,13 @@ def test_what_was_sealed_is_opened_by_the_curator_and_is_another_each_time():
     ],
 )
 def test_nothing_else_opens_it_and_what_is_wrong_is_not_said(change, contributor, private):
-    message = sealing.seal(b"record", offer(), CURATOR, NAME, PERSON).model_copy(update=change)
+    message = messages.seal(b"record", offer(), CURATOR, NAME, PERSON).model_copy(update=change)
     with pytest.raises(BadMessage, match=r"^this contribution cannot be opened: it was sealed to another key"):
-        sealing.opened(message, contributor, private)
+        messages.opened(message, contributor, private)
 
 
 def test_every_altered_bit_is_noticed():
-    message = sealing.seal(b"record", offer(), CURATOR, NAME, PERSON)
+    message = messages.seal(b"record", offer(), CURATOR, NAME, PERSON)
     raw = base64.b64decode(message.sealed)
     for bit in range(0, 8 * len(raw), 3):
         if bit == 255:
@@ -67,4 +67,4 @@ def test_every_altered_bit_is_noticed():
         altered[bit // 8] ^= 1 << bit % 8
         changed = message.model_copy(update={"sealed": base64.b64encode(bytes(altered)).decode()})
         with pytest.raises(BadMessage):
-            sealing.opened(changed, PERSON, PRIVATE)
+            messages.opened(changed, PERSON, PRIVATE)

@@ -6,8 +6,8 @@ import json
 import sqlite3
 from typing import Any
 
+from common.crypto.identity import Signed
 from common.wire import messages
-from common.wire.identity import Signed
 from tests.support import Bench
 
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from common.core.errors import ConfigurationMismatch, Forged, PeerUnavailable, RolledBack
-from common.log.chain import Entry
+from common.crypto.identity import Identity, Signed, verify
+from common.log.ledger import Entry
 from common.wire import messages
-from common.wire.identity import Identity, Signed, verify
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
-from curator.state.looking import listed
+from curator.state.ledger import listed
 from tests.support import Bench, tiny
 
 

@@ -12,11 +12,11 @@ from common.core.errors import (
     BadInput,
     Conflict,
 )
-from common.log.journal import Journal
+from common.log.ledger import Journal
 from curator.sample.shard import Shard
 from curator.service.startup import open_curator
-from curator.state import checkpoints
-from curator.state.checkpoints import Checkpoints
+from curator.state import directory
+from curator.state.directory import Checkpoints
 from curator.state.ledger import Ledger
 from tests.curator.service.requests import LEARN, SCRIPT, ledger, reweigh
 from tests.support import Bench, tiny
@@ -25,9 +25,9 @@ from tests.tiers import thinned
 
 @pytest.fixture(autouse=True)
 def _weights_are_stored_after_every_reweigh():
-    every, checkpoints.EVERY = checkpoints.EVERY, 1
+    every, directory.EVERY = directory.EVERY, 1
     yield
-    checkpoints.EVERY = every
+    directory.EVERY = every
 
 
 class Crash(BaseException):
@@ -144,7 +144,7 @@ def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, un
 
 
 def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 2)
+    monkeypatch.setattr(directory, "EVERY", 2)
     with Bench(tmp_path, tiny("curator.rounds=5")) as bench:
         bench.open()
         seen = []
@@ -161,7 +161,7 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
 
     with Bench(tmp_path) as bench:
         bench.open()
-        monkeypatch.setattr(checkpoints.os, "fsync", full)  # type: ignore[attr-defined]
+        monkeypatch.setattr(directory.os, "fsync", full)  # type: ignore[attr-defined]
         bench.curator._directory.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
         bench.curator._directory.checkpoints.settle()
         monkeypatch.undo()

@@ -20,10 +20,10 @@ from common.core.errors import (
     PolicyRefused,
     TandemError,
 )
-from common.log.chain import Chain
+from common.crypto.identity import Identity, Signed
+from common.log.ledger import Chain
 from common.privacy.budget import cost
 from common.vocabulary.records import Records
-from common.wire.identity import Identity, Signed
 from curator.learners.base import parse_learner
 from curator.operations.base import HANDLERS
 from curator.sample.local import LocalSample

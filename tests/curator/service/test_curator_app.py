@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from common.core.errors import BudgetExceeded, Conflict, from_document
+from common.crypto.identity import Identity
 from common.privacy.guarantee import of_curator
 from common.wire import messages
-from common.wire.identity import Identity
 from curator.service import app
 from curator.service.app import curator_app
 from tests.curator.metering.greedy import CHEATS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, BudgetExceeded
-from common.log.journal import CLOSED
+from common.log.ledger import CLOSED
 from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.sample.local import LocalSample

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from common.core.errors import BrokenLedger, RolledBack, TandemError
+from common.log.entries import Head
+from common.log.witness import FileWitness
 from common.wire import messages
-from common.wire.primitives.chain import Head
-from common.wire.witness import FileWitness
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from tests.support import Bench, seal, tiny

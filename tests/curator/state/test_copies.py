@@ -10,11 +10,11 @@ from contextlib import closing
 import pytest
 
 from common.core.errors import BadData, BadInput, BrokenLedger, BudgetExceeded
-from common.log.places import HttpWitness, witness_at
-from common.wire.witness import FileWitness
+from common.log.witness import FileWitness
+from common.net.witness_client import HttpWitness, witness_at
 from curator.service.startup import open_curator
 from curator.state.copies import backup, check_copy, restore
-from curator.state.looking import listed, verify_ledger
+from curator.state.ledger import listed, verify_ledger
 from referee.service.witness import witness_app
 from tests.support import TOKEN, Bench, served, tiny
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from common.core.errors import CannotWrite
-from common.log.chain import Chain
-from common.log.journal import Journal
+from common.crypto.identity import Identity, Signed
+from common.log.entries import Head
+from common.log.ledger import Chain, Journal
 from common.privacy.events import NoEvent, SubsampledSteps
-from common.wire.identity import Identity, Signed
 from common.wire.messages import Perform
-from common.wire.primitives.chain import Head
 from curator.state.ledger import Holder, Ledger
 
 HOLDER = Holder("run", "a" * 64, "b" * 64, "c" * 64)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from common.core.durable import claimed
 from common.core.errors import AuditFailed, BrokenLedger
 from common.scenario.resolved import ResolvedScenario
-from common.wire.state import claimed
 from curator.state import copies as of_curator
-from curator.state.looking import listed
+from curator.state.ledger import listed
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
 from referee.state import copies as of_referee

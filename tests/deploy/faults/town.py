@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from common.core.schedule import Schedule
+from common.crypto.identity import Identity, Signed
 from common.lifetime.charging import Charging
+from common.log.witness import FileWitness
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.records import Records
-from common.wire.identity import Identity, Signed
-from common.wire.witness import FileWitness
 from curator.service.startup import open_curator
 from deploy.base import Finished
 from local_agent.host import Host

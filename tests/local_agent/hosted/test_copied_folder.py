@@ -9,8 +9,8 @@ import pytest
 
 from common.core.errors import AlreadyAnswered, BrokenLedger, PeerUnavailable
 from common.lifetime.charging import Charging
-from common.log.places import HttpWitness, witness_at
-from common.wire.witness import FileWitness, Witness
+from common.log.witness import FileWitness, Witness
+from common.net.witness_client import HttpWitness, witness_at
 from local_agent.hosted import answered as answered_module
 from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population

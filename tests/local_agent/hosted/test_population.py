@@ -12,10 +12,10 @@ import pytest
 import local_agent.hosted.answered as answered_module
 import local_agent.hosted.population as population_module
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
+from common.crypto.identity import verify
 from common.numerics.randomness import RandomSource
 from common.vocabulary.packing import unpack_answers
 from common.wire import messages
-from common.wire.identity import verify
 from local_agent.hosted import asking
 from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadData, Forged
+from common.crypto.identity import Identity, Signed
 from common.vocabulary.records import Records
-from common.wire.identity import Identity, Signed
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.person.receipts import held, leaf_of, read

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from common.core import canonical
-from common.wire.identity import Identity
-from common.wire.receipts import Kept, signed_checkpoint
-from common.wire.transcript import Entry, append
+from common.crypto.identity import Identity
+from common.log.receipts import StoredCheckpoint, signed_checkpoint
+from common.log.transcript import Entry, append
 
 Bodies = list[tuple[str, dict[str, Any]]]
 
@@ -25,7 +25,7 @@ def write_checkpoint(run: Path, signer: Identity, entries: list[Entry], now: int
     if not isinstance(configuration, dict):
         return
     said = signed_checkpoint(signer, str(configuration.get("run")), canonical.digest(configuration), entries, now)
-    (run / "checkpoints.jsonl").write_bytes(canonical.encode(Kept(checkpoint=said).wire()) + b"\n")
+    (run / "checkpoints.jsonl").write_bytes(canonical.encode(StoredCheckpoint(checkpoint=said).wire()) + b"\n")
 
 
 def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:

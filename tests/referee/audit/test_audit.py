@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from common.core import canonical
 from common.core.errors import AuditFailed, NotFound
+from common.crypto.identity import Identity
+from common.log.transcript import Entry
 from common.privacy import guarantee
-from common.wire.identity import Identity
-from common.wire.transcript import Entry
 from referee.audit.audit import audit
 from referee.state.runfolder import unpack_reports
 from tests.referee.audit.signing import identity_of

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from common.core.errors import AuditFailed, ConfigurationMismatch, Conflict, Forged, PolicyRefused, RolledBack
+from common.crypto.identity import Identity, Signed
+from common.log import beacon
+from common.log.receipts import StoredCheckpoint, signed_checkpoint
+from common.log.transcript import Entry, append
 from common.numerics.randomness import RandomSource
-from common.wire import beacon, messages
-from common.wire.identity import Identity, Signed
-from common.wire.receipts import Kept, signed_checkpoint
-from common.wire.transcript import Entry, append
+from common.wire import messages
 from referee.audit.audit import audit
+from referee.runs.beacon import beacon_of
 from referee.runs.ordering import ALL
 from referee.service.witness import witness_app
 from referee.state.witness_log import WitnessLog
@@ -43,8 +45,8 @@ class Near:
     def keep(self, signed: Signed) -> Signed:
         return self.log.keep(signed.key, signed.message["run"], signed)
 
-    def kept(self, referee: str, run: str) -> list[Kept]:
-        return [Kept.parse(json.loads(line)) for line in self.log.kept(referee, run, 0, 1000)]
+    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
+        return [StoredCheckpoint.parse(json.loads(line)) for line in self.log.kept(referee, run, 0, 1000)]
 
 
 class Equivocating(Near):
@@ -103,9 +105,9 @@ def test_an_honest_run_is_ordered_by_all_three(run):
     assert [entry.kind for entry in entries(run)][:3] == ["configuration", "terms", "beacon"]
     terms, body = terms_of(run), entries(run)[2].body
     assert terms.share is None
-    share = beacon.Share.parse(Signed.parse(body["share"]).message)
-    assert beacon.bound(share.share) == terms.share_sha256
-    assert share.beacon == beacon.beacon_value(Kept.parse(body["words"]), configuration_of(run))
+    share = beacon.RevealedShare.parse(Signed.parse(body["share"]).message)
+    assert beacon.commitment_to(share.share) == terms.share_sha256
+    assert share.beacon == beacon_of(StoredCheckpoint.parse(body["words"]), configuration_of(run))
     found = audit(run)
     assert found.choosers == (ALL,)
     code, output = said(run, "--strict", *keys(run))
@@ -151,15 +153,15 @@ def test_a_referee_that_shows_the_word_of_another_beginning_is_caught(tmp_path, 
         checkpoint = signed_checkpoint(signer, "run", agreed.fingerprint(), [held[0], forged], 1)
         witness = Near(tmp_path / "all" / "witness0")
         witness.log = WitnessLog(tmp_path / "elsewhere", witness.identity)  # as if it had seen this beginning first
-        word = witness.keep(checkpoint) if with_its_word else Kept.parse(held[2].body["words"]).witnessed[0]
-        words = Kept(checkpoint=checkpoint, witnessed=(word,))
+        word = witness.keep(checkpoint) if with_its_word else StoredCheckpoint.parse(held[2].body["words"]).witnessed[0]
+        words = StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))
         curator = bench._gate.curator.of["run"]._directory.identity  # type: ignore[attr-defined]
     share = Signed.parse(held[2].body["share"]).message
 
     def lie(bodies: Bodies) -> Bodies:
         bodies[2][1]["words"] = words.wire()
         if with_its_word:
-            value = beacon.beacon_value(words, agreed)
+            value = beacon_of(words, agreed)
             bodies[2][1]["share"] = curator.sign("share", {**share, "beacon": value}).wire()
         return bodies
 
@@ -250,8 +252,8 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
         run = carry(bench)
         agreed, body = configuration_of(run), entries(run)[2].body
         curator, signer = bench._gate.curator, bench.referee.identity
-        kept = Kept.parse(body["words"])
-        again = beacon.Opening(run="run", digest=agreed.fingerprint(), words=kept)
+        kept = StoredCheckpoint.parse(body["words"])
+        again = beacon.RevealRequest(run="run", digest=agreed.fingerprint(), words=kept)
         assert curator.open_share(seal(signer, again)).wire() == body["share"]
         liar = Equivocating(tmp_path / "all" / "witness0")
         for number in range(5):
@@ -273,7 +275,8 @@ def test_a_curator_with_a_public_seed_has_no_share_to_open(tmp_path, monkeypatch
     with drawn(tmp_path / "all", count=1) as bench:
         run = carry(bench)
         agreed, body = configuration_of(run), entries(run)[2].body
-        opening = beacon.Opening(run="run", digest=agreed.fingerprint(), words=Kept.parse(body["words"]))
+        words = StoredCheckpoint.parse(body["words"])
+        opening = beacon.RevealRequest(run="run", digest=agreed.fingerprint(), words=words)
         curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
         monkeypatch.setattr(curator._directory, "randomness", RandomSource.seeded(1))
         with pytest.raises(ConfigurationMismatch, match="has no share of the order"):
@@ -286,8 +289,8 @@ def test_a_curator_opens_nothing_without_words_or_to_strangers(tmp_path):
 
         def tried(signed: Signed) -> Signed:
             asked.append(signed)
-            opening = beacon.Opening.parse(signed.message)
-            bare = opening.model_copy(update={"words": Kept(checkpoint=opening.words.checkpoint)})
+            opening = beacon.RevealRequest.parse(signed.message)
+            bare = opening.model_copy(update={"words": StoredCheckpoint(checkpoint=opening.words.checkpoint)})
             with pytest.raises(Forged, match="one word of each witness"):
                 honest(seal(bench.referee.identity, bare))
             twice = opening.words.model_copy(update={"witnessed": opening.words.witnessed * 2})
@@ -349,7 +352,7 @@ def test_the_next_run_has_a_beacon_of_its_own(tmp_path):
         first, second = carry(bench), carry(bench, "second")
     assert audit(first).choosers == audit(second).choosers == (ALL,)
     one, two = (
-        beacon.beacon_value(Kept.parse(entries(r)[2].body["words"]), configuration_of(r)) for r in (first, second)
+        beacon_of(StoredCheckpoint.parse(entries(r)[2].body["words"]), configuration_of(r)) for r in (first, second)
     )
     assert one != two
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from common.core.durable import claim
 from common.core.errors import AuditFailed, Forged, NotFound, PatternViolation, RolledBack, Unauthorized
+from common.crypto.identity import Identity, Signed
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
+from common.log.transcript import Entry, append
 from common.net.witness_client import WitnessClient
 from common.vocabulary.records import Records
-from common.wire.identity import Identity, Signed
 from common.wire.messages import Configuration
-from common.wire.receipts import Kept, Proof, ProofRequest, entries_tree, signed_checkpoint
-from common.wire.state import claim
-from common.wire.transcript import Entry, append
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command
 from local_agent.host import Host
@@ -101,11 +101,11 @@ def entries_of(run: Path) -> list[Entry]:
     return [Entry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
 
 
-def kept_of(run: Path) -> list[Kept]:
-    return [Kept.parse(json.loads(line)) for line in (run / "checkpoints.jsonl").read_text().splitlines()]
+def kept_of(run: Path) -> list[StoredCheckpoint]:
+    return [StoredCheckpoint.parse(json.loads(line)) for line in (run / "checkpoints.jsonl").read_text().splitlines()]
 
 
-def write_kept(run: Path, kept: list[Kept]) -> None:
+def write_kept(run: Path, kept: list[StoredCheckpoint]) -> None:
     (run / "checkpoints.jsonl").write_text("".join(json.dumps(each.wire(), sort_keys=True) + "\n" for each in kept))
 
 
@@ -255,7 +255,9 @@ def test_a_word_of_the_witness_that_is_not_shown_leaves_a_gap(watched, run):
     ],
     ids=["out of order", "another's word"],
 )
-def test_checkpoints_that_do_not_belong_together_are_refused(run, change: Callable[[list[Kept]], list[Kept]], why: str):
+def test_checkpoints_that_do_not_belong_together_are_refused(
+    run, change: Callable[[list[StoredCheckpoint]], list[StoredCheckpoint]], why: str
+):
     write_kept(run, change(kept_of(run)))
     with pytest.raises(AuditFailed, match=why):
         audit(run)
@@ -361,7 +363,7 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
         twin = signed_checkpoint(watched.identity, "run", said.configuration, fork, said.time)
         write_checkpoint(run, watched.identity, fork, said.time)
         monkeypatch.setattr(bench.referee.store, "entries", lambda name: [entry.line() for entry in fork])
-        monkeypatch.setattr(bench.referee.store, "last_checkpoint", lambda name: Kept(checkpoint=twin))
+        monkeypatch.setattr(bench.referee.store, "last_checkpoint", lambda name: StoredCheckpoint(checkpoint=twin))
         bench.referee.proofs._reached.clear()
         done = CliRunner().invoke(agent_command, arguments)
     assert done.exit_code == 1
@@ -405,7 +407,7 @@ def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
     assert finding.status == LEFT_OUT
     said = proof.kept.said()
     elsewhere = watched.identity.sign("checkpoint", {**said.wire(), "run": "another"})
-    kept = Kept(checkpoint=elsewhere)
+    kept = StoredCheckpoint(checkpoint=elsewhere)
     finding = check(receipt, identity, Answering(proof.model_copy(update={"kept": kept})), watched.referee)
     assert (finding.status, finding.why) == (LEFT_OUT, "the checkpoint is one of another run")
 
@@ -427,20 +429,20 @@ def test_what_a_referee_says_instead_of_a_proof(watched, proven, problem, status
 class Seeing:
     """A witness that has seen what it is given."""
 
-    def __init__(self, key: str, kept: list[Kept]) -> None:
+    def __init__(self, key: str, kept: list[StoredCheckpoint]) -> None:
         self._key, self._kept = key, kept
 
     def key(self) -> str:
         return self._key
 
-    def kept(self, referee: str, run: str) -> list[Kept]:
+    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
         return self._kept
 
 
 class Showing:
     """A referee that proves the report of a proof in these entries."""
 
-    def __init__(self, proof: Proof, entries: list[Entry], kept: Kept) -> None:
+    def __init__(self, proof: Proof, entries: list[Entry], kept: StoredCheckpoint) -> None:
         self._proof, self._tree, self._kept = proof, entries_tree(entries), kept
 
     def proof(self, signed: Signed) -> Proof:
@@ -457,14 +459,14 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
     said = proof.kept.said()
     ask = Showing(proof, entries, kept[-1])
 
-    def finding(seen: list[Kept], key: str = watched.witness_key, within: float = 60.0) -> tuple[str, str]:
+    def finding(seen: list[StoredCheckpoint], key: str = watched.witness_key, within: float = 60.0) -> tuple[str, str]:
         found = check(receipt, identity, ask, watched.referee, Seeing(key, seen), within=within)
         return found.status, found.why
 
-    def seen(entries: list[Entry], folder: str) -> list[Kept]:
+    def seen(entries: list[Entry], folder: str) -> list[StoredCheckpoint]:
         checkpoint = signed_checkpoint(watched.identity, "run", said.configuration, entries, said.time)
         word = WitnessLog(tmp_path / folder, signer).keep(watched.referee, "run", checkpoint)
-        return [Kept(checkpoint=checkpoint, witnessed=(word,))]
+        return [StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))]
 
     assert finding(kept)[0] == INCLUDED
     assert finding(seen(entries[:5], "whole answers"), signer.public)[0] == INCLUDED
@@ -473,7 +475,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
         assert finding(behind, signer.public, within=0.0)[0] == LEFT_OUT
     for strange in (kept[-1].checkpoint, signer.sign("checkpoint", said.wire())):
         with pytest.raises(Forged):
-            finding([Kept(checkpoint=strange)])
+            finding([StoredCheckpoint(checkpoint=strange)])
     fork = append(entries[-2], "result", {"result": {}}, watched.identity)
     longer = append(entries[-1], "result", {"result": {}}, watched.identity)
     for other, why in (([*entries[:-1], fork], "another history"), ([*entries, longer], "shows only 6 now")):

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import AuditFailed, BudgetExceeded
+from common.crypto.identity import Signed
+from common.log.transcript import Entry
 from common.wire import messages
-from common.wire.identity import Signed
-from common.wire.transcript import Entry
 from curator.sample.placement import open_sample
 from curator.service.curator import Curator
 from referee.audit.audit import Audit, audit

@@ -14,14 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import AuditFailed, NotVouched
-from common.wire.identity import Identity, Signed
-from common.wire.vouching import IssuerKey, stored
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import IssuerKey, stored
 from deploy.embedded import Embedded
 from deploy.load.light import LightAgent
 from deploy.running import Charging
 from issuer.issuer import grant
+from referee.audit.agents import GrantedHost
 from referee.audit.audit import audit
-from referee.audit.vouching import GrantedHost
 from referee.cli import app
 from referee.collection.enrolment.vouching import packed, unpacked
 from referee.service.referee import Referee

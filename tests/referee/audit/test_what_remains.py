@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from common.core.arrays import Indices
 from common.core.errors import AuditFailed
+from common.crypto.identity import Signed
 from common.statistics.robustness import silence
 from common.vocabulary.packing import pack_answers
-from common.wire.identity import Signed
 from deploy.load.light import LightAgent
 from local_agent.hosted.asking import answer_together, evaluate_people
 from local_agent.policy import Question
@@ -54,7 +54,7 @@ def test_keys_that_are_not_known_from_elsewhere_are_said_first(undisturbed, run)
 
 
 def audit_terms_key(run: Path) -> str:
-    from common.wire.transcript import read, split
+    from common.log.transcript import read, split
 
     entries = read(split((run / "transcript.jsonl").read_bytes()), None)
     return Signed.parse(next(entry for entry in entries if entry.kind == "terms").body["terms"]).key

@@ -23,9 +23,9 @@ from common.core.errors import (
     TandemError,
     Unauthorized,
 )
+from common.crypto.identity import Identity, Signed
 from common.vocabulary.packing import pack_answers
 from common.wire import messages
-from common.wire.identity import Identity, Signed
 from referee.collection import pacing
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment.registrar import Caps

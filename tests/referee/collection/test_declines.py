@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadMessage, ConfigurationMismatch, Forged, PatternViolation, PolicyRefused
+from common.crypto.identity import Identity
 from common.wire import messages
-from common.wire.identity import Identity
 from local_agent.cli import app
 from local_agent.host import Host
 from local_agent.policy import Policy

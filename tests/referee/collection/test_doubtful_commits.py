@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from common.core.errors import CannotWrite
+from common.crypto.identity import Identity
 from common.wire import messages
-from common.wire.identity import Identity
 from tests.support import TOKEN, Bench, seal
 
 pytestmark = pytest.mark.usefixtures("each_store")

@@ -7,10 +7,10 @@ import httpx
 import numpy as np
 import pytest
 
+from common.crypto.identity import Signed
+from common.log.receipts import Receipt
 from common.vocabulary.records import Records
 from common.wire import messages
-from common.wire.identity import Signed
-from common.wire.receipts import Receipt
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy

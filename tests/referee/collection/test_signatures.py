@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import Forged
-from common.wire.identity import Identity, covered
+from common.crypto.identity import Identity, covered
 from referee.collection import signatures
 from referee.collection.reading import payloads
 from referee.collection.signatures import FEW, sign_all, verified

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.core.errors import Forged, PeerUnavailable, PolicyRefused
-from common.wire.identity import Signed
+from common.crypto.identity import Signed
 from curator.service.curator import Curator
 from referee.audit.audit import audit
 from referee.runs import patience

@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from common.core.errors import NotFound, PatternViolation, PeerUnavailable, RolledBack
+from common.crypto.identity import Identity, Signed
 from common.net.witness_client import WitnessClient
-from common.wire.identity import Identity, Signed
 from referee.audit.audit import audit
 from referee.runs.checkpoints import Checkpoints
 from referee.service.witness import witness_app

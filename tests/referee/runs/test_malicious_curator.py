@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
+from common.crypto.identity import Identity, Signed
 from common.net import transport
 from common.scenario.resolved import ResolvedScenario
-from common.wire.identity import Identity, Signed
 from curator.service.curator import Curator
 from referee.audit.audit import audit
 from referee.runs import patience

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from common.core.errors import NotFound
+from common.crypto.identity import Identity
 from common.wire import messages
-from common.wire.identity import Identity
 from referee.collection import pacing
 from referee.service import agents_edge
 from referee.service.app import referee_app

@@ -17,13 +17,13 @@ import httpx
 import pytest
 
 from common.core.errors import URN
+from common.crypto.identity import Identity, Signed
+from common.log.entries import START
+from common.log.receipts import Checkpoint, Witnessed, signed_checkpoint
+from common.log.transcript import append
 from common.net import readiness
 from common.net.witness_client import WitnessClient
 from common.privacy.guarantee import NOTHING
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.chain import START
-from common.wire.receipts import Checkpoint, Witnessed, signed_checkpoint
-from common.wire.transcript import append
 from curator.service.startup import open_curator
 from referee.runs import execution
 from referee.service import runner as running

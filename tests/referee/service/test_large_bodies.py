@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from common.crypto.identity import PROOF_HEADER, Identity, announce_body
 from common.net.edge import LARGE
 from common.wire import messages
-from common.wire.identity import Identity
-from common.wire.proof import HEADER, proof
 from curator.service.app import curator_app
 from referee.service.app import referee_app
 from referee.service.client import CuratorClient
@@ -53,7 +52,7 @@ ATTACKS = {
     "announced by a stranger": (
         "curator",
         "/v1/runs/run/operations/0",
-        f"{HEADER}: {proof(STRANGER, 'PUT', '/v1/runs/run/operations/0', b'')}\r\n",
+        f"{PROOF_HEADER}: {announce_body(STRANGER, 'PUT', '/v1/runs/run/operations/0', b'')}\r\n",
         b'{"a":"',
     ),
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from common.wire.identity import Identity
-from common.wire.receipts import Checkpoint
+from common.crypto.identity import Identity
+from common.log.receipts import Checkpoint
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app

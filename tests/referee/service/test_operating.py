@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import NotFound, Unauthorized
+from common.crypto.identity import Identity
 from common.wire import messages
-from common.wire.identity import Identity
 from deploy.remote import Remote, operating
 from referee.audit.audit import audit
 from referee.cli import app

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from common.log.witness import FileWitness
 from common.net import readiness
-from common.wire.witness import FileWitness
 from curator.service.app import curator_app
 from referee.service.app import referee_app
 from referee.service.readiness import checks

@@ -12,13 +12,13 @@ import pytest
 
 from common.core.errors import AuditFailed, BadPlugin
 from common.core.registry import Registry
+from common.crypto.identity import Identity
+from common.log.transcript import Entry
 from common.wire import messages
-from common.wire.identity import Identity
-from common.wire.transcript import Entry
 from curator.service.startup import open_curator
 from referee.audit.agents import Agents
 from referee.audit.audit import audit
-from referee.audit.place import Place
+from referee.audit.reports import Place
 from referee.collection.ordering.roster import Roster
 from referee.service.runner import Runner, learn_words
 from referee.state.values import Cohort, Part, Participant

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from common.crypto.identity import Identity, Signed
 from common.wire import messages
-from common.wire.identity import Identity, Signed
 from deploy.load.light import LightAgent
 from referee.audit.audit import audit
 from referee.service.app import referee_app

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import referee.state.tables
+from common.core.database import sqlite_url
 from common.core.errors import AlreadyAnswered, BadInput, CannotWrite, PatternViolation, Superseded, Unauthorized
-from common.log.database import sqlite_url
+from common.crypto.identity import Identity, Signed
 from common.wire import messages
-from common.wire.identity import Identity, Signed
 from deploy.load.light import LightAgent
 from referee.audit.audit import audit
 from referee.collection.reading import Sent, claims

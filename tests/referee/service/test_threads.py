@@ -18,7 +18,7 @@ from common.net import readiness
 from common.net.batching import Grouped
 from curator.service.app import curator_app
 from curator.service.startup import open_curator
-from curator.state import checkpoints
+from curator.state import directory
 from deploy.processes import Party
 from local_agent.metrics import exposed
 from referee.protocols.base import PROTOCOLS
@@ -206,10 +206,10 @@ def test_an_operation_that_ends_its_thread_is_answered_and_the_next_one_is_carri
 
 
 def test_weights_that_cannot_be_stored_stop_no_operation(tmp_path, monkeypatch):
-    kept = checkpoints.Checkpoints(tmp_path, bytes(32))
+    kept = directory.Checkpoints(tmp_path, bytes(32))
     write = Failing(kept._write)
     monkeypatch.setattr(kept, "_write", write)
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(directory, "SECONDS", 0.0)
     for number, error in enumerate(KINDS, start=1):
         write.left = [error]
         kept.offer(number, 1.0, "a" * 64, lambda: iter([np.zeros(3)]))

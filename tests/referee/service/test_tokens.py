@@ -3,8 +3,8 @@
 import pytest
 
 from common.core.errors import Unauthorized
+from common.crypto.identity import Identity
 from common.wire import messages
-from common.wire.identity import Identity
 from tests.support import TOKEN, seal
 
 pytestmark = pytest.mark.usefixtures("each_store")

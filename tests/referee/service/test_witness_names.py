@@ -8,14 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from common.core.durable import file_name
 from common.core.errors import BadInput, RolledBack
-from common.log.places import HttpWitness
-from common.net.witness_client import WitnessClient
-from common.wire.identity import Identity, Signed
-from common.wire.primitives.chain import START, Extension, Head, link, linked
-from common.wire.receipts import Kept, signed_checkpoint
-from common.wire.state import file_name
-from common.wire.transcript import append
+from common.crypto.identity import Identity, Signed
+from common.log.entries import START, Extension, Head, link, linked
+from common.log.receipts import StoredCheckpoint, signed_checkpoint
+from common.log.transcript import append
+from common.net.witness_client import HttpWitness, WitnessClient
 from local_agent.person import shown
 from referee.service.witness import HEADS, witness_app
 from referee.state.witness_log import WitnessLog
@@ -151,7 +150,7 @@ def test_two_releases_that_have_worked_on_one_witness_are_told_apart(tmp_path):
 
 def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
     for run in RUNS:
-        shown.keep(tmp_path, run, shown.Shown(Kept(checkpoint=checkpoint(run)), frozenset({1})))
+        shown.keep(tmp_path, run, shown.Shown(StoredCheckpoint(checkpoint=checkpoint(run)), frozenset({1})))
     files = [path.name.lower() for path in (tmp_path / shown.FOLDER).iterdir()]
     assert len(set(files)) == len(RUNS)
     for run in RUNS:
@@ -159,7 +158,7 @@ def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
         assert found is not None
         assert found.kept.said().run == run
     old = tmp_path / "old"
-    shown.keep(old, "Run", shown.Shown(Kept(checkpoint=checkpoint("Run")), frozenset({1})))
+    shown.keep(old, "Run", shown.Shown(StoredCheckpoint(checkpoint=checkpoint("Run")), frozenset({1})))
     (file,) = (old / shown.FOLDER).iterdir()
     file.rename(file.with_name("Run.json"))
     assert shown.shown(old, "Run") is not None

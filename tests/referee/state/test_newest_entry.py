@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from common.core.errors import Superseded
-from common.wire.transcript import append
+from common.log.transcript import append
 from referee.state.store import Store
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
-from common.wire.identity import Identity, verify
-from common.wire.primitives.chain import START
-from common.wire.receipts import Kept, Witnessed, signed_checkpoint
-from common.wire.transcript import Entry, append
+from common.crypto.identity import Identity, verify
+from common.log.entries import START
+from common.log.receipts import StoredCheckpoint, Witnessed, signed_checkpoint
+from common.log.transcript import Entry, append
 from referee.state.witness_log import WitnessLog
 
 REFEREE = Identity.create()
@@ -35,8 +35,8 @@ def log(tmp_path):
     return WitnessLog(tmp_path, Identity.create(), lambda: next(times))
 
 
-def kept_in(log) -> list[Kept]:
-    return [Kept.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 0, 10)]
+def kept_in(log) -> list[StoredCheckpoint]:
+    return [StoredCheckpoint.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 0, 10)]
 
 
 def word(signed) -> Witnessed:
@@ -51,7 +51,7 @@ def test_words_are_one_chain_with_times_that_never_go_back(log):
     kept = kept_in(log)
     assert [each.said().entries for each in kept] == [1, 2, 4]
     assert [next(iter(each.seen().values())) for each in kept] == said
-    assert [Kept.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 1, 1)] == kept[1:2]
+    assert [StoredCheckpoint.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 1, 1)] == kept[1:2]
     assert log.kept(REFEREE.public, "other", 0, 10) == []
 
 
@@ -109,4 +109,4 @@ def test_a_file_that_was_edited_is_said_so(log, tmp_path):
 def test_a_word_for_another_checkpoint_is_none_for_this(log):
     other = log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:1]))
     with pytest.raises(Forged, match="another checkpoint"):
-        Kept(checkpoint=checkpoint(ENTRIES[:2]), witnessed=(other,)).seen()
+        StoredCheckpoint(checkpoint=checkpoint(ENTRIES[:2]), witnessed=(other,)).seen()

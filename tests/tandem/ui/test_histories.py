@@ -8,9 +8,9 @@ from html import unescape
 import pytest
 
 from common.core import canonical
-from common.wire.identity import Identity, Signed
-from common.wire.receipts import Kept, receipt_for
-from common.wire.transcript import Entry
+from common.crypto.identity import Identity, Signed
+from common.log.receipts import StoredCheckpoint, receipt_for
+from common.log.transcript import Entry
 from referee.audit.history import kept_in
 from referee.state.runfolder import unpack_reports
 from referee.state.witness_log import WitnessLog
@@ -47,7 +47,8 @@ def test_witnesses_are_shown_with_their_times(browser, folder, referee, tmp_path
     log = WitnessLog(tmp_path, Identity.create(), lambda: 86400.0)
     key, run = referee.public, configuration(folder)["run"]
     words = [
-        Kept(checkpoint=each.checkpoint, witnessed=(log.keep(key, run, each.checkpoint),)) for each in kept_in(folder)
+        StoredCheckpoint(checkpoint=each.checkpoint, witnessed=(log.keep(key, run, each.checkpoint),))
+        for each in kept_in(folder)
     ]
     lines = b"".join(canonical.encode(each.wire()) + b"\n" for each in words)
     (folder / "checkpoints.jsonl").write_bytes(lines)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from common.wire.identity import Identity
-from common.wire.transcript import Entry, append, read
+from common.crypto.identity import Identity
+from common.log.transcript import Entry, append, read
 from deploy.remote import operating
 from referee.service.app import referee_app
 from referee.service.runner import Runner

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from common.core.errors import NotFound, PeerUnavailable, Unauthorized
+from common.log.transcript import read
 from common.statistics.evidence import gather
 from common.wire.messages import Configuration
-from common.wire.transcript import read
 from deploy.remote import operating
 from referee.runs.results import rounds_of
 from referee.service.app import referee_app

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from common.core.errors import BrokenLedger
-from common.wire.version import BEFORE, release
+from common.core.version import BEFORE, release
 
 revision = "0002"
 down_revision = "0001"

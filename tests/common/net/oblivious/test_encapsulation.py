@@ -7,6 +7,8 @@ import struct
 import pytest
 
 from common.core.errors import BadMessage, Forged, UnknownKey
+from common.crypto.hpke import RecipientKey
+from common.crypto.identity import Identity
 from common.net.oblivious.encapsulation import (
     REQUEST_OVERHEAD,
     RESPONSE_OVERHEAD,
@@ -19,8 +21,6 @@ from common.net.oblivious.encapsulation import (
     signed_keys,
     verified_keys,
 )
-from common.wire.identity import Identity
-from common.wire.primitives.hpke import RecipientKey
 
 # RFC 9458, appendix A.
 SECRET = bytes.fromhex("3c168975674b2fa8e465970b79c8dcf09f1c741626480bd4c6162fc5b6a98e1a")

@@ -12,7 +12,7 @@ from common.core.arrays import AnyArray
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.selection import AnyLaw, delta_of_selection, mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
-from referee.audit.private_choices import delta_of_choice
+from referee.audit.recomputing import delta_of_choice
 from tests.tiers import thinned
 
 LAWS: list[AnyLaw] = [

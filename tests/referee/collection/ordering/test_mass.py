@@ -10,12 +10,12 @@ import pytest
 import deploy.simulation
 import referee.collection.ordering.batches
 from common.core.errors import AlreadyAnswered, BadMessage
+from common.crypto.identity import Identity
 from common.vocabulary import masks
 from common.vocabulary.packing import count_answers, mask_bytes, pack_answers, unpack_answers, unpack_said
 from common.vocabulary.queries.base import QUERIES
 from common.vocabulary.queries.loss import LossQuery
 from common.wire import messages
-from common.wire.identity import Identity
 from deploy.simulation import conduct
 from local_agent.host import Host
 from local_agent.hosted.setup import open_population
@@ -140,7 +140,7 @@ def test_a_run_that_asks_very_many_is_audited_and_is_that_of_the_simulation(tmp_
 def test_hosts_and_individuals_are_asked_beside_each_other(tmp_path):
     chosen = tiny(*CHOSEN)
     with Bench(tmp_path / "state", chosen, individuals=250) as bench:
-        from common.wire.identity import Signed
+        from common.crypto.identity import Signed
         from deploy.load.light import LightAgent
         from referee.collection.reading import Sent, claims
 

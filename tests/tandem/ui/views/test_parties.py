@@ -7,7 +7,7 @@ import json
 import pytest
 
 from common.core.errors import BadData
-from common.wire.transcript import Entry
+from common.log.transcript import Entry
 from referee.protocols.base import PROTOCOLS
 from tandem.ui.views.parties import story
 from tests.support import Bench, small

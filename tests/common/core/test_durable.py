@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from common.core.durable import claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
-from common.wire.state import claim, durable_secret, hold, make_folder, user_state, write_durably
+from common.numerics.randomness import durable_secret
 from local_agent.person.journal import Journal
 
 
@@ -46,7 +47,7 @@ def test_a_directory_is_held_by_one_until_it_lets_go_or_dies(tmp_path):
         hold(tmp_path)
     code = f"""
 from pathlib import Path
-from common.wire.state import hold
+from common.core.durable import hold
 held = hold(Path({str(tmp_path)!r}))
 print(1, flush=True)
 input()

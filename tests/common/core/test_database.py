@@ -17,9 +17,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
+from common.core.database import alone, open_database, sqlite_url
 from common.core.errors import BadInput
-from common.log.database import alone, open_database, sqlite_url
-from common.log.migrating import downgrade, schema_of, upgrade
+from common.core.migrating import downgrade, schema_of, upgrade
 
 TABLES = {
     "common.log.migrations": {"entries"},
@@ -60,7 +60,7 @@ def test_up_down_and_up_again(tmp_path, package):
 @pytest.mark.parametrize("package", [*sorted(TABLES), "curator.contributions.migrations", "issuer.migrations"])
 def test_a_new_file_gets_what_the_migrations_come_to(package):
     kept = resources.files(package).joinpath("newest.sql").read_text(encoding="utf-8")
-    assert kept == schema_of(package), f"python -m common.log.migrating {package}"
+    assert kept == schema_of(package), f"python -m common.core.migrating {package}"
 
 
 @pytest.mark.parametrize("package", sorted(TABLES))
@@ -86,7 +86,7 @@ def test_a_new_file_and_one_that_was_migrated_are_the_same(tmp_path, package):
 @pytest.mark.parametrize("package", sorted(TABLES))
 def test_nobody_waits_for_the_migrations_who_has_the_newest_schema_or_begins(tmp_path, package):
     code = (
-        "import sys; from common.log.database import open_database\n"
+        "import sys; from common.core.database import open_database\n"
         "for _ in range(2): open_database(*sys.argv[1:]).dispose()\n"
         "assert 'alembic' not in sys.modules"
     )
@@ -130,7 +130,7 @@ def test_the_same_migrations_make_the_same_tables_on_a_server(postgresql):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_many_processes_that_start_at_once_make_the_tables_once(tmp_path, kind, request):
     url = sqlite_url(tmp_path / "x.sqlite") if kind == "sqlite" else request.getfixturevalue("postgresql").database()
-    code = "import sys; from common.log.database import open_database; open_database(*sys.argv[1:]).dispose()"
+    code = "import sys; from common.core.database import open_database; open_database(*sys.argv[1:]).dispose()"
     started = [
         subprocess.Popen([sys.executable, "-c", code, url, "referee.state.migrations"], stderr=subprocess.PIPE)
         for _ in range(4)

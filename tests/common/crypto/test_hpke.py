@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from common.core.errors import BadMessage
-from common.wire.primitives.hpke import KEY_BYTES, TAG_BYTES, RecipientKey, seal
+from common.crypto.hpke import KEY_BYTES, TAG_BYTES, RecipientKey, seal
 
 # RFC 9180, appendix A.1.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode.
 INFO = bytes.fromhex("4f6465206f6e2061204772656369616e2055726e")

@@ -9,24 +9,35 @@ the whole transcript so far, at a time. A *witness* that keeps it signs it with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
 
 from common.core import canonical
 from common.core.errors import BadMessage, Forged, PeerMisbehaved
-from common.core.values import Value
-from common.wire.identity import Identity, Signed, verify
-from common.wire.messages import MAX_PLACE, RUN, Number
-from common.wire.primitives.chain import DIGEST
-from common.wire.primitives.merkle import Tree, merkle_root
-from common.wire.sealed import AnySigned, field
-from common.wire.transcript import AnyEntry, Entry
+from common.core.values import DIGEST, MAX_PLACE, RUN, Number, Value
+from common.crypto.identity import Identity, Signed, verify
+from common.log.merkle import Tree, merkle_root
+from common.log.transcript import AnyEntry, Entry
 
 Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 """What witnesses and transcripts count."""
+
+
+class SignedReport(Protocol):
+    """A report of which a receipt is given: its fields, and the signature over them."""
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The fields."""
+        ...
+
+    @property
+    def signature(self) -> str:
+        """The signature, hex."""
+        ...
 
 
 class Receipt(Value):
@@ -83,7 +94,7 @@ class Witnessed(Value):
     time: Time
 
 
-class Kept(Value):
+class StoredCheckpoint(Value):
     """A signed checkpoint, and what witnesses have signed of it."""
 
     checkpoint: Signed
@@ -188,7 +199,7 @@ class Proof(Value):
         Path of the entry's hash to the checkpoint's root.
     consistency
         That the transcript of the checkpoint begins with as many entries as the request names
-        (:func:`common.wire.primitives.merkle.extends`); left out where it names none.
+        (:func:`common.log.merkle.extends`); left out where it names none.
     """
 
     entry: dict[str, Any]
@@ -196,7 +207,7 @@ class Proof(Value):
     reports: int = Field(ge=1, lt=1 << 53)
     body: str = Field(max_length=64, pattern=r"^([0-9a-f]{2})*$")
     path: tuple[str, ...] = Field(max_length=64)
-    kept: Kept
+    kept: StoredCheckpoint
     entry_path: tuple[str, ...] = Field(max_length=64)
     consistency: tuple[str, ...] | None = Field(default=None, max_length=64, exclude_if=lambda path: path is None)
 
@@ -216,15 +227,15 @@ def entries_tree(entries: Sequence[AnyEntry]) -> Tree:
     return Tree(bytes.fromhex(entry.hash) for entry in entries)
 
 
-def receipt_for(signer: Identity, report: AnySigned, now: Time) -> bytes:
-    """Return a referee's receipt for a report that is stored, whose fields are valid: signed, in canonical JSON."""
-    return signer.envelope(Receipt.KIND, receipt_payload(report, now))
+def receipt_payload(run: object, question: object, report: str, now: Time) -> bytes:
+    """Return what a receipt says in canonical JSON, of fields that are valid ones of a :class:`Receipt`."""
+    return f'{{"question":{question},"report":"{report}","run":"{run}","time":{now}}}'.encode("ascii")
 
 
-def receipt_payload(report: AnySigned, now: Time) -> bytes:
-    """Return what a receipt for a report says, in canonical JSON."""
-    question, run = field(report, "question"), field(report, "run")
-    return f'{{"question":{question},"report":"{report.signature}","run":"{run}","time":{now}}}'.encode("ascii")
+def receipt_for(signer: Identity, report: SignedReport, now: Time) -> bytes:
+    """Return a referee's receipt for a report that is stored: signed, in canonical JSON."""
+    fields = report.message
+    return signer.envelope(Receipt.KIND, receipt_payload(fields["run"], fields["question"], report.signature, now))
 
 
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
@@ -233,7 +244,7 @@ def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "")
     Parameters
     ----------
     whose
-        As in :func:`common.wire.identity.verify`.
+        As in :func:`common.crypto.identity.verify`.
 
     Raises
     ------

@@ -1,11 +1,12 @@
-"""Who says what: Ed25519 identities and signed messages.
+"""Who says what: Ed25519 identities, signed messages, and signed announcements of large requests.
 
 A signature covers a domain tag, the kind of message and the canonical JSON, so that a message of one kind can never
-pass for another.
+pass for another. An announcement is a header that shows who sends a body before the body is read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -18,9 +19,9 @@ from nacl import bindings
 from pydantic import Field
 
 from common.core import canonical
-from common.core.errors import BadInput, Forged
+from common.core.durable import durable_key, make_folder
+from common.core.errors import BadInput, BadMessage, Forged
 from common.core.values import Value
-from common.wire.state import durable_key, make_folder
 
 _DOMAIN = b"tandem/v1\x00"
 KEY_PATTERN = r"^[0-9a-f]{64}$"
@@ -175,3 +176,43 @@ def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
         public.verify(bytes.fromhex(signature), covered(kind, payload))
     except (InvalidSignature, ValueError):
         raise Forged(f"the signature of this {kind!r} does not verify under key {key[:16]}...") from None
+
+
+PROOF_HEADER = "Tandem-Proof"
+_ANNOUNCED = "request"
+_ANNOUNCEMENT = re.compile(r"([0-9a-f]{64}) ([0-9a-f]{64}) ([0-9a-f]{128})")
+
+
+def announce_body(identity: Identity, method: str, path: str, body: bytes) -> str:
+    """Return the header that shows who sends a body: key, SHA-256 of the body, signature; in hex."""
+    digest = hashlib.sha256(body).hexdigest()
+    return f"{identity.public} {digest} {identity.sign_bytes(_ANNOUNCED, _announced(method, path, len(body), digest))}"
+
+
+def check_announcement(header: str, method: str, path: str, length: int, key: str | None) -> str:
+    """Return the SHA-256 of the body that a header announces.
+
+    Parameters
+    ----------
+    key
+        Whose proof it must be; None: anybody's.
+
+    Raises
+    ------
+    BadMessage
+        If it is no proof.
+    Forged
+        If another key has signed it, or the signature is of another request.
+    """
+    found = _ANNOUNCEMENT.fullmatch(header)
+    if found is None:
+        raise BadMessage(f"{PROOF_HEADER} holds a key, a SHA-256 and a signature in hexadecimal, one space between")
+    who, digest, signature = found.groups()
+    if key is not None and who != key:
+        raise Forged(f"announced by {who[:16]}..., expected {key[:16]}...")
+    verify_bytes(who, _ANNOUNCED, _announced(method, path, length, digest), signature)
+    return digest
+
+
+def _announced(method: str, path: str, length: int, digest: str) -> bytes:
+    return canonical.encode({"method": method, "path": path, "length": length, "sha256": digest})

@@ -25,8 +25,8 @@ from common.core import canonical
 from common.core.errors import BadData, BadMessage, Forged, NotFound, NotVouched
 from common.core.folder import ISSUER, read
 from common.core.values import Value
-from common.wire.identity import KEY_PATTERN, Signed, verify
-from common.wire.primitives import blindrsa
+from common.crypto import blindrsa
+from common.crypto.identity import KEY_PATTERN, Signed, verify
 
 TOKEN_TYPE = b"\x00\x02"
 """Blind RSA (2048-bit), in RFC 9578's registry."""

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from common.core import canonical
-from common.core.values import Value
-from common.wire.identity import Identity, Signed
+from common.core.values import DIGEST, Value
+from common.crypto.identity import Identity, Signed
 
 START = "0" * 64
 """What the first entry of a chain follows."""
-DIGEST = r"^[0-9a-f]{64}$"
 
 
 class Head(Value):

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from common.core import folder as files
+from common.core.durable import make_folder
 from common.core.errors import BadData, BadInput
 from common.core.plain import plain
-from common.wire.state import make_folder
 
 _SCHEMAS: dict[tuple[str, str], MetaData] = {}
 _SETTINGS: dict[str, dict[str, Any]] = {
@@ -166,7 +166,7 @@ class Newest(NamedTuple):
 def newest(migrations: str) -> Newest:
     """Return the newest schema of a package of migrations, from its ``newest.sql``.
 
-    The file is what the migrations make of a new SQLite file (:func:`common.log.migrating.schema_of`). So
+    The file is what the migrations make of a new SQLite file (:func:`common.core.migrating.schema_of`). So
     nearly nobody waits for Alembic: whoever has the newest schema already, or begins a file.
     """
     whole = resources.files(migrations).joinpath("newest.sql").read_text(encoding="utf-8")
@@ -194,7 +194,7 @@ def _bring_up(connection: Connection, migrations: str) -> None:
         for statement in newest(migrations).statements:
             connection.exec_driver_sql(statement)
         return
-    from common.log import migrating
+    from common.core import migrating
 
     try:
         migrating.upgrade(connection, migrations)

@@ -20,7 +20,7 @@ from pydantic import Field
 from common.core import canonical
 from common.core.errors import AuditFailed, BadMessage, Forged
 from common.core.values import Value
-from common.wire.identity import Identity, verify_bytes
+from common.crypto.identity import Identity, verify_bytes
 
 START = "0" * 64
 MOST_ENTRIES = 1 << 17

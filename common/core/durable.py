@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from common.core.errors import BadInput
-from common.numerics.randomness import RandomSource
 
 CLAIM = "claim.json"
 """File in a state directory: what it is bound to."""
@@ -253,8 +252,3 @@ def durable_key(path: Path) -> bytes:
             f"directory. Without it what was drawn under it cannot be drawn again"
         )
     return secret
-
-
-def durable_secret(path: Path) -> RandomSource:
-    """Return a cryptographic source under the secret of :func:`durable_key`."""
-    return RandomSource(durable_key(path), simulated=False)

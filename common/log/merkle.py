@@ -145,7 +145,7 @@ def merkle_root(leaves: Iterable[bytes]) -> str:
     return running.root
 
 
-def climbed(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:
+def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | None:
     """Return the root to which a path leads from the leaf with a number among so many; None if it leads nowhere.
 
     Whoever finds a given root so knows that the leaf is in the list (or has found a collision of SHA-256).
@@ -166,7 +166,7 @@ def climbed(leaf: bytes, index: int, count: int, path: Sequence[str]) -> str | N
     return None if left else node.hex()
 
 
-def extends(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
+def verify_consistency(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
     """Tell whether a path shows that a list with a root begins with another one (RFC 9162, section 2.1.4.2).
 
     Parameters

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import AuditFailed, BadInput, Forged
-from common.wire.identity import Identity, Signed, verify
-from common.wire.primitives.merkle import merkle_root
-from common.wire.transcript import append, read, split
+from common.crypto.identity import Identity, Signed, verify
+from common.log.merkle import merkle_root
+from common.log.transcript import append, read, split
 
 ME = Identity.create()
 

@@ -7,16 +7,15 @@ import hashlib
 import pytest
 
 from common.core.errors import BadMessage, Forged
-from common.wire.identity import Identity
-from common.wire.proof import checked, proof
+from common.crypto.identity import Identity, announce_body, check_announcement
 
 WHO = Identity.create()
-SAID = proof(WHO, "PUT", "/a", b"body")
+SAID = announce_body(WHO, "PUT", "/a", b"body")
 
 
 def test_a_proof_announces_the_body():
     for key in (None, WHO.public):
-        assert checked(SAID, "PUT", "/a", 4, key) == hashlib.sha256(b"body").hexdigest()
+        assert check_announcement(SAID, "PUT", "/a", 4, key) == hashlib.sha256(b"body").hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_a_proof_announces_the_body():
 )
 def test_it_announces_nothing_else(said):
     with pytest.raises(Forged):
-        checked(SAID, *said)
+        check_announcement(SAID, *said)
 
 
 SPOILED = {
@@ -46,4 +45,4 @@ SPOILED = {
 @pytest.mark.parametrize("how", SPOILED)
 def test_what_is_no_proof(how):
     with pytest.raises(BadMessage):
-        checked(SPOILED[how], "PUT", "/a", 4, None)
+        check_announcement(SPOILED[how], "PUT", "/a", 4, None)

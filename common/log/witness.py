@@ -14,8 +14,8 @@ from typing import IO, Protocol
 
 from common.core import canonical
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
-from common.wire.identity import Signed, verify
-from common.wire.primitives.chain import Extension, Head
+from common.crypto.identity import Signed, verify
+from common.log.entries import Extension, Head
 
 
 class Witness(Protocol):
@@ -31,7 +31,7 @@ class Witness(Protocol):
         ...
 
     def put(self, signed: Signed) -> None:
-        """Keep the head of a signed :class:`~common.wire.primitives.chain.Extension`; the same again changes nothing.
+        """Keep the head of a signed :class:`~common.log.entries.Extension`; the same again changes nothing.
 
         Raises
         ------

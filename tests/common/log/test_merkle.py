@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.wire.primitives.merkle import RunningRoot, Tree, climbed, extends, merkle_root
+from common.log.merkle import RunningRoot, Tree, merkle_root, root_from_inclusion_proof, verify_consistency
 
 LEAVES = st.lists(st.binary(max_size=40), min_size=1, max_size=40, unique=True)
 
@@ -21,15 +21,16 @@ def test_a_path_leads_from_its_leaf_to_the_root_and_from_no_other(leaves, data):
     assert tree.root == merkle_root(leaves)
     assert len(tree) == len(leaves)
     assert tree.find(leaves[index]) == index
-    assert climbed(leaves[index], index, len(leaves), path) == tree.root
-    assert climbed(leaves[index] + b"x", index, len(leaves), path) != tree.root
+    assert root_from_inclusion_proof(leaves[index], index, len(leaves), path) == tree.root
+    assert root_from_inclusion_proof(leaves[index] + b"x", index, len(leaves), path) != tree.root
     for at, part in enumerate(path):
         other = ("0" if part[0] != "0" else "1") + part[1:]
-        assert climbed(leaves[index], index, len(leaves), [*path[:at], other, *path[at + 1 :]]) != tree.root
-    assert climbed(leaves[index], index, len(leaves), [*path, "00" * 32]) is None
+        changed = [*path[:at], other, *path[at + 1 :]]
+        assert root_from_inclusion_proof(leaves[index], index, len(leaves), changed) != tree.root
+    assert root_from_inclusion_proof(leaves[index], index, len(leaves), [*path, "00" * 32]) is None
     if path:
-        assert climbed(leaves[index], index, len(leaves), path[:-1]) is None
-        assert climbed(leaves[index], index, len(leaves), [*path[:-1], "no hash"]) is None
+        assert root_from_inclusion_proof(leaves[index], index, len(leaves), path[:-1]) is None
+        assert root_from_inclusion_proof(leaves[index], index, len(leaves), [*path[:-1], "no hash"]) is None
 
 
 def test_no_node_passes_for_a_leaf():
@@ -37,13 +38,13 @@ def test_no_node_passes_for_a_leaf():
     tree = Tree([b"a", b"b"])
     below = b"".join(hashlib.sha256(b"\x00" + leaf).digest() for leaf in (b"a", b"b"))
     assert merkle_root([below]) != tree.root
-    assert climbed(below, 0, 1, []) != tree.root
+    assert root_from_inclusion_proof(below, 0, 1, []) != tree.root
 
 
 @pytest.mark.parametrize("index", [-1, 3])
 def test_there_is_no_path_from_where_no_leaf_is(index):
     tree = Tree([b"a", b"b", b"c"])
-    assert climbed(b"a", index, 3, tree.path(0)) is None
+    assert root_from_inclusion_proof(b"a", index, 3, tree.path(0)) is None
     with pytest.raises(IndexError):
         tree.path(index)
 
@@ -63,18 +64,18 @@ def test_a_list_is_shown_to_begin_with_each_of_its_beginnings_and_with_no_other_
     tree = Tree(leaves)
     for first in range(1, count + 1):
         older, path = merkle_root(leaves[:first]), tree.consistency(first)
-        assert extends(older, first, tree.root, count, path)
+        assert verify_consistency(older, first, tree.root, count, path)
         for at in range(first):  # another leaf at any place of the beginning
             other = merkle_root([*leaves[:at], b"other", *leaves[at + 1 : first]])
-            assert not extends(other, first, tree.root, count, path)
+            assert not verify_consistency(other, first, tree.root, count, path)
             changed = Tree([*leaves[:at], b"other", *leaves[at + 1 :]])
-            assert not extends(older, first, changed.root, count, changed.consistency(first))
+            assert not verify_consistency(older, first, changed.root, count, changed.consistency(first))
         for at in range(len(path)):
             for wrong in ("00" * 32, "no hash", "00"):
-                assert not extends(older, first, tree.root, count, [*path[:at], wrong, *path[at + 1 :]])
-        assert not extends(older, first, tree.root, count, [*path, "00" * 32])
+                assert not verify_consistency(older, first, tree.root, count, [*path[:at], wrong, *path[at + 1 :]])
+        assert not verify_consistency(older, first, tree.root, count, [*path, "00" * 32])
         if path:
-            assert not extends(older, first, tree.root, count, path[:-1])
+            assert not verify_consistency(older, first, tree.root, count, path[:-1])
 
 
 def test_the_path_for_a_beginning_is_that_of_the_rfc():
@@ -93,7 +94,7 @@ def test_the_path_for_a_beginning_is_that_of_the_rfc():
 @pytest.mark.parametrize("first", [-1, 0, 4])
 def test_there_is_no_path_for_what_is_no_beginning(first):
     tree = Tree([b"a", b"b", b"c"])
-    assert not extends(tree.root, first, tree.root, 3, ())
+    assert not verify_consistency(tree.root, first, tree.root, 3, ())
     with pytest.raises(IndexError):
         tree.consistency(first)
 

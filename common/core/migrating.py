@@ -1,6 +1,6 @@
 """Change the schema of a database by Alembic: what an older version wrote, a new database on a server, the way back.
 
-``python -m common.log.migrating PACKAGE`` writes, beside a party's migrations, what they make of a new
+``python -m common.core.migrating PACKAGE`` writes, beside a party's migrations, what they make of a new
 SQLite file: ``newest.sql``. Whoever adds a migration runs it once; a test compares.
 """
 

@@ -32,30 +32,30 @@ chooses without the share and the secret, which is why the share is opened after
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pydantic import Field
 
 from common.core import canonical
 from common.core.errors import Forged
-from common.core.values import Value
-from common.wire.messages import DIGEST, RUN, Configuration
-from common.wire.receipts import Kept
+from common.core.values import DIGEST, RUN, Value
+from common.log.receipts import StoredCheckpoint
 
 ROUND = 2
 """Entries of the transcript of which witnesses' words are the beacon: the configuration, and the curator's terms."""
 
 
-class Opening(Value):
+class RevealRequest(Value):
     """The referee asks the curator to open its share, and shows it the beacon."""
 
     KIND: ClassVar[str] = "open-share"
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
-    words: Kept
+    words: StoredCheckpoint
 
 
-class Share(Value):
+class RevealedShare(Value):
     """The curator opens its share, once it has been shown the beacon (``beacon`` is its value)."""
 
     KIND: ClassVar[str] = "share"
@@ -65,26 +65,35 @@ class Share(Value):
     share: str = Field(pattern=DIGEST)
 
 
-def bound(share: str) -> str:
+def commitment_to(share: str) -> str:
     """Return what terms hold of a share (32 bytes in hex) until it is opened: its SHA-256, hex."""
     return hashlib.sha256(bytes.fromhex(share)).hexdigest()
 
 
-def beacon_value(words: Kept, configuration: Configuration) -> str:
-    """Return the beacon of a run from the words of the witnesses that its configuration names: SHA-256, hex.
+def beacon_value(words: StoredCheckpoint, *, referee: str, run: str, digest: str, witnesses: Sequence[str]) -> str:
+    """Return the beacon of a run from what the witnesses that its configuration names have signed: SHA-256, hex.
+
+    Parameters
+    ----------
+    words
+        The checkpoint of the run's first :data:`ROUND` entries, and what witnesses have signed of it.
+    referee, run, digest
+        The referee's public key, the run's name, and the digest of its configuration.
+    witnesses
+        The public keys that the configuration names.
 
     Raises
     ------
     Forged, BadMessage
         If they are not the words of all these witnesses, and of no others, about the run's first :data:`ROUND` entries.
     """
-    value = _value(words, configuration.referee, configuration.run, configuration.fingerprint())
-    if {signed.key for signed in words.witnessed} != set(configuration.beacon):
+    value = _value(words, referee, run, digest)
+    if {signed.key for signed in words.witnessed} != set(witnesses):
         raise Forged("the beacon's words are not those of the witnesses that the run's configuration names")
     return value
 
 
-def shown(opening: Opening, referee: str) -> str:
+def revealed_beacon(opening: RevealRequest, referee: str) -> str:
     """Return the beacon that a referee shows to the curator, whoever its witnesses are.
 
     Raises
@@ -95,7 +104,7 @@ def shown(opening: Opening, referee: str) -> str:
     return _value(opening.words, referee, opening.run, opening.digest)
 
 
-def _value(words: Kept, referee: str, run: str, digest: str) -> str:
+def _value(words: StoredCheckpoint, referee: str, run: str, digest: str) -> str:
     said = words.said(referee)
     if (said.run, said.configuration, said.entries) != (run, digest, ROUND):
         raise Forged(

@@ -11,11 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from common.core.errors import BadData, BadMessage, NotVouched
-from common.wire.identity import Identity, Signed
-from common.wire.messages import Enrolment
-from common.wire.primitives.blindrsa import blind, blind_sign, finalize, public_key
-from common.wire.sealed import Sealed, read
-from common.wire.vouching import (
+from common.crypto.blindrsa import blind, blind_sign, finalize, public_key
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import (
     Credential,
     Grant,
     IssuerKey,
@@ -28,6 +26,8 @@ from common.wire.vouching import (
     token_input,
     token_request,
 )
+from common.wire.messages import Enrolment
+from common.wire.sealed import Sealed, read
 from tests.vouched import ours
 
 GRANTS = Identity.create()
