@@ -22,17 +22,17 @@ import numpy as np
 
 from common.core import canonical
 from common.data.population import TableRecordSource
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.trees import LEAF, Trees
+from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
+from common.local.queries.item import ItemQuery
+from common.local.queries.listed import ListedQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.query import QUERIES, Query, parse_query
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.argmax import Argmax
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.trees import LEAF, Trees
-from common.vocabulary.mechanisms.base import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
-from common.vocabulary.queries.base import QUERIES, Query, parse_query
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.queries.listed import ListedQuery
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
 from local_agent.host import seconds_for
 from local_agent.hosted.asking import answer_together
 

@@ -30,13 +30,13 @@ from benchmarks.figures import figure1, figure2
 from common.core.machine import processors
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss
+from common.local.mechanisms.warner import Warner
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.planning.plan import resolve
 from common.scenario import loading
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations

@@ -35,10 +35,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from common.core.arrays import Floats, Indices, Words
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import parse_mechanism
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 
 EPSILONS = (0.5, 1.0, 2.0)
 SIZES = {16: (2_000, 200), 1024: (500, 20), 65536: (20, 10)}

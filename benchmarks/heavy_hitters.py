@@ -28,13 +28,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from common.core.arrays import Floats, Words
+from common.local.answers import Answers
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.item import ItemQuery
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import binomial_intervals, estimate_shares, reports_by_length
 from common.statistics.heavy_hitters import find, guarantee, ladder
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers
 
 BITS, EPSILON, BETA = 64, 1.0, 0.05
 KINDS = 100_000

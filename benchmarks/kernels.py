@@ -18,13 +18,13 @@ import numpy as np
 from common.crypto.identity import Identity
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss
+from common.local.mechanisms.warner import Warner
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
 from common.numerics import chacha
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from common.wire import messages
 from curator.learners.base import learn_from, parse_learner
 from curator.numerics.gaussian_noise import normals

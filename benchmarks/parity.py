@@ -22,12 +22,12 @@ import numpy as np
 from scipy.stats import binomtest
 
 from common.data.distributions.parities import BiasedParity
+from common.local.hypotheses.rules import Parity
+from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.planning.plan import resolve
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.parity import ParityLearner, vote
 from curator.numerics.equations import Equations, eliminate, pack

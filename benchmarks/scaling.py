@@ -26,11 +26,11 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss
 from common.numerics.randomness import RandomSource
 from common.scenario import loading
 from common.scenario.resolved import settled
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.weighing import HypothesisLoss
 from curator.sample.placement import open_sample
 from curator.weights.reweighing import Reweighing
 

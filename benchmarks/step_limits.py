@@ -29,10 +29,10 @@ import numpy as np
 from benchmarks.floors import random_sample
 from common.core.arrays import AnyArray
 from common.core.machine import processors
+from common.local.records import Records
 from common.numerics import chacha
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.numerics.gaussian_noise import LANES, normals

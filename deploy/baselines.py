@@ -17,16 +17,16 @@ import numpy as np
 from common.core.arrays import Floats
 from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
+from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Parity
+from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.numerics.special import expit
 from common.planning.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.demands.base import demands_of
-from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.records import Records
 from curator.learners.adaptation.libraries import one_thread
 from curator.numerics.equations import Equations
 from deploy.attempts import Attempts, NoAnswer

@@ -6,31 +6,33 @@ import importlib
 from types import ModuleType
 from typing import NamedTuple
 
+from common import operations
 from common.core import plugins
 from common.core.registry import Registry, declared
 from common.data import distributions
+from common.local import hypotheses, mechanisms, queries
 from common.scenario import problems
-from common.vocabulary import hypotheses, mechanisms, operations, queries
 from curator import learners
 from referee import protocols
 
 
 class Kind(NamedTuple):
-    """The package that a kind is registered from, and what its modules call the registry."""
+    """The package that a kind is registered from, its module that declares the registry, and the registry's name."""
 
     package: ModuleType
+    module: str
     registry: str
 
 
 KINDS = {
-    "protocols": Kind(protocols, "PROTOCOLS"),
-    "problems": Kind(problems, "PROBLEMS"),
-    "operations": Kind(operations, "OPERATIONS"),
-    "learners": Kind(learners, "LEARNERS"),
-    "mechanisms": Kind(mechanisms, "MECHANISMS"),
-    "queries": Kind(queries, "QUERIES"),
-    "hypotheses": Kind(hypotheses, "HYPOTHESES"),
-    "distributions": Kind(distributions, "DISTRIBUTIONS"),
+    "protocols": Kind(protocols, "base", "PROTOCOLS"),
+    "problems": Kind(problems, "base", "PROBLEMS"),
+    "operations": Kind(operations, "operation", "OPERATIONS"),
+    "learners": Kind(learners, "base", "LEARNERS"),
+    "mechanisms": Kind(mechanisms, "mechanism", "MECHANISMS"),
+    "queries": Kind(queries, "query", "QUERIES"),
+    "hypotheses": Kind(hypotheses, "hypothesis", "HYPOTHESES"),
+    "distributions": Kind(distributions, "base", "DISTRIBUTIONS"),
 }
 """Every kind, by the group of its entry points."""
 
@@ -46,7 +48,8 @@ def registered() -> dict[str, list[str]]:
 def explained(group: str) -> dict[str, str]:
     """Return the names of one kind, each with the first sentence of its documentation; imports all of that kind."""
     kind = KINDS[group]
-    registry: Registry[object] = getattr(importlib.import_module(f"{kind.package.__name__}.base"), kind.registry)
+    declaring = importlib.import_module(f"{kind.package.__name__}.{kind.module}")
+    registry: Registry[object] = getattr(declaring, kind.registry)
     return {name: _first_sentence(entry) for name, entry in registry.items()}
 
 

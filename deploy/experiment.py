@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from common.lifetime.charging import USERS_OWN, Charging
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.attempts import Attempts
 from deploy.base import OnProgress
 from deploy.baselines import run_baselines

@@ -17,16 +17,17 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.data.population import TableRecordSource, open_records
+from common.local.answers import Answers, AskAgents, MassAnswers
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.masks import fill
+from common.local.packing import mask_bytes
+from common.local.queries.query import Query
+from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
+from common.operations.learning import Learn
+from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.agreement import public_sample
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.masks import fill
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.packing import mask_bytes
-from common.vocabulary.queries.base import Query
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, MassAnswers, Progress, Testing
 from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy

@@ -9,12 +9,12 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.data.population import RecordSource, open_records
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.losses import evaluate
+from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.scenario.agreement import data_folder
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.losses import evaluate
-from common.vocabulary.records import Records
 
 MAX_PEOPLE = 1 << 21
 """Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
@@ -80,7 +80,7 @@ def loss(hypothesis: Hypothesis, population: RecordSource) -> float:
 
 
 def squared_error(hypothesis: Hypothesis, population: RecordSource) -> float:
-    """Return the mean of the squared losses (:data:`common.vocabulary.losses.Loss`) of a hypothesis on such people."""
+    """Return the mean of the squared losses (:data:`common.local.losses.Loss`) of a hypothesis on such people."""
     squared = sum(float(evaluate("squared", hypothesis, records).sum()) for records in _blocks(population))
     return squared / len(population)
 

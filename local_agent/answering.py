@@ -7,11 +7,11 @@ import numpy as np
 from common.core import canonical
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import PolicyRefused
+from common.local.mechanisms.frequency import FrequencyOracle, public_words, within
+from common.local.mechanisms.mechanism import LocalRandomizer, Mechanism
+from common.local.queries.query import FrequencyQuery, Query
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import LocalRandomizer, Mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words, within
-from common.vocabulary.queries.base import FrequencyQuery, Query
-from common.vocabulary.records import Records
 
 CONSTANT = 0
 """What a value or an item becomes that cannot be computed; randomized and sent like any other."""
@@ -20,7 +20,7 @@ CONSTANT = 0
 def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
     """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
 
-    Records have the columns that the query reads (:attr:`~common.vocabulary.queries.base.Query.columns`).
+    Records have the columns that the query reads (:attr:`~common.local.queries.query.Query.columns`).
     What goes wrong for one person changes nobody else's value: records that cannot be evaluated together are evaluated
     one by one.
     """
@@ -69,7 +69,7 @@ def noise_for(what: str, part: int, person: str | int, secret: RandomSource) -> 
     what
         :func:`question_digest`: the query and the mechanism.
     part
-        Which part of the query the person's slot is asked (:meth:`~common.vocabulary.queries.base.Query.parts`).
+        Which part of the query the person's slot is asked (:meth:`~common.local.queries.query.Query.parts`).
     person
         Who answers, with their record where it may change: another record needs other noise, or two answers would show
         whether they differ.

@@ -44,8 +44,8 @@ from common.net.cli import (
 from local_agent import cli_relay
 
 if TYPE_CHECKING:
-    from common.vocabulary.naming import Names
-    from common.vocabulary.records import Records
+    from common.local.naming import Names
+    from common.local.records import Records
     from local_agent.client import RefereeClient
     from local_agent.host import Host
 
@@ -446,8 +446,8 @@ def record_command(
     """
     from common.core.durable import write_durably
     from common.data.tables.record import record_of
+    from common.local.naming import Names
     from common.scenario import loading
-    from common.vocabulary.naming import Names
 
     table = loading.target_table(scenario, sets)
     record, names = record_of(_read_fields(fields), table), Names.of_table(table.wire())
@@ -479,7 +479,7 @@ def read_record(path: Path) -> Records:
     """
     import numpy as np
 
-    from common.vocabulary.records import Records
+    from common.local.records import Records
 
     try:
         tree = json.loads(path.read_bytes())
@@ -505,7 +505,7 @@ def read_names(path: Path) -> Names | None:
     BadData
         If what it says cannot be read.
     """
-    from common.vocabulary.naming import Names
+    from common.local.naming import Names
 
     try:
         tree = json.loads(path.read_bytes())

@@ -10,10 +10,10 @@ from typing import Any
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, PolicyRefused
 from common.core.plain import nearest
 from common.crypto.identity import Signed, verify
-from common.vocabulary.hypotheses.base import HYPOTHESES, hypothesis_kinds, ordinary_kinds
-from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
-from common.vocabulary.naming import UNNAMED, Names
-from common.vocabulary.queries.base import QUERIES, Query
+from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds
+from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
+from common.local.naming import UNNAMED, Names
+from common.local.queries.query import QUERIES, Query
 from common.wire import messages
 
 PINNED = (

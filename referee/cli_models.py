@@ -24,7 +24,7 @@ def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, l
     Example: referee model runs/own-data-20260101-120000
     """
     read_within_limits(large)
-    from common.models.document import document_of
+    from common.models.export import document_of
     from referee.view import models
 
     model = models.open_model(run, task)
@@ -53,7 +53,7 @@ def predict_command(
 
     Example: referee predict runs/own-data-20260101-120000 customers.csv --output labels.csv
     """
-    from common.models.predicting import calibration, predict
+    from common.models.predict import calibration, predict
     from referee.view import models
 
     model = models.open_model(run, task)
@@ -85,7 +85,7 @@ def export_command(
 
     Example: referee export runs/own-data-20260101-120000 model.onnx
     """
-    from common.models.exporting import export
+    from common.models.export import export
     from referee.view import models
 
     model = models.open_model(run, task)

@@ -16,13 +16,12 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadScenario
 from common.core.machine import works_after_fork
 from common.data.tables.record import record_of as mapped
-from common.models.exporting import export as export_model
+from common.models.explain import lines
+from common.models.export import export as export_model
 from common.models.model import Model as Model
-from common.models.outcome import outcome_of
-from common.models.predicting import DataNote as DataNote
-from common.models.predicting import Predicted
-from common.models.predicting import predict as predicted
-from common.models.showing import lines
+from common.models.predict import DataNote as DataNote
+from common.models.predict import Predicted, outcome_of
+from common.models.predict import predict as predicted
 from common.scenario import loading
 from common.scenario.scenario import parse
 from referee.view.models import open_model

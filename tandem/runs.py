@@ -10,10 +10,10 @@ from typing import Any
 
 from common.core.errors import NotFound, RunFailed
 from common.core.machine import works_after_fork
+from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
-from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from deploy.base import OnProgress
 from deploy.checking import checked, refusal
 from deploy.running import carry_out

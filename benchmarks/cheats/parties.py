@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from common.crypto.identity import Identity, Signed
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.log.transcript import Entry
 from common.net.server import Limits, listen, server_of
 from common.scenario.resolved import ResolvedScenario, settled
-from common.vocabulary.hypotheses.base import parse_hypothesis
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.truth import evaluation_source, loss

@@ -15,9 +15,9 @@ import numpy as np
 
 from benchmarks.cheats.parties import Parties, entries_of, scenario, serving, write_entries
 from common.crypto.identity import Signed
+from common.local.mechanisms.mechanism import BitMechanism
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import append
-from common.vocabulary.mechanisms.base import BitMechanism
 from curator.service.curator import Curator
 from local_agent.hosted.asking import answer_together
 

@@ -17,12 +17,12 @@ import numpy as np
 from benchmarks.figures.base import Figure, Measured, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.data.population import open_records
+from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
+from common.operations.learning import Learn
+from common.operations.weighting import Reweigh
 from common.scenario import loading
 from common.scenario.resolved import settled
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.operations.reweigh import Reweigh
 from curator.sample.local import LocalSample
 from deploy.simulation import local_curator
 from deploy.truth import judge

@@ -15,12 +15,12 @@ import numpy as np
 from benchmarks.figures.base import Figure, Measured, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.data.population import open_records
+from common.local import losses
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.scenario import loading
 from common.scenario.resolved import settled
-from common.vocabulary import losses
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.records import Records
 from deploy.simulation import conduct
 
 SIZES = (75, 100, 125, 150, 175, 200)

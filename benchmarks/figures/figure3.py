@@ -15,10 +15,10 @@ from pathlib import Path
 from benchmarks.figures.base import Figure, Measured, Results
 from benchmarks.figures.plotting import COLOURS, band, boxes, panels
 from common.data.population import open_records
+from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
 from common.scenario import loading
 from common.scenario.resolved import settled
-from common.vocabulary.hypotheses.base import Hypothesis
 from deploy.simulation import conduct
 from deploy.truth import loss
 

@@ -23,19 +23,19 @@ from common.crypto.identity import Identity, Signed, verify
 from common.data.distributions.base import DISTRIBUTIONS
 from common.data.tables.loading import numbered
 from common.data.tables.source import TableSource
+from common.local import masks, packing
+from common.local.hypotheses.hypothesis import HYPOTHESES
+from common.local.mechanisms.mechanism import MECHANISMS
+from common.local.queries.query import QUERIES
 from common.log import transcript
 from common.log.ledger import HEAD, KEY, LEDGER
 from common.log.receipts import Checkpoint, Proof, ProofRequest, Receipt, StoredCheckpoint, Witnessed
-from common.models.document import load as load_model
+from common.models.export import load as load_model
+from common.operations.operation import OPERATIONS
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse
-from common.vocabulary import masks, packing
-from common.vocabulary.hypotheses.base import HYPOTHESES
 from common.vocabulary.learners.base import SETTINGS
-from common.vocabulary.mechanisms.base import MECHANISMS
-from common.vocabulary.operations.base import OPERATIONS
-from common.vocabulary.queries.base import QUERIES
 from common.wire import messages, sealed
 from curator.state.ledger import verify_ledger
 from local_agent.cli import read_record

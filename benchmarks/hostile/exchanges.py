@@ -31,13 +31,13 @@ from common.core.schedule import Schedule
 from common.crypto.blindrsa import blind_sign
 from common.crypto.identity import Identity, Signed, verify
 from common.crypto.vouching import Credential, blinded_in, check_credential
+from common.local.records import Records
 from common.log.entries import Extension
 from common.log.receipts import RunSeen, StoredCheckpoint, check_receipt, receipt_for
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, signed_keys
 from common.net.transport import Overdue
 from common.net.witness_client import HttpWitness, WitnessClient
-from common.vocabulary.records import Records
 from common.wire import messages
 from curator.contributions.contributor import RECEIPT, CollectorClient, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt

@@ -62,7 +62,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "curator/engine/*.py",
     ),
     "votes": ("curator/**/teachers/*.py",),
-    "operations": ("curator/operations/*.py",),
+    "operations": ("curator/operations.py",),
     "agents": ("local_agent/person/agent.py", "local_agent/answering.py", "local_agent/policy.py"),
 }
 """Patterns of files by area. ``**`` also stands for no folder at all."""

@@ -24,7 +24,7 @@ from scipy.special import expit, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
 from common.core.arrays import AnyArray, Floats, Singles
-from common.vocabulary.records import Records
+from common.local.records import Records
 
 DESIGN_EFFECT = 10.0
 """By how much unequal weights may shrink the sample: n sum w^2/(sum w)^2 (Kish 1965)."""

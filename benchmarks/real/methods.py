@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.real import balance
 from benchmarks.real.shifts import Shift, table
 from common.core.arrays import Floats
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
+from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
 from deploy.simulation import conduct
 
 DELTA = 1e-6

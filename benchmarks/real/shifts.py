@@ -14,7 +14,7 @@ from benchmarks.real.datasets import DATASETS
 from common.core.arrays import AnyArray
 from common.data.tables.loading import encode
 from common.data.tables.source import TableSource
-from common.vocabulary.records import Records
+from common.local.records import Records
 
 Rows = Callable[[polars.DataFrame], AnyArray]
 """Say which rows of a table are meant, shape (rows,), bool."""

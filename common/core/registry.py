@@ -39,11 +39,14 @@ class Registry(Generic[T]):
         ``tandem.mechanisms``, ``tandem.learners``, ...
     optional
         Whether a module of the group may leave out what this registry holds.
+    alone
+        Whether the declaring module holds all entries: then no further module is imported, and its own last name is
+        that of the group.
     """
 
-    def __init__(self, noun: str, module: str, *, optional: bool = False) -> None:
+    def __init__(self, noun: str, module: str, *, optional: bool = False, alone: bool = False) -> None:
         self.noun = noun
-        self._package = module.rpartition(".")[0]
+        self._package = module if alone else module.rpartition(".")[0]
         self._optional = optional
         self._entries: dict[str, T] = {}
         self._lock = threading.RLock()
@@ -75,7 +78,7 @@ class Registry(Generic[T]):
             self._loading = True
             try:
                 package = importlib.import_module(self._package)
-                for module in pkgutil.walk_packages(package.__path__, f"{self._package}."):
+                for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{self._package}."):
                     importlib.import_module(module.name)
                 self._load_installed()
                 self._loaded = True

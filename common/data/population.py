@@ -20,8 +20,8 @@ from common.core.machine import processors
 from common.core.values import Value
 from common.data.distributions.base import AnyDistribution, Distribution
 from common.data.tables import TableSource
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 
 if TYPE_CHECKING:
     from common.data.tables.examining import Notes

@@ -16,10 +16,10 @@ from common.core.values import Value
 from common.data.population import PopulationSpec
 from common.data.tables.schema import Schema
 from common.data.tables.source import Label
+from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, parse_hypothesis
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
-from common.vocabulary.hypotheses.base import AnyHypothesis, Hypothesis, parse_hypothesis
 
 
 class Model(Value):

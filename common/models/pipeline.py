@@ -15,14 +15,13 @@ from sklearn.utils.metaestimators import available_if
 
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadInput
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.relabelled import Relabelled
 from common.models.model import Model
-from common.models.outcome import feature_names, outcome_of, predictions
-from common.models.predicting import features_of
-from common.vocabulary.hypotheses.argmax import Argmax
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.regressor import Regressor
-from common.vocabulary.hypotheses.relabelled import Relabelled
+from common.models.predict import feature_names, features_of, outcome_of, predictions
 
 
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

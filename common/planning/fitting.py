@@ -11,16 +11,15 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from common.core.values import Value
+from common.core.values import PLAN, Value
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.local.mechanisms.warner import Warner
 from common.planning import fitting_words as words
 from common.planning import portfolio
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import demands_of
 from common.vocabulary.learners.sgd import OpenSgd
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.open_values import PLAN
 
 LIKELY = 0.95
 _QUANTILE = 1.6448536269514722

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from common.local.mechanisms.mechanism import Mechanism
 from common.statistics.intervals import certainty
-from common.vocabulary.mechanisms.base import Mechanism
 
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
 NO_CHOICE = "What fits: protocol learn-and-test, the curator's model as it is, one round"

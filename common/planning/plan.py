@@ -6,7 +6,7 @@ import math
 from typing import Any, Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
-from common.core.values import Value
+from common.core.values import PLAN, Value
 from common.planning import formulas, portfolio
 from common.planning.learners.base import Task, lemma, planning_of
 from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
@@ -16,7 +16,6 @@ from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
 from common.statistics import evidence
 from common.vocabulary.demands.base import demands_of
-from common.vocabulary.open_values import PLAN
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.core.values import Value
-from common.vocabulary.open_values import PLAN
+from common.core.values import PLAN, Value
 
 PAPER = "Kohen & Sheffet, "
 CORRECTIONS = "docs/corrections.md, "

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from common.core.errors import BadInput, BadScenario
+from common.core.values import PLAN
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.operations.weighting import LEAST_EPSILON
 from common.planning import formulas
 from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.portfolio import Portfolio
@@ -14,9 +17,6 @@ from common.scenario.scenario import Scenario
 from common.statistics.intervals import estimate
 from common.statistics.paired import Matches, bounds
 from common.statistics.race import HALVES, WIDER, pairs
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
-from common.vocabulary.open_values import PLAN
-from common.vocabulary.operations.margins import LEAST_EPSILON
 
 SOURCE = "docs/portfolio.md"
 LEARNT = 1

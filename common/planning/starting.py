@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.data.tables.source import Feature, Label
+from common.local.mechanisms.warner import Warner
 from common.planning.fitting import Advice, Sizes, advise, diameter, steps
-from common.vocabulary.mechanisms.warner import Warner
 
 CLIP = 1.0
 """Longest gradient of one record."""

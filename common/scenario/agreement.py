@@ -6,9 +6,9 @@ from pathlib import Path
 
 from common.core import canonical
 from common.data.population import locate, open_public
+from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.scenario.scenario import Scenario
-from common.vocabulary.records import Records
 
 
 def data_folder(scenario: Scenario) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.values import Value
-from common.vocabulary.groups import Groups
+from common.local.records import Groups
 
 
 class Portfolio(Value):

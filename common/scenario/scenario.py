@@ -15,17 +15,16 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from common.core.errors import BadScenario, TandemError
-from common.core.values import Value, explain
+from common.core.values import PLAN, Value, explain
 from common.data.population import PopulationSpec, PublicPopulationSpec
 from common.data.tables.source import apart
+from common.local.hypotheses.relabelled import Task
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.scenario.portfolio import Portfolio
 from common.scenario.problems.base import AnyProblem
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
 from common.vocabulary.demands.base import DEMANDS, demands_of
-from common.vocabulary.open_values import PLAN
-from common.vocabulary.tasks import Task
 
 MOST_FOR_MARGINS = 30.0
 """Counts with so little noise are as good as counts without any."""

@@ -7,12 +7,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
-from common.core.values import Value
+from common.core.values import PLAN, FromPlan, Value
+from common.local.losses import Loss
+from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.privacy.guarantee import Guarantee, of_agent, of_curator
 from common.vocabulary.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
-from common.vocabulary.losses import Loss
-from common.vocabulary.mechanisms.base import AnyMechanism, BitMechanism, Mechanism
-from common.vocabulary.open_values import PLAN, FromPlan
 
 MAX_ROUNDS = 10_000_000
 """Most rounds of a run: the privacy of each is planned before the first."""
@@ -164,7 +163,7 @@ class AgentsSection(Value):
         How each answer is randomized.
     loss
         The loss that agents test: ``zero-one``, which all accuracies here are about, or one of
-        :data:`common.vocabulary.losses.Loss` that bounds nothing but itself.
+        :data:`common.local.losses.Loss` that bounds nothing but itself.
     test
         ``sequential`` (e-process, stops as soon as the answer is clear) or ``fixed`` (the size known beforehand).
     batch

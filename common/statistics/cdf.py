@@ -23,11 +23,11 @@ import numpy as np
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
+from common.local.answers import Answers
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.queries.item import ItemQuery
 from common.statistics.frequency import Reports, reports_by_length
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from common.core.errors import BadInput
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 
 _MIDDLE_WEIGHT = 0.25
 _RATIO = math.sqrt(2.0)

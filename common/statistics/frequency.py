@@ -8,14 +8,14 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
+from common.local.answers import Answers, Questions
+from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words
+from common.local.mechanisms.hadamard import walsh_hadamard
+from common.local.mechanisms.mechanism import BitMechanism
+from common.local.queries.item import ItemQuery
+from common.local.queries.query import FrequencyQuery
 from common.numerics.special import betaincinv
 from common.statistics.intervals import Estimate
-from common.vocabulary.mechanisms.base import BitMechanism
-from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words
-from common.vocabulary.mechanisms.hadamard import walsh_hadamard
-from common.vocabulary.queries.base import FrequencyQuery
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers, Questions
 
 _ROUNDING = 1e-9
 """Room, in the rate of support, for what quantiles in doubles and an oracle's 32-bit hashes can be off."""

@@ -17,13 +17,13 @@ import numpy as np
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.errors import BadInput
+from common.local.answers import Answers
+from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.queries.item import ItemQuery
 from common.numerics.bisection import between
 from common.numerics.special import bdtr, bdtrc
 from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
-from common.vocabulary.mechanisms.frequency import MAX_LISTED, FrequencyOracle
-from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers
 
 KEPT = 256
 """Prefixes that go on to the next length."""

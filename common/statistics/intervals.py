@@ -10,8 +10,8 @@ from pydantic import Field
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.numerics.special import betaln
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
 
 _COMPONENTS = 48
 _NEAR = 1e-12

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.statistics import evidence
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
 
 Verdict = Literal["above", "below"]
 
@@ -172,7 +172,7 @@ class SequentialTest(LossTest):
 
     Examples
     --------
-    >>> from common.vocabulary.mechanisms.warner import Warner
+    >>> from common.local.mechanisms.warner import Warner
     >>> test = SequentialTest(Warner(epsilon=1.0), low=0.16, high=0.32, beta=5e-5)
     >>> test.update(total=125, count=250)
     >>> test.verdict

@@ -18,10 +18,10 @@ from pydantic import Field
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
+from common.local.mechanisms.krr import KaryResponse
+from common.local.mechanisms.mechanism import BitMechanism
+from common.local.queries.compare import OUTCOMES
 from common.statistics.intervals import edge
-from common.vocabulary.mechanisms.base import BitMechanism
-from common.vocabulary.mechanisms.krr import KaryResponse
-from common.vocabulary.queries.compare import OUTCOMES
 
 RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
 """The sizes of bets, below 1/2: scores and their mean are in [-1, 1]."""
@@ -53,7 +53,7 @@ class Difference(Value):
 def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, among: int = 1) -> Difference:
     """Estimate loss(first) - loss(second) on T from answers to comparisons.
 
-    The query is :class:`~common.vocabulary.queries.compare.CompareQuery`. An answer scores x = 1 if it names outcome 0,
+    The query is :class:`~common.local.queries.compare.CompareQuery`. An answer scores x = 1 if it names outcome 0,
     -1 for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m =
     (p - q) (loss(first) - loss(second)).
 
@@ -187,7 +187,7 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
 
     Bits about the first and bits about the second hypothesis, of different agents, are matched one to one; a pair
     scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors
-    (:class:`~common.vocabulary.queries.sole_error.SoleErrorQuery`). With p the probability of telling the truth,
+    (:class:`~common.local.queries.sole_error.SoleErrorQuery`). With p the probability of telling the truth,
     E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about a value of mean v is 1 with
     probability (1 - p) + (2p - 1) v, and those on whom both err cancel in the difference of losses.
 

@@ -6,11 +6,11 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from common.core.errors import BadInput
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.mechanism import Mechanism
+from common.local.queries.threshold import ThresholdQuery
 from common.statistics import evidence
 from common.statistics.intervals import tally
-from common.vocabulary.mechanisms.base import Mechanism
-from common.vocabulary.queries.threshold import ThresholdQuery
-from common.vocabulary.steps import Answers, AskAgents
 
 Search = Generator[AskAgents, Answers, "Quantile"]
 _FIRST = 8

@@ -10,9 +10,9 @@ import numpy as np
 
 from common.core.arrays import Bits
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import BitMechanism
 from common.statistics.intervals import Estimate, estimate
 from common.statistics.paired import Matches, bounds
-from common.vocabulary.mechanisms.base import BitMechanism
 
 WIDER = 1.25
 """By so much a choice by beliefs may widen a gap that is beyond the aim."""

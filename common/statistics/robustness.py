@@ -44,10 +44,10 @@ import math
 from dataclasses import dataclass
 
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.local.mechanisms.none import NoMechanism
 from common.statistics.intervals import Estimate, estimate
 from common.statistics.loss_tests import SequentialTest
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism
-from common.vocabulary.mechanisms.none import NoMechanism
 
 
 def liars(count: int, share: float) -> int:

@@ -18,9 +18,9 @@ from common.core.values import DIGEST, RUN, Number, Value
 from common.core.version import BEFORE, PROTOCOL, skew
 from common.crypto.identity import KEY_PATTERN, Signed
 from common.crypto.vouching import Credential
+from common.local.queries.query import AnyQuery
 from common.log.entries import Extension, Head
 from common.privacy.guarantee import Guarantee
-from common.vocabulary.queries.base import AnyQuery
 
 REPORT_ID = r"^[0-9a-f]{32}$"
 MAX_LISTED = 1 << 22
@@ -246,7 +246,7 @@ class Assignment(Value):
 class MassAssignment(Value):
     """One question to some of a hosted population's agents, where more are asked than are listed (``MAX_LISTED``).
 
-    ``people`` is base64 of a mask over the participant's own agents (:mod:`common.vocabulary.masks`): who is asked.
+    ``people`` is base64 of a mask over the participant's own agents (:mod:`common.local.masks`): who is asked.
     Their slots are ``slot``, ``slot`` + 1, ..., in the order of their numbers.
     """
 
@@ -285,7 +285,7 @@ class Report(Value):
 class PackedReport(Value):
     """Header of a hosted population's answers to one assignment.
 
-    The answers themselves travel beside it as bytes (:mod:`common.vocabulary.packing`), bound to it by their SHA-256;
+    The answers themselves travel beside it as bytes (:mod:`common.local.packing`), bound to it by their SHA-256;
     ``assignment`` is the digest of the :class:`Assignment` that they answer.
     """
 

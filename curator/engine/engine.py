@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from common.core.errors import PolicyRefused
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import Operation, R, parse_operation
 from common.privacy.events import Event
-from common.vocabulary.operations.base import Operation, R, parse_operation
-from common.vocabulary.records import Records
 from curator.engine.failures import constant_failure
 from curator.engine.history import History
 from curator.engine.policy import Policy, check_features

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadData, PolicyRefused
+from common.local.hypotheses.hypothesis import hypothesis_kinds, ordinary_kinds
+from common.local.records import Records
+from common.operations.operation import Operation, parse_operation
 from common.scenario.resolved import ResolvedScenario
 from common.vocabulary.demands.base import demands_of, pattern_of
-from common.vocabulary.hypotheses.base import hypothesis_kinds, ordinary_kinds
-from common.vocabulary.operations.base import Operation, parse_operation
-from common.vocabulary.records import Records
 from curator.learners.base import Learner, Sizes, parse_learner
 from curator.sample.base import Sample
 

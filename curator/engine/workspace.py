@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadScenario, PolicyRefused
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.losses import Weighing
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import Operation, R, Result
 from common.privacy.events import Event, NoEvent
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.operations.base import Operation, R, Result
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import Weighing
 from curator.engine.policy import Policy
 from curator.learners.base import Learner
 from curator.metering.access import Access
-from curator.operations.base import HANDLERS, Standing
+from curator.operations import HANDLERS, Standing
 from curator.sample.base import Sample
 from curator.weights.reweighing import Reweighing
 

@@ -8,10 +8,9 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from common.core.arrays import AnyArray
-from common.vocabulary.hypotheses.graphs.ensemble import ensemble
-from common.vocabulary.hypotheses.graphs.operators import ML
-from common.vocabulary.hypotheses.graphs.parsing import ML_OPSET, OPSETS
-from common.vocabulary.hypotheses.trees import Trees
+from common.local.hypotheses.onnx_graph import ML_OPSET, OPSETS, ensemble
+from common.local.hypotheses.onnx_operators import ML
+from common.local.hypotheses.trees import Trees
 
 Term = str | float | AnyArray
 """What a node takes: the name of an earlier result, or a constant."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.onnx import Onnx, require_packages
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.onnx import Onnx, require_packages
+from common.local.hypotheses.rules import Constant
 from curator.export.trees import forest_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats
-from common.vocabulary.hypotheses.trees import LEAF, Trees
+from common.local.hypotheses.trees import LEAF, Trees
 
 
 def forest_of(model: Any, example: AnyArray) -> Trees | None:

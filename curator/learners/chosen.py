@@ -9,10 +9,10 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadScenario
-from common.vocabulary.hypotheses.base import Hypothesis
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.losses import count, grain
+from common.local.records import Records
 from common.vocabulary.learners.chosen import ChosenSettings
-from common.vocabulary.losses import count, grain
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
 from curator.mechanisms.sums import LossSum
 from curator.metering.access import Access

@@ -7,10 +7,10 @@ from typing import Self
 import numpy as np
 
 from common.core.arrays import Floats
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.regressor import Regressor
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.regressor import Regressor
+from common.local.records import Records
 from common.vocabulary.learners.adaptation import CnvxAdapSettings
-from common.vocabulary.records import Records
 from curator.learners.adaptation.convex import ConvexSettings
 from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.base import LEARNERS

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.errors import BadScenario
-from common.vocabulary.hypotheses.base import Hypothesis
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.records import Records
 from common.vocabulary.learners.exponential import ExponentialSettings
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.choices.finite_classes import FewestMistakes
 from curator.metering.access import Access

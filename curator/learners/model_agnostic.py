@@ -9,10 +9,10 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.base import Hypothesis
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.learners.scikit import Classifier
 from curator.learners.teachers.answers import MAX_SET_ASIDE, TeacherAnswers

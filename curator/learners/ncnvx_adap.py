@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from common.vocabulary.hypotheses.base import Hypothesis
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.records import Records
 from common.vocabulary.learners.adaptation import NcnvxAdapSettings
-from common.vocabulary.records import Records
 from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.adaptation.nonconvex import NonconvexSettings
 from curator.learners.base import LEARNERS

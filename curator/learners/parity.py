@@ -9,12 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.errors import BadScenario
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.hypotheses.parity import MAX_FEATURES, Parity
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.rules import MAX_FEATURES, Constant, FeatureSet, Parity
+from common.local.records import Records
 from common.vocabulary.learners.parity import ParitySettings
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.choices.parities import PlaceParities
 from curator.metering.access import Access

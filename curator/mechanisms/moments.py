@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian
 from common.privacy.rounding import up
-from common.vocabulary.records import Records
 from curator.mechanisms.base import Mechanism, central
 from curator.mechanisms.clipping import clipped
 from curator.numerics.gaussian_noise import whole_normals

@@ -10,12 +10,12 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
+from common.local.cells import MAX_ITEMS
+from common.local.mechanisms.laplace import LIMIT
 from common.numerics.randomness import RandomSource
+from common.operations.weighting import LEAST_EPSILON
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.vocabulary.cells import MAX_ITEMS
-from common.vocabulary.mechanisms.laplace import LIMIT
-from common.vocabulary.operations.margins import LEAST_EPSILON
 from curator.mechanisms.counting.geometric import fine_noise
 
 FINENESS = 128

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
+from common.local.hypotheses.relabelled import Task
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, PrivateSelection
-from common.vocabulary.records import Records
-from common.vocabulary.tasks import Task
 from curator.mechanisms.base import CENTRAL, Mechanism
 from curator.mechanisms.choices.random_stopping import choose
 from curator.mechanisms.clipped_steps import ClippedSteps

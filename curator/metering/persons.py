@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from common.core.arrays import Indices
-from common.vocabulary.records import Records
+from common.local.records import Records
 from curator.mechanisms.base import Mechanism
 
 T = TypeVar("T")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices, Singles
+from common.local.hypotheses.linear import Linear
 from common.numerics.kernels import njit
 from common.numerics.lanes import dot
-from common.vocabulary.hypotheses.linear import Linear
 from curator.numerics.active_set import ActiveSet
 from curator.weights.sampling import Distinct
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import Weighing
+from common.local.losses import Weighing
+from common.local.records import Records
 from curator.sample.rejection import AcceptanceTable, Picked
 from curator.sample.rows.base import Rows
 from curator.sample.rows.fixed import Grid
@@ -140,7 +140,7 @@ class Sample(ABC):
         Raises
         ------
         BadData
-            As :meth:`common.vocabulary.records.Records.check`.
+            As :meth:`common.local.records.Records.check`.
         """
         self._all(Shard.check)
 

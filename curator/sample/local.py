@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from common.vocabulary.records import Records
+from common.local.records import Records
 from curator.sample.base import Answer, Sample
 from curator.sample.rows.base import Rows
 from curator.sample.rows.fixed import FixedRows

@@ -12,9 +12,9 @@ import numpy as np
 from common.core.durable import claim_people, durable_key, hold
 from common.core.machine import processors
 from common.data.population import RecordSource
+from common.local.records import Records
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.records import Records
 from curator.sample.base import Sample
 from curator.sample.keeping import OnProgress
 from curator.sample.local import LocalSample

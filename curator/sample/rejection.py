@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
+from common.local.records import Records
 from common.numerics.kernels import njit, prefetch
-from common.vocabulary.records import Records
 
 STEP = 512
 """Records that share one entry of the table of :func:`stack`, and are gone through to find one of them."""

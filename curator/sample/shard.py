@@ -12,9 +12,9 @@ import numpy as np
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import BadData
 from common.core.machine import check_memory, processors
+from common.local.losses import Weighing
+from common.local.records import Records
 from common.numerics.kernels import njit
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import Weighing
 from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack
 from curator.sample.rows.base import Rows
 

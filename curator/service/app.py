@@ -29,8 +29,8 @@ from common.net.app import (
     signed_of,
 )
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.operations.operation import Operation
 from common.privacy.guarantee import Guarantee
-from common.vocabulary.operations.base import Operation
 from common.wire import messages
 from curator.contributions.app import add_contributions
 from curator.contributions.collection import Collection

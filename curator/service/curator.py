@@ -31,11 +31,13 @@ from common.core.schedule import Schedule
 from common.core.threads import Supervised
 from common.crypto.identity import Signed, verify
 from common.lifetime.account import Account
+from common.local.records import Records
 from common.log import beacon
 from common.log.entries import Head
 from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness, behind
 from common.net.readiness import Check, disk
+from common.operations.operation import Operation, release_of
 from common.planning.accepting import check_real
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
@@ -44,8 +46,6 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
-from common.vocabulary.operations.base import Operation, release_of
-from common.vocabulary.records import Records
 from common.wire import messages
 from common.wire.messages import Spent
 from curator.engine.engine import Engine

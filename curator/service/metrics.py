@@ -15,7 +15,7 @@ from common.crypto.identity import Signed
 from common.log.ledger import LEDGER
 from common.net.metrics import SECONDS, Family, Histogram, Sample, gauge
 from common.net.readiness import free_bytes
-from common.vocabulary.operations.base import Operation
+from common.operations.operation import Operation
 from common.wire.messages import Perform
 from curator.service.curator import Curator
 

@@ -13,17 +13,17 @@ from common.core.errors import BadInput, BadScenario, PolicyRefused
 from common.crypto.identity import check_public
 from common.lifetime.account import Account
 from common.lifetime.charging import USERS_OWN, Charging
+from common.local.records import Records
 from common.log.ledger import LEDGER, Chain
 from common.log.witness import Witness
 from common.numerics.randomness import subseed
+from common.operations.operation import Operation
 from common.privacy.budget import open_budget
 from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.operations.base import Operation
-from common.vocabulary.records import Records
 from curator.engine.policy import Policy, check_features
 from curator.learners.base import Sizes, parse_learner
-from curator.operations.base import HANDLERS, Standing
+from curator.operations import HANDLERS, Standing
 from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, layout_of, open_sample
 from curator.sample.source import in_blocks

@@ -10,12 +10,12 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput, BadScenario
+from common.local.losses import Weighing
+from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.loops import exp, log
 from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
 from common.privacy.rounding import up
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import Weighing
 from curator.sample.base import Sample
 from curator.sample.local import LocalSample
 from curator.sample.shard import MAX_CUMULATIVE_LOSS, ScoreHistogram, widened
@@ -35,7 +35,7 @@ class Reweighing:
     ``log w_i = -eta * sum_{r <= t} (1 - loss_r(i))``; only differences matter, so the *score* ``sum_r
     loss_r(i)`` is all that is kept, beside the record (:class:`~curator.sample.base.Sample`): ``w_i`` is proportional
     to ``exp(eta * score_i)``. Scores are whole numbers: counts of mistakes (one byte a record up to 255 reweighs), or,
-    from the first other loss on, of 1024ths (:mod:`common.vocabulary.weighing`). So they are exact and never
+    from the first other loss on, of 1024ths (:mod:`common.local.losses`). So they are exact and never
     underflow, and how many records have each is all that the projection needs.
 
     mu is the kappa-dense projection (Kohen & Sheffet, equation (2) and Algorithm 2)

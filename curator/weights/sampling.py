@@ -12,10 +12,10 @@ import numpy as np
 
 from common.core.arrays import Floats, Indices, Singles, Words
 from common.core.errors import BadData
+from common.local.hypotheses.linear import Linear
+from common.local.records import Records
 from common.numerics.elementary import exp
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
 from curator.sample.base import Sample
 from curator.sample.rejection import AcceptanceTable, Picked
 from curator.sample.rows.gathered_rows import GatheredRows

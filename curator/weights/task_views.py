@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Self
 
 from common.core.arrays import Floats, Indices, Singles
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.relabelled import Task
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.tasks import Task
 from curator.sample.base import Sample
 from curator.sample.rows.gathered_rows import GatheredRows
 from curator.weights.sampling import Density, Distinct, Sampler
 
 
 class TaskSampler(Sampler):
-    """Draws from mu, each seen through a public :class:`~common.vocabulary.tasks.Task`.
+    """Draws from mu, each seen through a public :class:`~common.local.hypotheses.relabelled.Task`.
 
     A view is a function of one record, so what is proven of learners on draws from mu holds for them on views of
     draws: it is a learner that begins with the view.

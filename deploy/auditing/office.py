@@ -9,12 +9,12 @@ from typing import Any
 from unittest.mock import patch
 
 from common.crypto.identity import Identity
+from common.local.records import Records
 from common.log.entries import Head, link
 from common.log.ledger import GENESIS, Chain, Entry, Journal
 from common.log.witness import Witness
 from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.vocabulary.records import Records
 from common.wire import messages
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator

@@ -18,8 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from common.core.database import sqlite_url
 from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemError
 from common.core.schedule import Schedule
+from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario, settled
-from common.vocabulary.records import Records
 from curator.service.startup import open_curator
 from deploy.histories.channel import Channel
 from deploy.histories.determined import Clock, determined

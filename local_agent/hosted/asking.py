@@ -9,10 +9,10 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices
 from common.data.population import RecordSource
+from common.local.mechanisms.mechanism import LocalRandomizer
+from common.local.packing import answer_type
+from common.local.queries.query import Query
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.packing import answer_type
-from common.vocabulary.queries.base import Query
 from local_agent.answering import CONSTANT, evaluate, noise_for, question_digest, randomize
 from local_agent.hosted.own_noise import MOST, NotOneEach, OwnNoise
 

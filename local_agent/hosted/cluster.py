@@ -19,7 +19,7 @@ from typing import Any
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadInput
 from common.data.population import RecordSource
-from common.vocabulary.queries.base import Query
+from common.local.queries.query import Query
 from local_agent.hosted.asking import Block, evaluate_people
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

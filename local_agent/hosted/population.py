@@ -18,10 +18,10 @@ from common.core.durable import hold, make_folder
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.crypto.identity import Identity, Signed
 from common.data.population import RecordSource
+from common.local import masks
+from common.local.packing import pack_answers
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource
-from common.vocabulary import masks
-from common.vocabulary.packing import pack_answers
 from common.wire import messages
 from common.wire.messages import Spent
 from local_agent.hosted import answered

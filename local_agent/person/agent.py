@@ -11,11 +11,11 @@ from typing import Any
 from common.core.durable import hold, write_durably
 from common.core.errors import AlreadyAnswered, BadData, BadMessage
 from common.crypto.identity import Identity, Signed
+from common.local.naming import Names
+from common.local.packing import pack_one
+from common.local.records import Records
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
-from common.vocabulary.naming import Names
-from common.vocabulary.packing import pack_one
-from common.vocabulary.records import Records
 from common.wire import messages
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
 from local_agent.person.credential import held_credential

@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 from common.core.errors import BadMessage, Forged, NotFound, PatternViolation
 from common.crypto.identity import Identity, Signed
+from common.local.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.log.merkle import root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
 from common.log.transcript import Entry, check_entry
-from common.vocabulary.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.wire.messages import Report
 from local_agent.person.receipts import Held, leaf_of
 from local_agent.person.shown import Shown

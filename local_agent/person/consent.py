@@ -9,9 +9,9 @@ from typing import Any
 
 from common.core.errors import BadInput, ConsentWithheld
 from common.core.plain import in_columns
+from common.local.naming import quoted
 from common.net.cli import has_terminal
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
-from common.vocabulary.naming import quoted
 from common.wire.messages import MassAssignment, unpack_indices
 from local_agent.person.journal import Journal
 from local_agent.policy import Policy, Question

@@ -11,12 +11,13 @@ import numpy as np
 
 from common.core.errors import AuditFailed, PeerMisbehaved
 from common.crypto.identity import Signed, verify
+from common.local.answers import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import AnyEntry
+from common.operations.operation import declared_event, findings
 from common.privacy.events import Event, NoEvent
+from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.operations.base import declared_event, findings
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire.messages import Configuration, Perform
 from referee.audit.agents import Agents
 from referee.audit.reports import Place, checked

@@ -9,10 +9,10 @@ from itertools import groupby
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.local.answers import Answers, MassAnswers
+from common.local.masks import Mask, paste
+from common.local.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
 from common.log.merkle import RunningRoot
-from common.vocabulary.masks import Mask, paste
-from common.vocabulary.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
-from common.vocabulary.steps import Answers, MassAnswers
 from referee.collection.asked import Asked
 from referee.collection.ordering.mass import MassBatch
 from referee.state.values import StoredReport

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from common.core import canonical
 from common.core.arrays import Indices
-from common.vocabulary.packing import AnswerKind
-from common.vocabulary.queries.base import Query
+from common.local.packing import AnswerKind
+from common.local.queries.query import Query
 from common.wire.messages import Assignment, MassAssignment, pack_index
 from referee.collection.ordering.batches import AnyBatch, assign
 from referee.collection.ordering.mass import MassBatch

@@ -25,10 +25,10 @@ from common.core.errors import (
     TandemError,
 )
 from common.crypto.identity import Identity
+from common.local.answers import Answers
+from common.local.packing import packed_bytes
+from common.local.queries.query import Query
 from common.log.transcript import append
-from common.vocabulary.packing import packed_bytes
-from common.vocabulary.queries.base import Query
-from common.vocabulary.steps import Answers
 from common.wire import messages
 from common.wire.sealed import AnySigned, field, said
 from referee.collection.adding_up import add_up

@@ -20,7 +20,7 @@ from common.core.errors import (
     PatternViolation,
     TandemError,
 )
-from common.vocabulary.packing import AnswerKind, count_answers, pack_one, unpack_one
+from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.wire import sealed
 from common.wire.messages import PackedReport, Report
 from common.wire.sealed import AnySigned, Sealed, report_payload

@@ -9,9 +9,9 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from common.core.errors import NotFound
+from common.local.mechanisms.mechanism import LocalRandomizer
+from common.local.queries.query import parse_query
 from common.scenario.resolved import parse_resolved
-from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.queries.base import parse_query
 from common.wire import messages
 from referee.collection.asked import Asked
 from referee.collection.enrolment.registrar import Registrar

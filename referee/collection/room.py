@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from common.core.errors import PolicyRefused
 from common.core.machine import check_memory
-from common.vocabulary.mechanisms.base import LocalRandomizer
-from common.vocabulary.packing import answer_type
+from common.local.mechanisms.mechanism import LocalRandomizer
+from common.local.packing import answer_type
 from common.wire.messages import MAX_LISTED
 
 
@@ -13,7 +13,7 @@ def needed(enrolled: int, asked: int, mechanism: LocalRandomizer) -> int:
     """Return how many bytes of memory a question takes at most, of a mechanism whose questions ask everybody the same.
 
     Who is asked, as a mask, whole and cut into the hosts' (a quarter of a byte for everybody who is enrolled); what was
-    answered (:func:`common.vocabulary.packing.answer_type` for each), once in the packed reports of one host, once
+    answered (:func:`common.local.packing.answer_type` for each), once in the packed reports of one host, once
     unpacked, once as the protocol gets it; and who answered (an eighth of a byte).
     """
     try:

@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from common.core.errors import BadScenario, PeerMisbehaved
+from common.local.answers import Answers, AskAgents, Questions
+from common.local.hypotheses.relabelled import Task
+from common.local.hypotheses.rules import Constant, Parity
+from common.local.queries.code import CodedQuery, CodeQuery
+from common.local.queries.query import Query
+from common.operations.learning import Learn, Learned
+from common.operations.operation import Operation, R
 from common.planning.plan import plan
+from common.protocols.steps import AskCurator, Testing, Together
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate, tally
 from common.statistics.loss_tests import FixedTest, LossTest, Reached, SequentialTest, Verdict
 from common.statistics.robustness import RobustTest
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.operations.base import Operation, R
-from common.vocabulary.operations.learn import Learn, Learned
-from common.vocabulary.queries.base import Query
-from common.vocabulary.queries.code import CodedQuery, CodeQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Questions, Testing, Together
-from common.vocabulary.tasks import Task
 from common.wire.messages import MAX_LISTED, most_agents, too_many
 from referee.protocols.base import Heard
 
@@ -147,7 +147,7 @@ def at_once(count: int, *, alike: bool = False) -> int:
     Parameters
     ----------
     alike
-        Whether it asks every agent the same (:attr:`common.vocabulary.queries.base.Query.alike`).
+        Whether it asks every agent the same (:attr:`common.local.queries.query.Query.alike`).
 
     Raises
     ------

@@ -15,14 +15,15 @@ from typing import Any, ClassVar, Literal
 from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
+from common.local.answers import AskAgents
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.mechanisms.mechanism import Mechanism
+from common.protocols.patterns import Pattern
+from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import Silence, liars, robust, unseen
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.mechanisms.base import Mechanism
-from common.vocabulary.patterns import Pattern
-from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from common.core.errors import BadMessage, PeerMisbehaved
-from common.vocabulary.patterns import Party, Pattern
-from common.vocabulary.steps import AskAgents, AskCurator, Progress, Together
+from common.local.answers import AskAgents
+from common.protocols.patterns import Party, Pattern
+from common.protocols.steps import AskCurator, Progress, Together
 from referee.protocols.base import Outcome, Script
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number: live, from the store, or from a transcript.
 
-The reply is :class:`common.vocabulary.steps.Answers`, or the JSON form of a curator's release.
+The reply is :class:`common.local.answers.Answers`, or the JSON form of a curator's release.
 """
 
 

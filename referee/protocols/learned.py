@@ -7,8 +7,8 @@ configuration names follows from the scenario. It is judged live, before anybody
 from __future__ import annotations
 
 from common.core.errors import PeerMisbehaved
+from common.operations.learning import Learn, Learned
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.operations.learn import Learn, Learned
 
 
 def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) -> None:

@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadScenario, PolicyRefused
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
+from common.local.queries.query import Query
+from common.operations.learning import Learn
+from common.operations.operation import Operation
 from common.planning.accepting import in_range
 from common.planning.plan import plan
 from common.planning.problems.base import planned_values
+from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.evidence import implausible
 from common.statistics.intervals import Estimate
 from common.statistics.robustness import liars, silence
 from common.vocabulary.demands.base import demands_of
-from common.vocabulary.mechanisms.base import BitMechanism, LocalRandomizer
-from common.vocabulary.operations.base import Operation
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.queries.base import Query
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
 from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 from referee.protocols.learned import check_learned
 

@@ -25,12 +25,13 @@ from common.core.errors import (
     TandemError,
 )
 from common.crypto.identity import Identity, Signed
+from common.local.answers import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import Entry, append
 from common.log.witness import behind
 from common.net.transport import Overdue, time_limit
+from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import parse_resolved
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Testing
 from common.wire import messages
 from referee.collection.collection import Collection
 from referee.collection.enrolment.registrar import Registrar

@@ -8,8 +8,8 @@ from common.core.errors import BadMessage, PeerMisbehaved
 from common.crypto.identity import Signed, verify
 from common.log.entries import Head
 from common.log.witness import behind
+from common.operations.operation import Operation, declared_event
 from common.scenario.resolved import parse_resolved
-from common.vocabulary.operations.base import Operation, declared_event
 from common.wire import messages
 
 

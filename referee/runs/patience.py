@@ -14,7 +14,7 @@ from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, 
 from common.crypto.identity import Signed
 from common.net.client import Client
 from common.net.transport import Overdue, time_limit
-from common.vocabulary.steps import Progress
+from common.protocols.steps import Progress
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from common.crypto.identity import Identity, Signed, verify
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
 from common.planning.accepting import accepted
+from common.protocols.steps import Progress, Testing
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.vocabulary.steps import Progress, Testing
 from common.wire import messages
 from common.wire.sealed import AnySigned, field
 from referee.collection.collection import Collection

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 
-from common.vocabulary.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
+from common.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol
 
 _HEAD = (
@@ -75,8 +75,8 @@ def page() -> str:
         "# Protocols",
         "Made by `python -m referee.view.diagrams` from each protocol's declared pattern: what is drawn here is what "
         "the driver enforces, live, in a replay and in an audit. A message that the pattern does not admit raises, and "
-        "changes nothing. Names are those of the curator's operations (`common/vocabulary/operations`) and of the "
-        "agents' queries (`common/vocabulary/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "
+        "changes nothing. Names are those of the curator's operations (`common/operations`) and of the "
+        "agents' queries (`common/local/queries`). In what `done` states, `alpha` and `beta` are the scenario's, "
         "`sure` is 1 - beta and `level` is accuracy.halt_below times alpha.",
     ]
     for name in PROTOCOLS.shipped():

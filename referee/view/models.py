@@ -10,11 +10,10 @@ import polars
 from common.core.durable import write_durably
 from common.core.errors import BadData, BadInput, BadScenario, NotFound
 from common.core.plain import plain
-from common.models.document import load
+from common.models.explain import lines
+from common.models.export import load
 from common.models.model import Model, released
-from common.models.outcome import outcome_of
-from common.models.predicting import Predicted, calibration
-from common.models.showing import lines
+from common.models.predict import Predicted, calibration, outcome_of
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
 from referee.state.runfolder import read_result, read_scenario

@@ -22,12 +22,12 @@ from common.data.tables import TableSource, encode
 from common.data.tables.frames import is_file, is_frame
 from common.lifetime.charging import GivenPeople as HandedOver
 from common.lifetime.charging import Side
+from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.models.model import Model, released
 from common.numerics.randomness import RandomSource
 from common.privacy.guarantee import Protected
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
-from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
 from common.wire.messages import Spent
 from referee.service.referee import public
 from referee.state.runfolder import write_run

@@ -92,7 +92,7 @@ class TransferClassifier(BinaryClassifier):
     classes_
         Shape (2,).
     hypothesis_
-        The released model, as data (:class:`common.vocabulary.hypotheses.base.Hypothesis`).
+        The released model, as data (:class:`common.local.hypotheses.hypothesis.Hypothesis`).
     estimate_
         Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
     advice_

@@ -2,8 +2,8 @@
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.local.records import Records
 from common.numerics.counter import fill_normals, fill_words, stream
-from common.vocabulary.records import Records
 
 __all__ = [
     "DISTRIBUTIONS",

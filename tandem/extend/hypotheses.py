@@ -1,8 +1,8 @@
 """For a hypothesis: entry points in the group ``tandem.hypotheses``."""
 
 from common.core.arrays import AnyArray, Floats, Labels, Singles
-from common.vocabulary.hypotheses.base import HYPOTHESES, AnyHypothesis, Hypothesis, PlainHypothesis
-from common.vocabulary.records import Records
+from common.local.hypotheses.hypothesis import HYPOTHESES, AnyHypothesis, Hypothesis, PlainHypothesis
+from common.local.records import Records
 
 __all__ = [
     "HYPOTHESES",

@@ -2,15 +2,15 @@
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadScenario
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import down, up
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import SETTINGS
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram

@@ -1,10 +1,10 @@
 """For a mechanism: entry points in the group ``tandem.mechanisms``."""
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Words
+from common.local.mechanisms.frequency import FrequencyOracle, within
+from common.local.mechanisms.mechanism import GRID, MECHANISMS, BitMechanism, Mechanism, bounded
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down, up
-from common.vocabulary.mechanisms.base import GRID, MECHANISMS, BitMechanism, Mechanism, bounded
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, within
 
 __all__ = [
     "GRID",

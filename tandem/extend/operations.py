@@ -2,14 +2,14 @@
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import PolicyRefused
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease
-from common.vocabulary.operations.base import OPERATIONS, Natural, Operation, Result, Whole
-from common.vocabulary.records import Records
 from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access
-from curator.operations.base import HANDLERS, OperationHandler, Standing
+from curator.operations import HANDLERS, OperationHandler, Standing
 
 __all__ = [
     "HANDLERS",

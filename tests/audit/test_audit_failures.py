@@ -10,17 +10,14 @@ import pytest
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Conjunction, Constant, Stump
+from common.local.hypotheses.trees import Trees
+from common.local.losses import HypothesisLoss, Loss, count, grain
+from common.local.queries.gradient import GradientQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.hypotheses.trees import Trees
-from common.vocabulary.losses import Loss, count, grain
-from common.vocabulary.queries.gradient import GradientQuery
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from common.core.arrays import AnyArray, Bits, Words
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import MECHANISMS, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Finding, Subject, audit
-from common.vocabulary.mechanisms.base import MECHANISMS, parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from common.core.arrays import AnyArray
+from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import audit
-from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 
 pytestmark = pytest.mark.slow
 

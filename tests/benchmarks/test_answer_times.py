@@ -11,11 +11,11 @@ import pytest
 from benchmarks import answer_times
 from common.core import canonical
 from common.data.population import TableRecordSource
+from common.local.hypotheses.onnx import Onnx
+from common.local.mechanisms.warner import Warner
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.onnx import Onnx
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
 from local_agent.hosted.asking import answer_together
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import heavy_hitters
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.item import ItemQuery
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.queries.item import ItemQuery
 
 
 @pytest.mark.parametrize("search", list(heavy_hitters.SEARCHES))

@@ -94,11 +94,11 @@ def test_a_list_loads_no_plug_in_and_nothing_heavy():
 
 def test_the_names_that_files_declare_are_those_that_are_registered():
     from common.data.distributions.base import DISTRIBUTIONS
+    from common.local.hypotheses.hypothesis import HYPOTHESES
+    from common.local.mechanisms.mechanism import MECHANISMS
+    from common.local.queries.query import QUERIES
+    from common.operations.operation import OPERATIONS
     from common.scenario.problems.base import PROBLEMS
-    from common.vocabulary.hypotheses.base import HYPOTHESES
-    from common.vocabulary.mechanisms.base import MECHANISMS
-    from common.vocabulary.operations.base import OPERATIONS
-    from common.vocabulary.queries.base import QUERIES
     from curator.learners.base import LEARNERS
     from referee.protocols.base import PROTOCOLS
 

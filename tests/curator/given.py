@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Conjunction
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
 from curator.sample.local import LocalSample
 from curator.sample.rows.single import SingleRows
 from curator.weights.reweighing import Reweighing

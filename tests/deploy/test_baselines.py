@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from common.local.records import Records
 from common.scenario.loading import load
-from common.vocabulary.records import Records
 from deploy import baselines
 from deploy.attempts import Attempts
 from deploy.baselines import run_baselines

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from common.data.population import TableRecordSource
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.relabelled import Relabelled
+from common.local.records import Records
 from common.scenario.loading import load
 from common.scenario.resolved import settled
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.relabelled import Relabelled
-from common.vocabulary.records import Records
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.truth import judge

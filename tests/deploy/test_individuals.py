@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from common.core.errors import BadData, PeerUnavailable, PolicyRefused, Refused
 from common.crypto.identity import Signed
+from common.local.naming import Names
+from common.local.records import Records
 from common.planning.plan import resolve
 from common.scenario import loading
-from common.vocabulary.naming import Names
-from common.vocabulary.records import Records
 from common.wire import messages
 from curator.service.startup import open_curator
 from deploy.remote import Remote

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.queries.loss import LossQuery
+from common.local.hypotheses.linear import Linear
+from common.local.queries.loss import LossQuery
 from deploy.simulation import SimulatedAgents, conduct
 from tests.support import tiny
 

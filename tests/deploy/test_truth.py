@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from common.data.population import TableRecordSource, open_records
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
+from common.local.records import Records
 from common.scenario import loading
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
 from deploy.experiment import complete
 from deploy.truth import Judgement, can_judge, evaluation_source, judge, loss, squared_error
 from tests.support import tiny

@@ -462,7 +462,7 @@ SLOW: tuple[Job, ...] = (
     job("python -m benchmarks.house", "product files"),
     job("python -m benchmarks.house --list", "product files"),
     job("python -m benchmarks.house --draw", check=around.the_same_pictures),
-    job(".venv/bin/pytest -n 0 tests/common/vocabulary/mechanisms", r"\d+ tests collected", values=COLLECTING),
+    job(".venv/bin/pytest -n 0 tests/common/local/mechanisms", r"\d+ tests collected", values=COLLECTING),
     job(
         "python -m benchmarks.adaptation [--json] [--table N] [--figures] [--measure] [--data DIR] [--splits 10]",
         "Table 1",

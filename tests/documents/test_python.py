@@ -16,8 +16,8 @@ import numpy as np
 import polars
 import pytest
 
+from common.local.mechanisms.mechanism import MECHANISMS
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import MECHANISMS
 from curator.mechanisms.gaussian import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
 from tests.referee.view.test_models_of_runs import folder_of

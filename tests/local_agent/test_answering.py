@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from common.core.arrays import Floats, Indices
+from common.local.mechanisms.none import NoMechanism
+from common.local.queries.query import Query
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.none import NoMechanism
-from common.vocabulary.queries.base import Query
-from common.vocabulary.records import Records
 from local_agent.answering import CONSTANT, evaluate
 from local_agent.hosted import asking
 from local_agent.hosted.asking import answer_together

@@ -10,12 +10,12 @@ import pytest
 
 from common.crypto.identity import verify
 from common.data.population import TableRecordSource
+from common.local.mechanisms.warner import Warner
+from common.local.queries.coordinate import CoordinateQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.query import QUERIES
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.queries.base import QUERIES
-from common.vocabulary.queries.coordinate import CoordinateQuery
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
 from common.wire import messages
 from local_agent.answering import noise_for, question_digest
 from local_agent.hosted.asking import answer_together

@@ -11,12 +11,12 @@ import local_agent.hosted.population as population_module
 import local_agent.person.agent as agent_module
 from common.core.errors import PolicyRefused
 from common.data.population import TableRecordSource
+from common.local.mechanisms.frequency import public_words
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.item import ItemQuery
+from common.local.queries.query import parse_query
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.mechanisms.frequency import public_words
-from common.vocabulary.queries.base import parse_query
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.records import Records
 from local_agent.answering import CONSTANT, evaluate, randomize, randomize_one
 from local_agent.hosted.asking import answer_together
 from local_agent.hosted.population import Population

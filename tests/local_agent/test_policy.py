@@ -10,9 +10,9 @@ import pytest
 
 from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed
+from common.local.naming import Names
+from common.local.queries.query import QUERIES
 from common.vocabulary.demands.base import DEMANDS, Demands
-from common.vocabulary.naming import Names
-from common.vocabulary.queries.base import QUERIES
 from common.wire import messages
 from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
 from tests.support import seal, tiny

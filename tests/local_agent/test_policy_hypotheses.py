@@ -7,7 +7,7 @@ import pytest
 from common.core.errors import BadMessage, PolicyRefused
 from local_agent.hosted.setup import open_population
 from local_agent.policy import ALL_HYPOTHESES, Policy
-from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
+from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal, tiny
 
@@ -24,7 +24,7 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
     def never(*_):
         raise AssertionError("parsed")
 
-    monkeypatch.setattr("common.vocabulary.hypotheses.onnx.read_graph", never)
+    monkeypatch.setattr("common.local.hypotheses.onnx.read_graph", never)
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
         constant = {"kind": "constant", "label": 1}
         for query in (

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from common.vocabulary.hypotheses.trees import Trees
+from common.local.hypotheses.trees import Trees
 from common.wire import messages
 from local_agent import host as module
 from local_agent.host import Host, public_seconds

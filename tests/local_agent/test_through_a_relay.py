@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from common.local.records import Records
 from common.net import server
 from common.net.app import Service
 from common.net.oblivious.encapsulation import REQUEST_BYTES
 from common.net.oblivious.relay import relay_app
 from common.net.tls import Shown, server_context
-from common.vocabulary.records import Records
 from local_agent.cli import app
 from local_agent.client import RelayedClient
 from local_agent.host import Host

@@ -29,10 +29,10 @@ HELD_TO = {
     "tests.referee.protocols",
     "tests.curator.operations",
     "tests.curator.learners",
-    "tests.common.vocabulary.mechanisms",
-    "tests.common.vocabulary.operations",
-    "tests.common.vocabulary.queries",
-    "tests.common.vocabulary.hypotheses",
+    "tests.common.local.mechanisms",
+    "tests.common.operations",
+    "tests.common.local.queries",
+    "tests.common.local.hypotheses",
     "tests.common.data.distributions",
 }
 """Where the contract suites of these kinds are."""
@@ -103,8 +103,8 @@ def test_the_contract_suites_hold_them_too(installed: dict[str, str], tmp_path: 
 def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str], tmp_path: Path) -> None:
     """Plug-ins import their room of ``tandem.extend`` only, so a query of a stranger costs an agent no curator."""
     asked = (
-        "import sys; from common.vocabulary.queries.base import QUERIES; from common.vocabulary.mechanisms.base import "
-        "MECHANISMS; from common.vocabulary.hypotheses.base import HYPOTHESES; "
+        "import sys; from common.local.queries.query import QUERIES; from common.local.mechanisms.mechanism import "
+        "MECHANISMS; from common.local.hypotheses.hypothesis import HYPOTHESES; "
         "assert {'example-inside', 'example-die', 'example-interval'} <= {*QUERIES, *MECHANISMS, *HYPOTHESES}; "
         "print([n for n in sys.modules if n.split('.')[0] in ('curator', 'referee', 'polars', 'sklearn')])"
     )

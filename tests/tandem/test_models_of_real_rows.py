@@ -13,13 +13,13 @@ import tandem
 from common.data.population import locate
 from common.data.tables import Schema, load
 from common.data.tables.record import record_of
-from common.models.document import load as load_document
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.trees import Trees
+from common.models.export import load as load_document
 from common.models.model import Model, label_classes
-from common.models.onnx_file import onnx_inputs
+from common.models.onnx_export import onnx_inputs
 from common.scenario.loading import load as load_scenario
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.trees import Trees
 from tests.common.data.test_shipped_people import SHELF, needs_adult
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_data"

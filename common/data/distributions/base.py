@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from common.core.arrays import Indices
 from common.core.registry import Vocabulary
 from common.core.values import Value
-from common.vocabulary.records import Records
+from common.local.records import Records
 
 SIDES: tuple[Literal["source", "target"], ...] = ("source", "target")
 

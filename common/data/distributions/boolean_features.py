@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from common.core.arrays import Floats, Indices
 from common.core.values import Value
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.local.hypotheses.rules import FeatureSet
+from common.local.records import Records
 from common.numerics import counter
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.records import Records
 
 
 @DISTRIBUTIONS.register("biased-coins")

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import cosine
 from common.numerics.kernels import njit
-from common.vocabulary.records import Records
 
 
 @DISTRIBUTIONS.register("drifting-line")

@@ -11,11 +11,11 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import exp
 from common.numerics.kernels import njit
 from common.numerics.special import gammaincinv, ndtri
-from common.vocabulary.records import Records
 
 
 class CloseGaussians(Distribution):

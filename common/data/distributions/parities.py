@@ -9,11 +9,10 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.local.hypotheses.rules import FeatureSet, Parity
+from common.local.records import Records
 from common.numerics import counter
 from common.numerics.loops import bits_of, pack
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.records import Records
 
 
 @DISTRIBUTIONS.register("biased-parity")

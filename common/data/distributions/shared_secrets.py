@@ -9,13 +9,12 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Bits, Indices, Words
 from common.data.distributions.base import DISTRIBUTIONS, Distribution
+from common.local.hypotheses.rules import FeatureSet, Parity
+from common.local.mechanisms.hadamard import parity
+from common.local.records import Records
 from common.numerics import counter
 from common.numerics.kernels import njit
 from common.numerics.loops import bits_of
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.mechanisms.hadamard import parity
-from common.vocabulary.records import Records
 
 
 @DISTRIBUTIONS.register("parity-chooses-secret")

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Words
 from common.data.distributions.base import DISTRIBUTIONS, Distribution
+from common.local.records import Records
 from common.numerics import counter
 from common.numerics.loops import bits_of
-from common.vocabulary.records import Records
 
 _UNIT = 2.0**-53
 

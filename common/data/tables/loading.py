@@ -16,8 +16,8 @@ from common.data.tables import files
 from common.data.tables.files import CACHE, Piece, typed
 from common.data.tables.schema import Schema
 from common.data.tables.source import Label, Layout, Number, Reluctance, Selection, TableSource, scaled, shortened
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 
 
 class Numbered(NamedTuple):

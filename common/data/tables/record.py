@@ -18,7 +18,7 @@ from common.core.arrays import Singles
 from common.core.errors import BadData
 from common.data.tables.source import Feature, Label, Layout, Number, TableSource, scaled, shortened
 from common.data.tables.spelling import NUMBER, NoText, canonical, plain_text
-from common.vocabulary.records import Records
+from common.local.records import Records
 
 
 def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from common.core.errors import BadScenario
+from common.core.values import PLAN
 from common.planning.learners.base import LearnerPlanning, Task
 from common.planning.planned_values import PlannedValue, follow
 from common.privacy.events import Gaussian
@@ -14,7 +15,6 @@ from common.privacy.theorems.domain_adaptation import paper_mu
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.adaptation import AdaptationSettings, OpenAdaptation
-from common.vocabulary.open_values import PLAN
 
 SOURCE = "Bassily, Cortes, Mao & Mohri 2024, "
 TIGHT = "docs/adaptation.md"

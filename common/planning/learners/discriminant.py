@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from common.core.errors import BadScenario
+from common.core.values import PLAN
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
 from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.discriminant import DiscriminantSettings, OpenDiscriminant
-from common.vocabulary.open_values import PLAN
 
 SOURCE = "docs/learners.md"
 _MOST = 100.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from common.core.errors import BadScenario
+from common.core.values import PLAN
 from common.planning import formulas
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PAPER, PlannedValue, follow
 from common.vocabulary.learners.exponential import ExponentialSettings, OpenExponential
-from common.vocabulary.open_values import PLAN
 
 
 @PLANNINGS.register("exponential")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from common.core.errors import BadScenario
+from common.core.values import PLAN, anything_open, left_open
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PlannedValue, fixed, follow
@@ -17,7 +18,6 @@ from common.privacy.theorems.votes import flips, stability_margin, stability_sha
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.aggregation import GnMax, OpenGnMax, SparseVector, Stability, parse_aggregation
 from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings, OpenModelAgnostic
-from common.vocabulary.open_values import PLAN, anything_open, left_open
 
 AGREEMENT = 0.9
 """Share of teachers that agree on a point, for which chunks are planned."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
+from common.core.values import PLAN
 from common.planning import spanning
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PAPER, PlannedValue, fixed, follow
@@ -13,7 +14,6 @@ from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rule, rates
 from common.scenario.scenario import Scenario
 from common.vocabulary.learners.parity import OpenParity, ParitySettings
-from common.vocabulary.open_values import PLAN
 
 
 class _Keeping(NamedTuple):

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from common.core.errors import BadInput, BadScenario
 from common.core.registry import Registry
+from common.core.values import PLAN
 from common.planning.planned_values import PlannedValue
 from common.scenario.problems.base import Problem
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
-from common.vocabulary.open_values import PLAN
 
 P = TypeVar("P", bound=Problem)
 

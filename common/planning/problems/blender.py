@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.local.mechanisms.frequency import FrequencyOracle
 from common.numerics.special import ndtri
 from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.scenario.problems.blender import Blender, threshold
 from common.scenario.scenario import Scenario
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
 
 
 @PROBLEM_PLANNINGS.register("blender")

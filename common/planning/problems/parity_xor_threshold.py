@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from common.core.errors import BadScenario
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.queries.item import ItemQuery
 from common.planning.planned_values import CORRECTIONS, PlannedValue, follow
 from common.planning.problems.base import PROBLEM_PLANNINGS, ProblemPlanning
 from common.planning.spanning import blocks, escapes
@@ -13,8 +15,6 @@ from common.privacy.theorems.klnrs import rates
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import agents_needed, ladder
-from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.queries.item import ItemQuery
 
 
 @PROBLEM_PLANNINGS.register("parity-xor-threshold")

@@ -1,7 +1,7 @@
 """Exact guarantees of the classical local randomizers and their inverses, rounded to the private side.
 
 An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a
-sampler turns them into bits and doubles is the mechanism's business (:mod:`common.vocabulary.mechanisms`).
+sampler turns them into bits and doubles is the mechanism's business (:mod:`common.local.mechanisms`).
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.zipf_items import ZipfItems
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.mechanisms.laplace import Laplace
 from common.privacy.rounding import down
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.mechanisms.laplace import Laplace
 
 SPURIOUS = 0.01
 """Expected number of listed values that nobody holds."""

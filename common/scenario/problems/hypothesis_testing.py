@@ -10,8 +10,8 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.boolean_features import BiasedCoins
+from common.local.mechanisms.laplace import Laplace
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.vocabulary.mechanisms.laplace import Laplace
 
 
 class Decision(Value):

@@ -10,8 +10,8 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.shared_secrets import OneOfManyParities as People
+from common.local.hypotheses.rules import FeatureSet
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.vocabulary.hypotheses.features import FeatureSet
 
 HOLD = 0.5
 """Share of the people who hold a share; the others hold a record of every parity."""

@@ -12,10 +12,9 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.parities import ParityAndThreshold as People
+from common.local.hypotheses.rules import FeatureSet, Parity
 from common.numerics.randomness import subseed
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.hypotheses.parity import Parity
 
 JUDGED = 1 << 17
 """Fresh people on whom an answer is judged."""

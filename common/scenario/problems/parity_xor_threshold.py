@@ -11,11 +11,10 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.parities import ParityXorThreshold as People
+from common.local.hypotheses.rules import FeatureSet, Parity
 from common.numerics.randomness import subseed
 from common.privacy.theorems.klnrs import Rule
 from common.scenario.problems.base import PROBLEMS, Problem
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.hypotheses.parity import Parity
 
 JUDGED = 1 << 17
 """Fresh people on whom an answer is judged."""

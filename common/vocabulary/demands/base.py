@@ -12,7 +12,7 @@ from typing import Literal
 
 from common.core.errors import BadInput
 from common.core.registry import Registry
-from common.vocabulary.patterns import Pattern
+from common.protocols.patterns import Pattern
 
 
 @dataclass(frozen=True)

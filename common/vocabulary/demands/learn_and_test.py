@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from common.protocols.patterns import agents, curator, sequence
 from common.vocabulary.demands.base import DEMANDS, Demands
-from common.vocabulary.patterns import agents, curator, sequence
 
 DEMANDS.register("learn-and-test")(
     Demands(

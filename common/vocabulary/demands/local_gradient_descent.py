@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from common.protocols.patterns import agents, sequence, some
 from common.vocabulary.demands.base import DEMANDS, Demands
-from common.vocabulary.patterns import agents, sequence, some
 
 DEMANDS.register("local-gradient-descent")(
     Demands(

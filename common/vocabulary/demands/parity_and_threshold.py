@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from common.protocols.patterns import agents, curator, many, sequence, some, together
 from common.vocabulary.demands.base import DEMANDS, Demands
-from common.vocabulary.patterns import agents, curator, many, sequence, some, together
 
 DEMANDS.register("parity-and-threshold")(
     Demands(

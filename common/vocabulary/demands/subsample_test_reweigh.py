@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from common.protocols.patterns import agents, curator, many, maybe, sequence, some
 from common.vocabulary.demands.base import DEMANDS, Demands
-from common.vocabulary.patterns import agents, curator, many, maybe, sequence, some
 
 PATTERN = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 

@@ -8,12 +8,11 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
-from common.core.values import Value
+from common.core.values import FromPlan, Value
+from common.local.hypotheses.linear import MAX_WEIGHTS
 from common.privacy.events import Event, Gaussian, NonPrivate
 from common.privacy.rounding import down
-from common.vocabulary.hypotheses.linear import MAX_WEIGHTS
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
-from common.vocabulary.open_values import FromPlan
 
 Private = Literal["source", "target"]
 Calibration = Literal["tight", "paper"]

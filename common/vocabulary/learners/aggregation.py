@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from common.core.errors import BadInput, BadScenario
-from common.core.values import Value, explain
+from common.core.values import FromPlan, Value, explain
 from common.privacy.events import Event, Gaussian, Release
 from common.privacy.rounding import down, up
 from common.privacy.theorems.votes import (
@@ -21,7 +21,6 @@ from common.privacy.theorems.votes import (
     printed,
     stability_share,
 )
-from common.vocabulary.open_values import FromPlan
 
 MIN_EPSILON, MAX_EPSILON = 0.001, 30.0
 """Geometric noise can be drawn for these."""

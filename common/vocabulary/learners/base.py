@@ -10,11 +10,10 @@ from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
-from common.core.values import Value
+from common.core.values import Value, left_open, may_be_open
+from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
 from common.privacy.events import Event
 from common.privacy.guarantee import Protected
-from common.vocabulary.hypotheses.base import Hypothesis, ordinary_kinds
-from common.vocabulary.open_values import left_open, may_be_open
 
 V = TypeVar("V", bound="OpenSettings")
 S = TypeVar("S", bound="LearnerSettings")

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
+from common.core.values import FromPlan
+from common.local.losses import Loss
 from common.privacy.events import Event, Gaussian, PrivateSelection
 from common.privacy.theorems.stopping import StoppingDistribution
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings, parse_settings
 from common.vocabulary.learners.grids import combinations
-from common.vocabulary.losses import Loss
-from common.vocabulary.open_values import FromPlan
 
 MAX_CANDIDATES = 256
 

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from common.core.values import FromPlan
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
 from common.privacy.events import Event, Gaussian
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
-from common.vocabulary.open_values import FromPlan
 
 Mu = Annotated[float, Field(gt=0, le=100)]
 

@@ -7,13 +7,12 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from common.core.values import FromPlan
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import GREATEST
+from common.local.hypotheses.rules import Conjunction, Stump
 from common.privacy.events import Event, SubsampledRelease
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.linear import GREATEST
-from common.vocabulary.hypotheses.stump import Stump
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
-from common.vocabulary.open_values import FromPlan
 
 Draws = Annotated[int, Field(ge=1, le=10**7)]
 Epsilon = Annotated[float, Field(gt=0)]

@@ -6,14 +6,13 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from common.core.values import Value
+from common.core.values import FromPlan, Value
+from common.local.hypotheses.argmax import MAX_CLASSES
 from common.privacy.events import Event, SubsampledRelease
 from common.privacy.guarantee import Protected
-from common.vocabulary.hypotheses.argmax import MAX_CLASSES
 from common.vocabulary.learners.aggregation import AnyAggregation, AnyOpenAggregation, SparseVector
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
 from common.vocabulary.learners.scikit import Classifier
-from common.vocabulary.open_values import FromPlan
 
 Identity = Literal["slot", "content"]
 Chunks = Annotated[int, Field(ge=1, le=1 << 20)]

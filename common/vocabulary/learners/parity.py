@@ -7,13 +7,12 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadInput
+from common.core.values import FromPlan
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.rules import Constant, Parity
 from common.privacy.events import Event, Release
 from common.privacy.theorems.klnrs import Rule, rates
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.parity import Parity
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
-from common.vocabulary.open_values import FromPlan
 
 Epsilon = Annotated[float, Field(gt=0)]
 Blocks = Annotated[int, Field(ge=1, le=1024)]

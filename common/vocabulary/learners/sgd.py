@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from common.core.values import FromPlan
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
-from common.vocabulary.open_values import FromPlan
 
 Steps = Annotated[int, Field(ge=1, le=10**10)]
 Noise = Annotated[float, Field(ge=0, le=1 << 17)]

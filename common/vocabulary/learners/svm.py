@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
 from common.privacy.events import Event, NonPrivate
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
 from common.vocabulary.learners.base import SETTINGS, LearnerSettings
 
 

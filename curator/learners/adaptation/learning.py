@@ -10,10 +10,10 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.records import Records
 from common.vocabulary.learners.adaptation import AdaptationSettings as PublicSettings
-from common.vocabulary.records import Records
 from curator.learners.adaptation.convex import ConvexSettings
 from curator.learners.adaptation.domains import Side
 from curator.learners.adaptation.mechanism import Adaptation

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, Release
 from common.vocabulary.learners.aggregation import GnMax, SparseVector, Stability
 from common.vocabulary.learners.model_agnostic import TOUCHED, Identity
-from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
 from curator.learners.teachers.aggregation import aggregate
 from curator.learners.teachers.chunks import chunk_of

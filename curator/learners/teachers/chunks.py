@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 
 from common.core.arrays import Indices
+from common.local.records import Records
 from common.vocabulary.learners.model_agnostic import Identity
-from common.vocabulary.records import Records
 
 
 def chunk_of(records: Records, chunks: int, by: Identity, first: int = 0) -> Indices:

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
 from common.core.values import Value, explain
+from common.local.hypotheses.argmax import Argmax, column_classes
+from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
+from common.local.hypotheses.linear import GREATEST, Linear
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.argmax import Argmax, column_classes
-from common.vocabulary.hypotheses.base import Hypothesis, plain_kinds
-from common.vocabulary.hypotheses.linear import GREATEST, Linear
 from common.vocabulary.learners.model_agnostic import ClassColumns
-from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
 
 _NEVER = Linear(weights=(0.0,), threshold=GREATEST)
@@ -91,7 +91,7 @@ class LabelClasses(Classes):
 class ColumnClasses(ClassColumns, Classes):
     """C classes that stand as one-hot columns among the features.
 
-    See :class:`common.vocabulary.hypotheses.argmax.Argmax`. They take the place of labels: teachers and students look
+    See :class:`common.local.hypotheses.argmax.Argmax`. They take the place of labels: teachers and students look
     at features before them only.
     """
 

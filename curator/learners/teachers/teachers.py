@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
 
 NEGATIVE, POSITIVE = 0, 1

@@ -11,13 +11,12 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
 from common.core.errors import BadData
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.rules import Conjunction, Stump
+from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.records import Records
 from curator.mechanisms.base import Mechanism, central
 from curator.mechanisms.choices.exponential import choose_level
 

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from common.core.arrays import Bits, Indices, Words
+from common.local.hypotheses.rules import FeatureSet
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rates, Rule, rates
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.records import Records
 from curator.mechanisms.base import Mechanism, central
 from curator.numerics.equations import Equations
 

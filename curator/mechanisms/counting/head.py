@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Indices, Words
+from common.local.mechanisms.laplace import Laplace
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.vocabulary.mechanisms.laplace import Laplace
 from curator.mechanisms.base import Mechanism, central
 from curator.mechanisms.counting.geometric import noisy_counts
 from curator.mechanisms.counting.histogram import listed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from common.core.arrays import AnyArray, Words
+from common.local.mechanisms.laplace import LIMIT, Laplace
 from common.numerics.randomness import RandomSource
 from common.scenario.problems.blender import threshold
-from common.vocabulary.mechanisms.laplace import LIMIT, Laplace
 from curator.mechanisms.counting.spurious import how_many, rare_noise, tail_of, which
 
 _FURTHER = 16

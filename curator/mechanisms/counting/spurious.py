@@ -9,8 +9,8 @@ from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from typing import ClassVar
 
+from common.local.mechanisms.laplace import FLAT_BITS, Laplace
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.laplace import FLAT_BITS, Laplace
 from curator.mechanisms.choices.whole_numbers import random_bits
 
 FIXED_BITS = 384
@@ -92,7 +92,7 @@ def tail_of(noise: Laplace, least: int) -> Tail:
 
 @dataclass(frozen=True)
 class Tail:
-    """The noise of :class:`~common.vocabulary.mechanisms.laplace.Laplace` given that it reaches a threshold.
+    """The noise of :class:`~common.local.mechanisms.laplace.Laplace` given that it reaches a threshold.
 
     Attributes
     ----------

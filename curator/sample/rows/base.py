@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Singles
+from common.local.hypotheses.linear import Linear
+from common.local.losses import Weighing
+from common.local.records import Records
 from common.numerics.kernels import njit, njit_inlined, prefetch
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import Weighing
 from curator.sample.rows.gathered_rows import GatheredRows
 
 _AHEAD = 96
@@ -81,7 +81,7 @@ class Rows(ABC):
         Raises
         ------
         BadData
-            As :meth:`common.vocabulary.records.Records.check`.
+            As :meth:`common.local.records.Records.check`.
         """
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:

@@ -13,11 +13,11 @@ import numpy as np
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.core.errors import BadData, BadScenario
 from common.data.population import PopulationSpec
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss, Weighing
+from common.local.records import Records
 from common.numerics.kernels import njit, njit_exact
 from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss, Weighing
 from curator.sample.rows.base import Rows, gather, is_long
 from curator.sample.rows.gathered_rows import Codes, GatheredRows
 

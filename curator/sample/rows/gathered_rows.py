@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Labels
+from common.local.records import Records
 from common.numerics.kernels import njit_inlined, prefetch_near
 from common.numerics.lanes import WIDTH, load, load_some, singles, store
-from common.vocabulary.records import Records
 
 _LINE = 64
 """Bytes in a cache line."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.data.population import PopulationSpec
+from common.local.records import Records
 from common.scenario.sections import Storage
-from common.vocabulary.records import Records
 from curator.sample.rows.base import Rows
 from curator.sample.rows.fixed import FixedRows, Grid
 from curator.sample.rows.single import SingleRows

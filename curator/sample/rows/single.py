@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss, Weighing
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss, Weighing
+from common.local.records import Records
 from curator.sample.rows.base import Rows, gather, is_long
 from curator.sample.rows.gathered_rows import GatheredRows
 

@@ -19,23 +19,24 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
 from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
+from common.local.mechanisms import krr, olh
+from common.local.mechanisms import mechanism as mechanisms
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
+from common.local.mechanisms.warner import Warner
+from common.local.packing import unpack_answers
+from common.local.queries.compare import CompareQuery
+from common.local.queries.gradient import GradientQuery
+from common.local.queries.item import ItemQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.query import Query
+from common.local.queries.sole_error import SoleErrorQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.mechanisms import base, krr, olh
-from common.vocabulary.mechanisms.base import LocalRandomizer, parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.packing import unpack_answers
-from common.vocabulary.queries.base import Query
-from common.vocabulary.queries.compare import CompareQuery
-from common.vocabulary.queries.gradient import GradientQuery
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.queries.sole_error import SoleErrorQuery
-from common.vocabulary.records import Records
 from common.wire import messages
 from deploy.auditing.case import Case
 from local_agent.answering import evaluate, randomize_one
@@ -218,7 +219,7 @@ def cases() -> list[Case]:
     again = {"fresh randomness on every retry": hosted(loss, kind=Resampling, times=2)}
     unbounded = {
         (hosting, "evaluate"): lambda query, records, slots: query.evaluate(records, slots),
-        (base, "bounded"): lambda values: values,
+        (mechanisms, "bounded"): lambda values: values,
     }
     unclamped = {"values that nobody clamped": hosted(gentle, lies=True, replaced=unbounded)}
     return [

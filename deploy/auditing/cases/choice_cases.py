@@ -11,14 +11,14 @@ from unittest.mock import patch
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.local.hypotheses.linear import Linear
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.stopping import Poisson, geometric
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.mechanisms import sums
 from curator.mechanisms.choices.random_stopping import choose

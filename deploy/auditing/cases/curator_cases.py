@@ -17,21 +17,19 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.crypto.identity import Signed
+from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.relabelled import Relabelled, Task
+from common.local.hypotheses.rules import Conjunction, Stump
+from common.local.losses import HypothesisLoss, Weighing
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import parse_operation
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.relabelled import Relabelled
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.operations.base import parse_operation
-from common.vocabulary.records import Records
-from common.vocabulary.tasks import Task
-from common.vocabulary.weighing import HypothesisLoss, Weighing
 from curator.engine import workspace as engine_workspace
 from curator.learners.base import Learner, learn_from, parse_learner
 from curator.mechanisms.choices import finite_classes

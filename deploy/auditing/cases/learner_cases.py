@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.learning import Label
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import Rates, Rule, rates
-from common.vocabulary.operations.label import Label
-from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM

@@ -12,10 +12,10 @@ import numpy as np
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
-from common.vocabulary.mechanisms.base import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
 from deploy.auditing.case import Case
 from deploy.auditing.cases.agent_cases import separating
 

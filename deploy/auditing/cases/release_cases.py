@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.rules import Stump
+from common.local.mechanisms.laplace import Laplace
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.counting import Count, CountedHead, HeadList, NoisyCount, Select, SelectedFeature
+from common.operations.learning import BlockParities, LearnParities
+from common.operations.operation import Operation
+from common.operations.weighting import Margins
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import rates
-from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations.base import Operation
-from common.vocabulary.operations.count import Count, NoisyCount
-from common.vocabulary.operations.head import CountedHead, HeadList
-from common.vocabulary.operations.margins import Margins
-from common.vocabulary.operations.parities import BlockParities, LearnParities
-from common.vocabulary.operations.select import Select, SelectedFeature
-from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.mechanisms import moments, shares, sums
 from curator.mechanisms.choices import parities

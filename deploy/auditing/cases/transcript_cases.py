@@ -14,13 +14,13 @@ from unittest.mock import patch
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.local.hypotheses.rules import Stump
+from common.local.records import Records
 from common.log.transcript import read
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.records import Records
 from curator.engine import workspace
 from curator.learners.base import parse_learner
 from curator.service.curator import planned_events

@@ -12,11 +12,11 @@ from unittest.mock import patch
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.votes import Thresholds, calibrated
-from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.teachers import stability

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import Indices
-from common.vocabulary.masks import encode
-from common.vocabulary.queries.base import Query
+from common.local.masks import encode
+from common.local.queries.query import Query
 from common.wire.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
 from referee.collection.ordering.mass import MassBatch, form_mass
 from referee.collection.ordering.order import Order

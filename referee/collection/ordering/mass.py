@@ -3,7 +3,7 @@
 A list takes eight bytes of memory an agent and 10.7 on the wire; a mask takes an eighth of one, whoever is asked. The
 agents are those of the committed order, as in every question. Their slots are in the order of their numbers, so that a
 host's are one range, of which only the beginning has to be said. Therefore such a question must be one that asks every
-slot the same (:attr:`common.vocabulary.queries.base.Query.alike`).
+slot the same (:attr:`common.local.queries.query.Query.alike`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
+from common.local.masks import BYTES, Mask, cut, fill, ones
 from common.numerics.kernels import njit, njit_inlined
-from common.vocabulary.masks import BYTES, Mask, cut, fill, ones
 from referee.collection.ordering.order import Order
 from referee.collection.ordering.roster import Roster
 from referee.state.values import Cohort, Part, Participant

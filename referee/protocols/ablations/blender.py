@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from common.local.answers import Answers, AskAgents
+from common.local.queries.item import ItemQuery
+from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.heavy_hitters import find, ladder
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Protocol, Script
 from referee.protocols.examples import left_alone

@@ -8,13 +8,13 @@ answer, and decide as the hybrid does. The people are drawn from public randomne
 
 from __future__ import annotations
 
+from common.local.mechanisms.laplace import Laplace
 from common.numerics.randomness import RandomSource
 from common.planning.problems.hypothesis_testing import stand_in
 from common.scenario.problems.hypothesis_testing import Evidence, HypothesisTesting
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.mechanisms.laplace import Laplace
 from referee.protocols.asking import problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from common.core.errors import BadScenario
+from common.local.answers import Answers
+from common.local.hypotheses.rules import Parity
 from common.scenario.problems.parity_and_threshold import ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import likeliest_parity
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.steps import Answers
 from referee.protocols.asking import ask, ask_codes, parity_of, problem_of
 from referee.protocols.base import ABLATIONS, Protocol, Script
 from referee.protocols.examples import left_alone

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from common.local.hypotheses.relabelled import Task
+from common.protocols.steps import Progress
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import likeliest_parity
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.steps import Progress
-from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone

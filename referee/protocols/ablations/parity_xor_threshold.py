@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from common.local.answers import Answers, AskAgents
 from common.scenario.problems.parity_xor_threshold import Piecewise
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import ABLATIONS, Outcome, Protocol, Script
 from referee.protocols.examples import left_alone

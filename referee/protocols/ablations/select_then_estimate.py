@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from common.local.answers import Answers, AskAgents
+from common.local.queries.coordinate import CoordinateQuery
+from common.operations.counting import Count
 from common.scenario.problems.select_then_estimate import SelectThenEstimate
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.operations.count import Count
-from common.vocabulary.queries.coordinate import CoordinateQuery
-from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import ABLATIONS, Protocol, Script
 from referee.protocols.examples import left_alone

@@ -8,14 +8,15 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.linear import Linear
+from common.local.mechanisms.mechanism import Mechanism
+from common.local.queries.loss import LossQuery
+from common.local.queries.moment import MomentQuery
+from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.mechanisms.base import Mechanism
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.queries.moment import MomentQuery
-from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball

@@ -8,15 +8,16 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.queries.listed import ListedQuery
+from common.operations.counting import CountedHead, HeadList
+from common.protocols.steps import Progress
 from common.scenario.problems.blender import Blender, Head
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.operations.head import CountedHead, HeadList
-from common.vocabulary.queries.listed import ListedQuery
-from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

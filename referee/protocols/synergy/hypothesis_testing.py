@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from common.local.answers import Answers, AskAgents
+from common.local.queries.coordinate import CoordinateQuery
+from common.operations.counting import Count
+from common.protocols.steps import AskCurator
 from common.scenario.problems.hypothesis_testing import Decision, Evidence, HypothesisTesting
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.operations.count import Count
-from common.vocabulary.queries.coordinate import CoordinateQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from referee.protocols.asking import ask, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from common.local.answers import AskAgents
+from common.local.hypotheses.relabelled import Task
+from common.protocols.steps import AskCurator, Progress
 from common.scenario.problems.one_of_many_parities import OneOfManyParities, Wanted
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import signed_shares
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.steps import AskAgents, AskCurator, Progress
-from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

@@ -8,6 +8,14 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.relabelled import Task
+from common.local.hypotheses.rules import Parity
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.queries.coordinate import CoordinateQuery
+from common.local.queries.item import ItemQuery
+from common.operations.learning import Learn
+from common.protocols.steps import Progress, Together
 from common.scenario.problems.parity_and_threshold import Both, ParityAndThreshold
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
@@ -15,13 +23,6 @@ from common.statistics.cdf import estimate_cdf, ladder
 from common.statistics.frequency import reports
 from common.statistics.quantiles import find_quantile
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.queries.coordinate import CoordinateQuery
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers, AskAgents, Progress, Together
-from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_together, at_once, parity_of, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

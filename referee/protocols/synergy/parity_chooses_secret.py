@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from common.local.answers import AskAgents
+from common.local.hypotheses.relabelled import Task
+from common.local.mechanisms.mechanism import BitMechanism
+from common.protocols.steps import Progress
 from common.scenario.problems.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import signed_shares
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.mechanisms.base import BitMechanism
-from common.vocabulary.steps import AskAgents, Progress
-from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask_codes, learn_parity, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

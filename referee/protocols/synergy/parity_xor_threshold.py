@@ -7,17 +7,17 @@ from collections import Counter
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.rules import FeatureSet
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.queries.item import ItemQuery
+from common.operations.learning import BlockParities, LearnParities
 from common.planning.problems.parity_xor_threshold import shape
 from common.scenario.problems.parity_xor_threshold import ParityXorThreshold, Piecewise
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf, ladder
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.hypotheses.features import FeatureSet
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.operations.parities import BlockParities, LearnParities
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers, AskAgents
 from referee.protocols.asking import ask_together, at_once, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

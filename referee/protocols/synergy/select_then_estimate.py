@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from common.local.queries.coordinate import CoordinateQuery
+from common.operations.counting import Select
+from common.protocols.steps import AskCurator, Progress
 from common.scenario.problems.select_then_estimate import Selected, SelectThenEstimate
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.operations.select import Select
-from common.vocabulary.queries.coordinate import CoordinateQuery
-from common.vocabulary.steps import AskCurator, Progress
 from referee.protocols.asking import ask, at_once, estimate_mean, problem_of
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_problem

@@ -7,10 +7,10 @@ who uses it for learning a different hypothesis". docs/hand-over.md has the proo
 
 from __future__ import annotations
 
+from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.steps import Progress
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball
 from referee.protocols.transfer.subsample_test_reweigh import run_rounds

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from common.local.queries.loss import LossQuery
+from common.operations.learning import Learn
+from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import Progress
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball

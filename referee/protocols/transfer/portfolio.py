@@ -11,9 +11,22 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
+from common.local.hypotheses.recalibrated import recalibrated
+from common.local.hypotheses.rules import Constant
+from common.local.queries.loss import LossQuery
+from common.local.queries.moment import MomentQuery
+from common.local.queries.score import ScoreQuery
+from common.local.queries.sole_error import SoleErrorQuery
+from common.local.records import number_of
+from common.operations.learning import Learn
+from common.operations.weighting import Margins, Rake
 from common.planning.portfolio import candidates as candidates_of
 from common.planning.portfolio import compares, judges, tellers
 from common.privacy.calibration import sampling_schedule
+from common.protocols.steps import Progress
 from common.scenario.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
@@ -22,20 +35,7 @@ from common.statistics.calibration import Calibration, Prior, Shares, Told, beli
 from common.statistics.frequency import signed_shares
 from common.statistics.intervals import certainty, tally
 from common.statistics.race import Race
-from common.vocabulary.cells import TILT_PARTS, ScoreCells, Tilt
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.groups import number_of
-from common.vocabulary.hypotheses.base import Hypothesis, plain_kinds
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.recalibrated import recalibrated
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.operations.margins import Margins
-from common.vocabulary.operations.rake import Rake
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.queries.moment import MomentQuery
-from common.vocabulary.queries.score import ScoreQuery
-from common.vocabulary.queries.sole_error import SoleErrorQuery
-from common.vocabulary.steps import Answers, AskAgents, Progress
 from referee.protocols.asking import ask, ask_coded, at_once
 from referee.protocols.base import PROTOCOLS, Judged, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball

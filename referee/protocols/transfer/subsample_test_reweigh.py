@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 from common.core.errors import BadScenario
+from common.local.hypotheses.relabelled import Task
+from common.local.queries.loss import LossQuery
+from common.operations.learning import Learn
+from common.operations.weighting import Reweigh
+from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.operations.reweigh import Reweigh
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import Progress
-from common.vocabulary.tasks import Task
 from referee.protocols.asking import ask, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball

@@ -10,8 +10,8 @@ from typing import Any
 
 from common.core.errors import BadData, BadInput
 from common.core.plain import plain
+from common.models.explain import lines as model_lines
 from common.models.model import released
-from common.models.showing import lines as model_lines
 from common.planning.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty

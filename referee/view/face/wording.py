@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.privacy.guarantee import Guarantee, formula, in_words
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
-from common.vocabulary.hypotheses.base import HYPOTHESES
 from referee.protocols.base import VAGUE, level_of
 from referee.view.face.values import Interval, Promise, Verdict
 from referee.view.intervals import ends_in_words

@@ -15,12 +15,12 @@ from common.core.errors import BadFit
 from common.data.tables import Number, Schema
 from common.data.tables.loading import numbers_and_wrong
 from common.data.tables.texts import canonical_texts
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.planning import portfolio
 from common.planning.fitting import Advice, advice
 from common.planning.starting import ACCURACY
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
-from common.vocabulary.hypotheses.base import parse_hypothesis
 from referee.protocols.base import Judged
 from tandem.estimators.shared.running import refusing
 

@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from common.core.errors import BadFit
+from common.local.hypotheses.hypothesis import ordinary_kinds
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.planning.fitting import steps
-from common.vocabulary.hypotheses.base import ordinary_kinds
-from common.vocabulary.records import Records
 from curator.learners.base import Learner
 from curator.learners.model_agnostic import ModelAgnostic
 

@@ -15,9 +15,9 @@ from typing import Any
 from common.core import canonical
 from common.core.errors import BadData, TandemError
 from common.core.plain import plain
+from common.local.mechanisms.warner import Warner
 from common.log.transcript import AnyEntry
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.vocabulary.mechanisms.warner import Warner
 from common.wire.messages import Configuration
 from deploy.catalogue import explained
 from referee.view.face.building import PROMISED, SIMULATED

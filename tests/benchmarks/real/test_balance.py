@@ -8,7 +8,7 @@ import pytest
 from benchmarks.real import balance
 from benchmarks.real.balance import DESIGN_EFFECT, Margins, design_effect, odds, raked
 from benchmarks.real.methods import logistic
-from common.vocabulary.records import Records
+from common.local.records import Records
 
 
 def population(count: int, seed: int) -> Records:

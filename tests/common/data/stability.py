@@ -15,8 +15,8 @@ from common.data.population import PopulationSpec, open_records
 from common.data.tables import TableSource, numbered
 from common.data.tables.files import found, plain
 from common.data.tables.sampling import placed
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 
 SEED, KEY = 11, bytes(range(32))
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from common.core.errors import BadInput
 from common.data.tables.schema import Schema
+from common.local.hypotheses.hypothesis import Hypothesis
 from common.models.model import Model
-from common.vocabulary.hypotheses.base import Hypothesis
 
 LABEL = {"column": "renews", "positive": ["yes", "y"], "negative": ["no", "n"]}
 FEATURES: list[dict[str, Any]] = [

@@ -9,17 +9,15 @@ import pytest
 
 from common.core.errors import BadInput
 from common.data.tables import encode
-from common.models.document import document_of, load, parse_document, save
-from common.models.exporting import export
-from common.models.onnx_file import onnx_bytes, onnx_inputs, write
-from common.models.outcome import outcome_of, predictions
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import HYPOTHESES
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.regressor import Regressor
+from common.models.explain import lines
+from common.models.export import document_of, export, load, parse_document, save
+from common.models.onnx_export import onnx_bytes, onnx_inputs, write
 from common.models.pipeline import as_pipeline
-from common.models.predicting import features_of, predict
-from common.models.showing import lines
-from common.vocabulary.hypotheses.argmax import Argmax
-from common.vocabulary.hypotheses.base import HYPOTHESES
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.regressor import Regressor
+from common.models.predict import features_of, outcome_of, predict, predictions
 from tests.common.models.given import model_of, rows, usable
 from tests.contracts import examples
 

@@ -11,18 +11,17 @@ import pytest
 
 from common.core.errors import BadData, BadInput, BadMessage
 from common.data.tables import Label, Layout
-from common.models.document import document_of, load, parse_document
-from common.models.exporting import export
+from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.recalibrated import Recalibrated
+from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.rules import Constant
+from common.models.explain import linear_terms, lines
+from common.models.export import document_of, export, load, parse_document
 from common.models.model import Model, label_classes, released
 from common.models.pipeline import as_pipeline
-from common.models.predicting import calibration, predict
-from common.models.showing import linear_terms, lines
+from common.models.predict import calibration, predict
 from common.scenario.loading import load as load_scenario
-from common.vocabulary.hypotheses.base import HYPOTHESES, Hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.recalibrated import Recalibrated
-from common.vocabulary.hypotheses.regressor import Regressor
 from tests.common.models.given import model_of, rows
 from tests.contracts import examples
 
@@ -258,7 +257,7 @@ class TestDocuments:
             export(wide(), tmp_path / "model.pmml")
 
     def test_onnx_that_is_not_installed_is_named(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("common.models.exporting.find_spec", lambda name: None)
+        monkeypatch.setattr("common.models.export.find_spec", lambda name: None)
         with pytest.raises(BadInput, match=r"pip install 'tandem-hybrid\[onnx\]'"):
             export(wide(), tmp_path / "model.onnx")
 

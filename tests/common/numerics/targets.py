@@ -12,10 +12,10 @@ import numpy as np
 
 from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from curator.learners.adaptation.passes import Forces, move_rows
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
 from common.planning.fitting import IGNORANT, Advice, Sizes, advice, advice_of, advise, diameter, likely, private_excess
 from common.planning.fitting_words import points
@@ -14,8 +16,6 @@ from common.planning.portfolio import candidates, told_apart
 from common.scenario.loading import altered, load
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.mechanisms.warner import Warner
 from referee.protocols.base import PROTOCOLS
 
 WARNER = Warner(epsilon=1.0)

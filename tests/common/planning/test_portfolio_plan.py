@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.warner import Warner
 from common.planning.checks import violations
 from common.planning.plan import plan, resolve
 from common.planning.portfolio import compares, judges, judges_needed, labels_for_each_judge, tellers, told_apart
@@ -17,8 +19,6 @@ from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import estimate
 from common.statistics.race import Race
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.mechanisms.warner import Warner
 from curator.learners.base import parse_learner
 from curator.service.curator import planned_events
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.core.errors import BadScenario
+from common.core.values import may_be_open
 from common.planning.plan import resolve
 from common.scenario.agreement import policy_digest
 from common.scenario.loading import load, shipped
@@ -12,7 +13,6 @@ from common.scenario.resolved import ResolvedScenario, parse_resolved, settled
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.demands.base import DEMANDS, demands_of
 from common.vocabulary.learners.base import LearnerSettings
-from common.vocabulary.open_values import may_be_open
 from referee.protocols.base import PROTOCOLS
 from tests.support import TINY
 from tests.tiers import thinned

@@ -10,12 +10,12 @@ from scipy.stats import binom
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
+from common.local.answers import Answers
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.queries.item import ItemQuery
 from common.numerics.randomness import RandomSource
 from common.statistics.cdf import Cdf, agents_needed, error, estimate_cdf, ladder, largest_sum
 from common.statistics.frequency import reports_by_length
-from common.vocabulary.mechanisms.hadamard import HadamardResponse
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers
 from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
 
 BITS = 8

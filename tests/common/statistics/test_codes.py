@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadMessage
+from common.local.answers import Answers
+from common.local.mechanisms.none import NoMechanism
+from common.local.mechanisms.warner import Warner
+from common.local.queries.code import CodeQuery
+from common.local.queries.query import parse_query
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import likeliest_parity, signed_shares
-from common.vocabulary.mechanisms.none import NoMechanism
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.queries.base import parse_query
-from common.vocabulary.queries.code import CodeQuery
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers
 from local_agent.answering import evaluate, randomize
 
 BITS = 4

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
 from common.statistics import evidence
 from common.statistics.intervals import estimate
 from common.statistics.loss_tests import FixedTest, SequentialTest
-from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
 
 
 def made(**settings: float | str) -> Mechanism:

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from common.local.mechanisms.mechanism import parse_mechanism
 from common.statistics.evidence import gather, worst_case
-from common.vocabulary.mechanisms.base import parse_mechanism
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
 

@@ -10,12 +10,12 @@ from scipy.stats import binom
 
 from common.core.arrays import Words
 from common.core.errors import BadInput
+from common.local.answers import Answers
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.item import ItemQuery
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import Shares, binomial_intervals, estimate_shares, reports, reports_by_length
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.mechanisms.frequency import FrequencyOracle, public_words
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.steps import Answers
 
 ORACLES = ["krr", "olh", "hadamard"]
 

@@ -8,12 +8,12 @@ from scipy.stats import binom
 
 from common.core.arrays import Words
 from common.core.errors import BadInput
+from common.local.answers import Answers
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.queries.item import ItemQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics.heavy_hitters import Guarantee, agents_needed, find, guarantee, ladder
-from common.vocabulary.mechanisms.frequency import FrequencyOracle
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers
 from local_agent import answering
 from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
 from tests.tiers import thinned

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.statistics.intervals import Estimate, edge, estimate, tally
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
 from tests.tiers import thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})

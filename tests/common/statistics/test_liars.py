@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput
+from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.warner import Warner
 from common.statistics.evidence import implausible
 from common.statistics.intervals import estimate
 from common.statistics.loss_tests import SequentialTest
 from common.statistics.robustness import RobustTest, liars, robust
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.mechanisms.warner import Warner
 
 WARNER = Warner(epsilon=1.0)
 

@@ -13,12 +13,12 @@ from scipy.stats import beta as beta_law
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mechanism
+from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
 from common.statistics.intervals import estimate, tally
 from common.statistics.loss_tests import FixedTest, SequentialTest
-from common.vocabulary.mechanisms.base import BitMechanism, Mechanism, parse_mechanism
-from common.vocabulary.mechanisms.warner import Warner
 from tests.tiers import thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})

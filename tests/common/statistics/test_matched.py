@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
+from common.local.mechanisms.warner import Warner
 from common.statistics.intervals import estimate
 from common.statistics.paired import Matches, bounds, mixture
-from common.vocabulary.mechanisms.warner import Warner
 
 WARNER = Warner(epsilon=1.0)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
+from common.local.mechanisms.krr import KaryResponse
+from common.local.mechanisms.warner import Warner
 from common.statistics.intervals import estimate
 from common.statistics.paired import difference
-from common.vocabulary.mechanisms.krr import KaryResponse
-from common.vocabulary.mechanisms.warner import Warner
 
 KRR = KaryResponse(epsilon=1.0)
 

@@ -7,9 +7,9 @@ import math
 import pytest
 from scipy import stats
 
+from common.local.mechanisms.none import NoMechanism
+from common.local.mechanisms.warner import Warner
 from common.statistics.evidence import FALSE_ALARM, implausible
-from common.vocabulary.mechanisms.none import NoMechanism
-from common.vocabulary.mechanisms.warner import Warner
 
 COUNTS = [1, 2, 5, 20, 100, 1_000, 60_000]
 

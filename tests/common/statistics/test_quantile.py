@@ -11,14 +11,14 @@ from scipy.stats import binom
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
+from common.local.mechanisms.warner import Warner
+from common.local.queries.threshold import ThresholdQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
 from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
-from common.vocabulary.mechanisms.base import Mechanism, parse_mechanism
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.queries.threshold import ThresholdQuery
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers, AskAgents
 from local_agent import answering
 
 WARNER = Warner(epsilon=1.0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
+from common.local.mechanisms.warner import Warner
 from common.statistics.paired import Matches, bounds
 from common.statistics.race import WIDER, Race
-from common.vocabulary.mechanisms.warner import Warner
 
 WARNER = Warner(epsilon=1.0)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
+from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.none import NoMechanism
+from common.local.mechanisms.warner import Warner
 from common.statistics.intervals import Estimate, estimate
 from common.statistics.robustness import Silence, silence, unseen
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.mechanisms.none import NoMechanism
-from common.vocabulary.mechanisms.warner import Warner
 
 WARNER = Warner(epsilon=1.0)
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFailed, PolicyRefused
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import Operation, parse_operation
 from common.planning.plan import resolve
 from common.privacy import sampling_error
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
-from common.vocabulary.operations.base import Operation, parse_operation
-from common.vocabulary.records import Records
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
-from curator.operations.learn import LearnHandler
+from curator.operations import LearnHandler
 from curator.sample.local import LocalSample
 from tests.support import tiny
 

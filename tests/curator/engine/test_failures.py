@@ -14,7 +14,7 @@ import pytest
 
 from common.core.errors import BadScenario, OperationFailed
 from curator.engine.silence import silence
-from curator.operations.learn import LearnHandler
+from curator.operations import LearnHandler
 from tests.curator.engine.test_engine import LEARN, engine
 
 SECRET = "record 17 is 0.25"

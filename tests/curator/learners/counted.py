@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.core.arrays import Indices
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler

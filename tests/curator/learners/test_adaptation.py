@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.regressor import Regressor
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, NonPrivate
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.regressor import Regressor
-from common.vocabulary.records import Records
 from curator.learners.adaptation.learning import AdaptationLearner
 from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing

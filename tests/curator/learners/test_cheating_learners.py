@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.learning import Learn
 from common.privacy.events import NonPrivate
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.learners.base import LEARNERS, Learner, parse_learner
 from curator.metering.meter import Overdrawn

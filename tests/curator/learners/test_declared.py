@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from common.core.arrays import AnyArray
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import (
     Event,
@@ -19,7 +20,6 @@ from common.privacy.events import (
     SubsampledRelease,
     SubsampledSteps,
 )
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 from tests.curator.learners.counted import CountingSampler

@@ -8,11 +8,10 @@ import pytest
 from scipy.stats import chisquare
 
 from common.core.errors import BadData, BadInput, BadScenario
+from common.local.hypotheses.rules import Conjunction, Stump
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledRelease
-from common.vocabulary.hypotheses.conjunction import Conjunction
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.exponential import Exponential
 from curator.mechanisms.choices.exponential import choose_level

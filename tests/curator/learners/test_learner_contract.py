@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
+from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
+from common.local.hypotheses.rules import Constant
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy import sampling_error
 from common.privacy.budget import cost
@@ -22,9 +25,6 @@ from common.privacy.events import (
     SubsampledSteps,
     parse_event,
 )
-from common.vocabulary.hypotheses.base import Hypothesis, parse_hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.records import Records
 from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
 from curator.numerics import gaussian_noise
 from curator.weights.reweighing import Reweighing

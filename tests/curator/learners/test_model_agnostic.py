@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release, SubsampledRelease
 from common.privacy.theorems.gaussian_dp import delta_of
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.learners.teachers import answers

@@ -9,10 +9,10 @@ import pytest
 
 from common.core.errors import BadInput, BadScenario
 from common.data.distributions.class_clusters import ClassClusters
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import parse_hypothesis
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.argmax import Argmax
-from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.sample.local import LocalSample

@@ -10,13 +10,13 @@ from scipy.stats import binom, chisquare
 
 from common.core.errors import BadInput, BadScenario
 from common.data.distributions.base import parse_distribution
+from common.local.hypotheses.rules import Parity
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.planning import spanning
 from common.planning.plan import resolve
 from common.privacy.theorems.klnrs import rates
 from common.scenario.loading import load
-from common.vocabulary.hypotheses.parity import Parity
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM, vote
 from curator.numerics.equations import Equations

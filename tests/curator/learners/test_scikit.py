@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
+from common.local.hypotheses.rules import Constant
+from common.local.hypotheses.trees import Trees
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import NonPrivate
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.trees import Trees
-from common.vocabulary.records import Records
 from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers

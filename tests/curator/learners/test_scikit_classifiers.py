@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.local.hypotheses.hypothesis import parse_hypothesis
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.base import parse_hypothesis
 from common.vocabulary.learners.parameters import SEVERAL
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
@@ -289,7 +289,7 @@ def test_a_graph_that_is_too_large_is_refused():
 
 
 def test_without_the_packages_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("common.vocabulary.hypotheses.onnx.find_spec", lambda name: None)
+    monkeypatch.setattr("common.local.hypotheses.onnx.find_spec", lambda name: None)
     with pytest.raises(BadScenario, match=r"pip install 'tandem-hybrid\[onnx\]'"):
         learned("GaussianNB", {}, people())
     assert learned("LinearSVC", {}, people()).kind == "linear"

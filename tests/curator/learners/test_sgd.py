@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from common.data.distributions.gaussians import GaussianBall
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import NonPrivate, SubsampledSteps
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gradient_steps import coordinates, descend

@@ -7,9 +7,9 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.data.distributions.gaussians import GaussianHalfSpace
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
 from curator.learners import svm
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.svm import Svm

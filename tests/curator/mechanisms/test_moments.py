@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 from curator.mechanisms.moments import GRID, ClassMoments
 
 EXACT = ClassMoments(norm=2.0, width=3, second=0.3, mu=1e9)

@@ -10,13 +10,13 @@ import pytest
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
+from common.local.cells import MAX_ITEMS, ScoreCells, Tilt
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.weighting import LEAST_EPSILON, Margins
 from common.privacy.rounding import down
-from common.vocabulary.cells import MAX_ITEMS, ScoreCells, Tilt
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.operations.margins import LEAST_EPSILON, Margins
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from curator.engine.workspace import Workspace
 from curator.mechanisms.counting.geometric import FINEST, FineNoise
 from curator.mechanisms.shares import NoisyShares

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
+from common.local.mechanisms.laplace import Laplace
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import down
-from common.vocabulary.mechanisms.laplace import Laplace
 from curator.mechanisms.clipping import clipped
 from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum, LossSum

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease
-from common.vocabulary.records import Records
 from curator.mechanisms.base import CENTRAL, Mechanism, central
 from curator.mechanisms.counting.counts import NoisyCount
 from curator.metering.access import PUBLIC_STREAMS, Access

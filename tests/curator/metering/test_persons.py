@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
-from common.vocabulary.records import Records
 from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.moments import ClassMoments
 from curator.mechanisms.sums import ClippedSum, LossSum

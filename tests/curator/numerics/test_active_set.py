@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.vocabulary.records import Records
+from common.local.records import Records
 from curator.numerics import active_set as near_rows
 from curator.numerics.active_set import ActiveSet
 from curator.sample.rows.gathered_rows import GatheredRows

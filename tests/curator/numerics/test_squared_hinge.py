@@ -6,7 +6,7 @@ from scipy.optimize import minimize as slowly
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from common.vocabulary.records import Records
+from common.local.records import Records
 from curator.numerics import squared_hinge
 from curator.sample.local import LocalSample
 from curator.weights.sampling import Distinct

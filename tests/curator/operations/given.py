@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import chisquare
 
+from common.local.mechanisms.laplace import Laplace
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations.base import Operation
-from common.vocabulary.records import Records
+from common.operations.operation import Operation
 from curator.engine.workspace import Workspace
 from curator.sample.local import LocalSample
 from curator.sample.rows.single import SingleRows

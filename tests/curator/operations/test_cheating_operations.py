@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from common.numerics.randomness import RandomSource
+from common.operations.operation import OPERATIONS, Operation
 from common.privacy.events import NoEvent
-from common.vocabulary.operations.base import OPERATIONS, Operation
 from curator.metering.meter import Overdrawn
-from curator.operations.base import HANDLERS
+from curator.operations import HANDLERS
 from tests.contracts import examples
 from tests.curator.metering.greedy import CHEATS, Homemade, Honest
 from tests.curator.operations.test_operation_contract import people, prepared

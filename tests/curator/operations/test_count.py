@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations.count import Count
+from common.local.mechanisms.laplace import Laplace
+from common.operations.counting import Count
 from tests.curator.operations.given import assert_law, geometric, people, release
 from tests.tiers import thinned
 

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import binom
 
 from common.core.errors import PolicyRefused
+from common.local.mechanisms.laplace import Laplace
 from common.numerics.randomness import RandomSource
+from common.operations.counting import HeadList
 from common.privacy.rounding import down
 from common.scenario.problems.blender import SPURIOUS, threshold
-from common.vocabulary.mechanisms.laplace import Laplace
-from common.vocabulary.operations.head import HeadList
 from curator.mechanisms.counting.histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import thinned

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.vocabulary.operations.base import parse_operation
-from common.vocabulary.records import Records
+from common.local.records import Records
+from common.operations.operation import parse_operation
 from tests.curator.operations.given import release
 
 FEATURES = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.uint8)

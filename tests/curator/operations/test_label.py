@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
+from common.local.hypotheses.hypothesis import parse_hypothesis
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.learning import Label
+from common.operations.operation import parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, Release
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.operations.base import parse_operation
-from common.vocabulary.operations.label import Label
-from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator

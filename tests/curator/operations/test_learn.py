@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, PolicyRefused
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.records import Records
+from common.local.records import Records
+from common.operations.learning import Learn
 from curator.learners.base import Sizes
-from curator.operations.base import Standing
-from curator.operations.learn import LearnHandler
+from curator.operations import LearnHandler, Standing
 
 
 class Judge:

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, BadScenario, PolicyRefused
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import OPERATIONS, Operation, Result, parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import NoEvent, parse_event
-from common.vocabulary.operations.base import OPERATIONS, Operation, Result, parse_operation
-from common.vocabulary.records import Records
 from curator.engine.workspace import Workspace
 from curator.learners.base import LEARNERS, Learner
-from curator.operations.base import HANDLERS
+from curator.operations import HANDLERS
 from tests.contracts import examples, with_a_number_that_is_none
 from tests.curator.operations.given import workspace
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import PolicyRefused
+from common.operations.learning import LearnParities
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import rates
-from common.vocabulary.operations.parities import LearnParities
 from tests.curator.operations.given import assert_law, people, release, workspace
 from tests.tiers import thinned
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, BudgetExceeded, OperationFailed, PolicyRefused, TandemError
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.operation import parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import Release
 from common.privacy.rounding import down
+from common.protocols.patterns import curator, many
 from common.vocabulary.demands.base import DEMANDS, Demands
-from common.vocabulary.operations.base import parse_operation
-from common.vocabulary.patterns import curator, many
-from common.vocabulary.records import Records
-from curator.operations.base import HANDLERS
+from curator.operations import HANDLERS
 from curator.service.curator import Curator
 from deploy.auditing.office import Office, office, policy
 from tests.support import small

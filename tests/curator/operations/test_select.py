@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from common.vocabulary.operations.select import Select
+from common.operations.counting import Select
 from tests.curator.operations.given import assert_law, people, release
 from tests.tiers import thinned
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadData, BadScenario, PeerUnavailable
+from common.local.hypotheses.linear import Linear
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from curator.weights.reweighing import Reweighing
 from tests.support import Bench, tiny
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.sample.local import LocalSample

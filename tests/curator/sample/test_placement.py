@@ -15,10 +15,10 @@ from common.core import machine
 from common.core.errors import BadInput, BadScenario
 from common.data.distributions.gaussians import GaussianBall
 from common.data.population import PopulationSpec
+from common.local.records import Records
 from common.planning.plan import resolve
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario
-from common.vocabulary.records import Records
 from curator.sample import keeping, source
 from curator.sample.keeping import each_block
 from curator.sample.placement import check_sample, open_sample

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 from common.core.errors import BadData, BadScenario
 from common.data.distributions.base import parse_distribution
 from common.data.population import PopulationSpec
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.losses import count
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant, Stump
+from common.local.losses import HypothesisLoss, count
+from common.local.records import Records
 from curator.sample.rows.fixed import FixedRows, Grid, _mistakes
 from curator.sample.rows.single import SingleRows
 

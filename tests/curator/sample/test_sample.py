@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadData
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant, Stump
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.stump import Stump
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
 from curator.sample import shard as shards
 from curator.sample.local import LocalSample
 from curator.sample.rejection import AcceptanceTable

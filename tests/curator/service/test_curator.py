@@ -21,11 +21,11 @@ from common.core.errors import (
     TandemError,
 )
 from common.crypto.identity import Identity, Signed
+from common.local.records import Records
 from common.log.ledger import Chain
 from common.privacy.budget import cost
-from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
-from curator.operations.base import HANDLERS
+from curator.operations import HANDLERS
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator, planned_events
 from curator.service.startup import open_curator

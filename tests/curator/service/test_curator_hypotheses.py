@@ -3,7 +3,7 @@
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
-from tests.common.vocabulary.hypotheses.graphs.models import linear, wire
+from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.support import Bench, tiny
 
 GRAPH = {"kind": "reweigh", "hypothesis": wire(linear([1.0] * 8))}
@@ -18,7 +18,7 @@ def test_a_curator_with_another_learner_refuses_graphs_unparsed(bench, monkeypat
     def never(*_):
         raise AssertionError("parsed")
 
-    monkeypatch.setattr("common.vocabulary.hypotheses.onnx.read_graph", never)
+    monkeypatch.setattr("common.local.hypotheses.onnx.read_graph", never)
     bench.open()
     for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
         with pytest.raises(PolicyRefused, match="gives no hypothesis of kind 'onnx', so it takes none"):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, BudgetExceeded
+from common.local.records import Records
 from common.log.ledger import CLOSED
-from common.vocabulary.records import Records
 from curator.learners.base import parse_learner
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator, planned_events

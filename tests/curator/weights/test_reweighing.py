@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput, BadScenario
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.weighing import HypothesisLoss
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import HEADROOM, Reweighing, project
 from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, reweighed

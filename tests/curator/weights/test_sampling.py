@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import chisquare
 
 from common.core.errors import BadData
+from common.local.hypotheses.linear import Linear
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
 from curator.sample.local import LocalSample
 from curator.sample.rows.fixed import FixedRows, Grid
 from curator.sample.rows.single import SingleRows

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.relabelled import Task
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.records import Records
-from common.vocabulary.tasks import Task
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing

@@ -13,9 +13,9 @@ import numpy as np
 from common.core.schedule import Schedule
 from common.crypto.identity import Identity, Signed
 from common.lifetime.charging import Charging
+from common.local.records import Records
 from common.log.witness import FileWitness
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.records import Records
 from curator.service.startup import open_curator
 from deploy.base import Finished
 from local_agent.host import Host

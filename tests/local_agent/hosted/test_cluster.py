@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
-from common.vocabulary import masks
+from common.local import masks
 from local_agent.hosted.setup import open_population
 from tests.local_agent.test_policy import REFEREE
 from tests.support import Bench, tiny
@@ -53,7 +53,7 @@ def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(t
 
 
 def asked_of(folder):
-    from common.vocabulary.queries.loss import LossQuery
+    from common.local.queries.loss import LossQuery
 
     people = open_population(tiny(*CHOSEN), folder / "people", 1, REFEREE.public, 600)
     try:
@@ -63,6 +63,6 @@ def asked_of(folder):
 
 
 def halfspace(features):
-    from common.vocabulary.hypotheses.linear import Linear
+    from common.local.hypotheses.linear import Linear
 
     return Linear(weights=tuple([1.0] * features), threshold=0.0)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from common.data.population import TableRecordSource
+from common.local.mechanisms.mechanism import MECHANISMS, Mechanism
+from common.local.queries.item import ItemQuery
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import MECHANISMS, Mechanism
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
 from local_agent.hosted.asking import answer_together
 from local_agent.hosted.own_noise import NotOneEach, OwnNoise
 from tests.tiers import thinned

@@ -13,8 +13,8 @@ import local_agent.hosted.answered as answered_module
 import local_agent.hosted.population as population_module
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
 from common.crypto.identity import verify
+from common.local.packing import unpack_answers
 from common.numerics.randomness import RandomSource
-from common.vocabulary.packing import unpack_answers
 from common.wire import messages
 from local_agent.hosted import asking
 from local_agent.hosted.population import Population

@@ -13,11 +13,11 @@ import pytest
 
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused, TandemError
 from common.crypto.identity import verify
+from common.local.hypotheses.linear import Linear
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
 from common.wire import messages
 from local_agent.answering import evaluate, randomize_one
 from local_agent.person import agent as agent_module

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadData, ConsentWithheld, PolicyRefused
-from common.vocabulary.mechanisms.base import MECHANISMS, parse_mechanism
-from common.vocabulary.mechanisms.warner import Warner
-from common.vocabulary.records import Records
+from common.local.mechanisms.mechanism import MECHANISMS, parse_mechanism
+from common.local.mechanisms.warner import Warner
+from common.local.records import Records
 from local_agent.cli import app
 from local_agent.host import Host
 from local_agent.person import consent as consents

@@ -9,7 +9,7 @@ import pytest
 
 from common.core.errors import BadData, Forged
 from common.crypto.identity import Identity, Signed
-from common.vocabulary.records import Records
+from common.local.records import Records
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.person.receipts import held, leaf_of, read

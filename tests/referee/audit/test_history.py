@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from common.core.durable import claim
 from common.core.errors import AuditFailed, Forged, NotFound, PatternViolation, RolledBack, Unauthorized
 from common.crypto.identity import Identity, Signed
+from common.local.records import Records
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
 from common.log.transcript import Entry, append
 from common.net.witness_client import WitnessClient
-from common.vocabulary.records import Records
 from common.wire.messages import Configuration
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command

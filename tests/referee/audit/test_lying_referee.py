@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from common.core.errors import AuditFailed
+from common.local.hypotheses.linear import Linear
+from common.local.queries.loss import LossQuery
 from common.log.merkle import merkle_root
+from common.operations.operation import release_of
 from common.privacy import guarantee
 from common.privacy.events import NoEvent
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.operations.base import release_of
-from common.vocabulary.queries.loss import LossQuery
 from referee.audit.audit import Audit, audit
 from referee.collection.ordering.batches import assign
 from referee.collection.ordering.roster import participants_root

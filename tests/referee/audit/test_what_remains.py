@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from common.core.arrays import Indices
 from common.core.errors import AuditFailed
 from common.crypto.identity import Signed
+from common.local.packing import pack_answers
 from common.statistics.robustness import silence
-from common.vocabulary.packing import pack_answers
 from deploy.load.light import LightAgent
 from local_agent.hosted.asking import answer_together, evaluate_people
 from local_agent.policy import Question

@@ -24,7 +24,7 @@ from common.core.errors import (
     Unauthorized,
 )
 from common.crypto.identity import Identity, Signed
-from common.vocabulary.packing import pack_answers
+from common.local.packing import pack_answers
 from common.wire import messages
 from referee.collection import pacing
 from referee.collection.collection import PATIENCE

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.mechanisms.frequency import public_words
-from common.vocabulary.queries.item import ItemQuery
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers
+from common.local.answers import Answers
+from common.local.hypotheses.linear import Linear
+from common.local.mechanisms.frequency import public_words
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.item import ItemQuery
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
 from common.wire import messages
 from local_agent.host import Host
 from local_agent.person.agent import Agent

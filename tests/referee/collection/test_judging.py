@@ -12,8 +12,8 @@ import pytest
 from common.core import canonical
 from common.core.errors import BadMessage
 from common.crypto.identity import Identity, Signed
-from common.vocabulary.packing import pack_answers
-from common.vocabulary.queries.coordinate import CoordinateQuery
+from common.local.packing import pack_answers
+from common.local.queries.coordinate import CoordinateQuery
 from common.wire.messages import PackedReport, Report
 from referee.collection import asked as asked_module
 from referee.collection.asked import Asked

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from common.crypto.identity import Signed
+from common.local.records import Records
 from common.log.receipts import Receipt
-from common.vocabulary.records import Records
 from common.wire import messages
 from local_agent.host import Host
 from local_agent.person.agent import Agent

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from common.core.errors import PatternViolation, PeerMisbehaved
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.rules import Constant
+from common.local.queries.loss import LossQuery
+from common.operations.learning import Learn, Learned
+from common.operations.weighting import Reweigh
+from common.protocols.patterns import agents, curator, sequence, together
+from common.protocols.steps import AskCurator, Progress, Together
 from common.statistics.intervals import Estimate
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.operations.learn import Learn, Learned
-from common.vocabulary.operations.reweigh import Reweigh
-from common.vocabulary.patterns import agents, curator, sequence, together
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress, Together
 from referee.protocols.base import Outcome
 from referee.protocols.driver import drive
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from common.core.errors import PeerMisbehaved, PolicyRefused
-from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.records import Records
-from common.vocabulary.steps import AskAgents, AskCurator
-from common.vocabulary.tasks import Task
-from common.vocabulary.weighing import HypothesisLoss
+from common.local.answers import AskAgents
+from common.local.hypotheses.hypothesis import parse_hypothesis
+from common.local.hypotheses.relabelled import Task
+from common.local.losses import HypothesisLoss
+from common.local.records import Records
+from common.operations.learning import Learn
+from common.protocols.steps import AskCurator
 from curator.sample.local import LocalSample
 from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit

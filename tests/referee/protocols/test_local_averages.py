@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, PatternViolation
+from common.local.answers import Answers
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.moment import MomentQuery
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.mechanisms.base import parse_mechanism
-from common.vocabulary.queries.moment import MomentQuery
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers
 from referee.protocols.base import PROTOCOLS
 from referee.protocols.local.local_averages import averages, discriminant
 from tests.referee.protocols.test_protocol_contract import World, play

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
-from common.vocabulary.queries.gradient import GradientQuery
-from common.vocabulary.records import Records
-from common.vocabulary.steps import Answers, AskAgents
+from common.local.answers import Answers, AskAgents
+from common.local.queries.gradient import GradientQuery
+from common.local.records import Records
 from deploy.simulation import conduct
 from referee.protocols.base import protocol_of
 from referee.protocols.local.local_gradient_descent import MAX_STEPS, MIN_PER_COORDINATE, TESTED

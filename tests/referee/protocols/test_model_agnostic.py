@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.local.queries.loss import LossQuery
+from common.operations.learning import Label
+from common.protocols.patterns import agents, curator, sequence
+from common.protocols.steps import Progress
 from common.scenario.scenario import Scenario
-from common.vocabulary.operations.label import Label
-from common.vocabulary.patterns import agents, curator, sequence
-from common.vocabulary.queries.loss import LossQuery
-from common.vocabulary.steps import Progress
 from deploy.checking import checked
 from deploy.simulation import conduct
 from referee.audit.audit import audit

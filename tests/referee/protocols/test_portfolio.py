@@ -13,21 +13,21 @@ import pytest
 
 from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
 from common.data.population import open_records
+from common.local.answers import Answers, AskAgents
+from common.local.cells import ScoreCells, Tilt
+from common.local.hypotheses.hypothesis import parse_hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
 from common.numerics.randomness import RandomSource, subseed
+from common.operations.learning import Learn, Learned
+from common.operations.weighting import Margins, NoisyMargins, Rake
 from common.planning.plan import plan, resolve
 from common.privacy.events import NoEvent
+from common.protocols.steps import AskCurator
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.calibration import Calibration
-from common.vocabulary.cells import ScoreCells, Tilt
-from common.vocabulary.hypotheses.base import parse_hypothesis
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.operations.learn import Learn, Learned
-from common.vocabulary.operations.margins import Margins, NoisyMargins
-from common.vocabulary.operations.rake import Rake
-from common.vocabulary.steps import Answers, AskAgents, AskCurator
 from curator.engine.engine import Engine
 from curator.sample.local import LocalSample
 from curator.service.curator import Curator

@@ -13,19 +13,19 @@ import pytest
 
 from common.core.errors import BadInput, BadScenario, PatternViolation, PeerMisbehaved
 from common.data.population import open_records
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.mechanism import Mechanism
+from common.local.queries.query import QUERIES, Query
 from common.numerics.randomness import RandomSource, subseed
+from common.operations.learning import Learn, LearnParities
+from common.operations.operation import Operation, Result
+from common.protocols.patterns import Pattern
+from common.protocols.steps import AskCurator, Progress
 from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.mechanisms.base import Mechanism
-from common.vocabulary.operations.base import Operation, Result
-from common.vocabulary.operations.learn import Learn
-from common.vocabulary.operations.parities import LearnParities
-from common.vocabulary.patterns import Pattern
-from common.vocabulary.queries.base import QUERIES, Query
-from common.vocabulary.steps import Answers, AskAgents, AskCurator, Progress
 from curator.engine.engine import Engine
-from curator.operations.base import HANDLERS
+from curator.operations import HANDLERS
 from curator.sample.local import LocalSample
 from deploy.simulation import local_curator
 from local_agent.answering import randomize

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
-from common.vocabulary.steps import Answers, AskAgents
+from common.local.answers import Answers, AskAgents
 from common.wire.messages import MAX_AGENTS, MAX_LISTED
 from deploy import simulation
 from deploy.simulation import SimulatedAgents, conduct
@@ -138,8 +138,8 @@ def test_a_question_that_asks_everybody_the_same_reaches_more_than_can_be_listed
 
 
 def learned_of(step):
-    from common.vocabulary.hypotheses.linear import Linear
-    from common.vocabulary.operations.learn import Learned
+    from common.local.hypotheses.linear import Linear
+    from common.operations.learning import Learned
 
     if not hasattr(step, "operation"):
         return None

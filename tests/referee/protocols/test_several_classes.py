@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from common.data.population import open_public, open_records
+from common.local.hypotheses.argmax import Argmax, column_classes
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.agreement import data_folder
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario
-from common.vocabulary.hypotheses.argmax import Argmax, column_classes
-from common.vocabulary.hypotheses.base import parse_hypothesis
 from deploy.checking import checked
 from deploy.embedded import Embedded
 from deploy.truth import evaluation_source, loss

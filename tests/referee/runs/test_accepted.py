@@ -10,10 +10,10 @@ import pytest
 
 from common.core.errors import PolicyRefused, TandemError
 from common.data.population import open_records
+from common.local.answers import AskAgents
+from common.local.queries.query import QUERIES
 from common.numerics.randomness import subseed
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.queries.base import QUERIES
-from common.vocabulary.steps import AskAgents
 from common.wire.messages import AgentPolicy
 from local_agent.host import Host
 from local_agent.person.agent import Agent

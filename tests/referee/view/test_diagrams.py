@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from common.vocabulary.patterns import agents, curator, many, maybe, sequence, some, together
+from common.protocols.patterns import agents, curator, many, maybe, sequence, some, together
 from referee.view.diagrams import mermaid, page
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.vocabulary.hypotheses.constant import Constant
-from common.vocabulary.operations.learn import Learn, Learned
-from common.vocabulary.steps import Answers, AskAgents, AskCurator
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.rules import Constant
+from common.operations.learning import Learn, Learned
+from common.protocols.steps import AskCurator
 from deploy.experiment import reading
 from referee.protocols.base import Outcome
 from referee.protocols.transfer.subsample_test_reweigh import run_rounds

@@ -9,12 +9,12 @@ import numpy as np
 from common.core.errors import BadData
 from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.regressor import Regressor
+from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
-from common.vocabulary.hypotheses.base import Hypothesis
-from common.vocabulary.hypotheses.linear import Linear
-from common.vocabulary.hypotheses.regressor import Regressor
-from common.vocabulary.records import Records
 from deploy.base import Finished, OnProgress
 
 RIDGE = 1e-6

@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from common.core.errors import BadMessage
 from common.data.distributions.gaussians import GaussianBall
-from common.vocabulary.hypotheses.linear import Linear
+from common.local.hypotheses.linear import Linear
 from tests.common.numerics.test_counter import normals
 
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from common.core.errors import BadMessage
 from common.data.distributions.gaussians import GaussianHalfSpace
-from common.vocabulary.hypotheses.linear import Linear
+from common.local.hypotheses.linear import Linear
 from tests.common.numerics.test_counter import normals
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadScenario
+from common.core.values import left_open, may_be_open
 from common.privacy.events import Event, Release
 from common.privacy.guarantee import Protected
 from common.scenario.loading import load, shipped
 from common.vocabulary.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings, parse_settings
 from common.vocabulary.learners.parity import OpenParity, ParitySettings
 from common.vocabulary.learners.sgd import OpenSgd, SgdSettings
-from common.vocabulary.open_values import left_open, may_be_open
 from curator.learners.base import LEARNERS, Learner
 
 SGD = {"name": "sgd", "steps": "plan", "clip": 1, "noise": "plan", "diameter": 60}

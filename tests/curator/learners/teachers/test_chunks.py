@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.vocabulary.learners.model_agnostic import TOUCHED
-from common.vocabulary.records import Records
 from curator.learners.teachers.chunks import chunk_of
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.local.hypotheses.argmax import Argmax
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.hypotheses.argmax import Argmax
-from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
 from curator.learners.teachers.classes import ColumnClasses, LabelClasses
 from curator.learners.teachers.counts import count_votes, distances
@@ -78,7 +78,7 @@ def test_a_student_that_travels_as_a_graph_is_refused():
 
 
 def test_students_that_are_too_large_together_are_refused(monkeypatch):
-    monkeypatch.setattr("common.vocabulary.hypotheses.argmax.MAX_NODES", 100)
+    monkeypatch.setattr("common.local.hypotheses.argmax.MAX_NODES", 100)
     records, classes = people()
     with pytest.raises(BadScenario, match=r"RandomForestClassifier: its models are too large together.* 100 nodes"):
         COLUMNS.taught(FOREST, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.records import Records
 from curator.learners.scikit import Classifier
 from curator.learners.teachers.teachers import votes
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from common.core.arrays import Words
+from common.local.mechanisms.laplace import FLAT_BITS, Laplace
 from common.numerics.randomness import RandomSource
 from common.scenario.problems.blender import SPURIOUS, threshold
-from common.vocabulary.mechanisms.laplace import FLAT_BITS, Laplace
 from curator.mechanisms.counting import histogram
 from curator.mechanisms.counting.histogram import listed
 from curator.mechanisms.counting.spurious import FIXED_BITS, RareNoise, Tail, coins, how_many, which

@@ -11,10 +11,10 @@ import deploy.simulation
 import referee.collection.ordering.batches
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.crypto.identity import Identity
-from common.vocabulary import masks
-from common.vocabulary.packing import count_answers, mask_bytes, pack_answers, unpack_answers, unpack_said
-from common.vocabulary.queries.base import QUERIES
-from common.vocabulary.queries.loss import LossQuery
+from common.local import masks
+from common.local.packing import count_answers, mask_bytes, pack_answers, unpack_answers, unpack_said
+from common.local.queries.loss import LossQuery
+from common.local.queries.query import QUERIES
 from common.wire import messages
 from deploy.simulation import conduct
 from local_agent.host import Host
@@ -72,7 +72,7 @@ def test_what_is_no_mask_is_refused(text):
 @pytest.mark.parametrize("kind", ["bit", "real", 5])
 @pytest.mark.parametrize("people", [1, 8, 13])
 def test_answers_piece_by_piece_are_the_answers(kind, people, monkeypatch):
-    monkeypatch.setattr("common.vocabulary.packing.PIECE", 1)
+    monkeypatch.setattr("common.local.packing.PIECE", 1)
     rng = np.random.default_rng(people)
     answered, answers = rng.random(people) < 0.7, rng.integers(0, 2, people).astype(np.uint8)
     body = pack_answers(answered, answers, kind)

@@ -1,0 +1,1 @@
+"""What is evaluated on one record, and how the value is randomized: records, hypotheses, queries, mechanisms."""

@@ -1,0 +1,173 @@
+"""Linear threshold: sign(<w, x> - b)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
+from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, logistic
+from common.local.records import Records
+from common.numerics.kernels import interpreted_by, njit, njit_inlined, prefetch_near
+from common.numerics.lanes import WIDTH, fma, load, load_some, magnitude, singles, total
+
+MAX_WEIGHTS = 1 << 16
+GREATEST = 1e30
+"""Predictions are computed in float32, which ends at 3.4e38."""
+_AHEAD = 8
+"""Rows ahead that memory is asked for one, where they do not follow each other: it sees that itself."""
+_LINE = 64
+"""Bytes in a cache line."""
+
+Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
+
+
+@HYPOTHESES.register("linear")
+class Linear(Hypothesis):
+    """The half-space h(x) = +1 if <w, x> > b else -1, over the first ``len(weights)`` features.
+
+    Attributes
+    ----------
+    weights
+        d numbers in [-1e30, 1e30], 1 <= d <= 65536.
+    threshold
+        b, in [-1e30, 1e30].
+    """
+
+    kind: Literal["linear"] = "linear"
+    weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
+    threshold: Weight
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one of three features."""
+        return (cls(weights=(0.5, -1.0, 2.0), threshold=0.25),)
+
+    @cached_property
+    def vector(self) -> Singles:
+        """The weights as a float32 vector of shape (d,)."""
+        return np.asarray(self.weights, dtype=np.float32)
+
+    @property
+    def min_features(self) -> int:
+        """Number of weights."""
+        return len(self.weights)
+
+    def margins(self, features: AnyArray) -> Singles:
+        """Return <w, x> - b for each row, shape (n,), float32; of the row alone, whatever block it is in."""
+        margins = np.empty(len(features), dtype=np.float32)
+        _margins(features, self.vector, np.float32(self.threshold), margins)
+        return margins
+
+    def gaps(self, features: AnyArray, rows: Indices) -> Singles:
+        """Return the given rows' margins, shape (k,), in half the time: the signs are the same, the last places not.
+
+        Each is of the row alone; ``features`` must be C-contiguous.
+        """
+        gaps = np.empty(len(rows), dtype=np.float32)
+        _gaps(features, rows, self.vector, np.float32(self.threshold), gaps)
+        return gaps
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        """Predict +1 where the margin is positive."""
+        return self.margins(features) > 0
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        """Return 1/(1 + e^-m), m the margin: the probability of a logistic model, a mere scale of any other."""
+        return logistic(self.margins(features))
+
+    def mistakes(self, records: Records) -> Bits:
+        """Return the 0/1 losses, in one pass."""
+        wrong = np.empty(len(records), dtype=np.uint8)
+        _mistakes(records.features, records.labels, self.vector, np.float32(self.threshold), wrong)
+        return wrong
+
+
+@njit
+def _product(features: AnyArray, row: int, weights: Singles) -> Any:
+    """Return <w, x> in float32: eight sums at once, always in this order, and every product rounded."""
+    whole = len(weights) // 8 * 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
+    for j in range(0, whole, 8):
+        s0 += weights[j] * np.float32(features[row, j])
+        s1 += weights[j + 1] * np.float32(features[row, j + 1])
+        s2 += weights[j + 2] * np.float32(features[row, j + 2])
+        s3 += weights[j + 3] * np.float32(features[row, j + 3])
+        s4 += weights[j + 4] * np.float32(features[row, j + 4])
+        s5 += weights[j + 5] * np.float32(features[row, j + 5])
+        s6 += weights[j + 6] * np.float32(features[row, j + 6])
+        s7 += weights[j + 7] * np.float32(features[row, j + 7])
+    found = ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    for j in range(whole, len(weights)):
+        found += weights[j] * np.float32(features[row, j])
+    return found
+
+
+@njit
+def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Singles) -> None:
+    for i in range(len(features)):
+        margins[i] = _product(features, i, weights) - threshold
+
+
+@njit
+def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
+    share = _share(weights)
+    for i in range(len(features)):
+        wrong[i] = (_gap(features, i, weights, threshold, share) > 0.0) != (labels[i] > 0)
+
+
+@njit
+def _gaps(features: AnyArray, rows: Indices, weights: Singles, threshold: Any, gaps: Singles) -> None:
+    share, width = _share(weights), features.shape[1]
+    line = max(1, _LINE // features.itemsize)
+    for k in range(len(rows)):
+        ahead = rows[min(k + _AHEAD, len(rows) - 1)]
+        if ahead > rows[k] + _AHEAD:
+            for j in range(0, width, line):
+                prefetch_near(features, ahead * width + j)
+        gaps[k] = _gap(features, rows[k], weights, threshold, share)
+
+
+@njit
+def _share(weights: Singles) -> Any:
+    """Return what share of its products' sizes two sums of them can differ by: 2^-24 a product for each sum."""
+    return np.float32((2.1 * len(weights) + 16.0) * 2.0**-24)
+
+
+@njit_inlined
+def _gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
+    """Return <w, x> - b, summed in vectors; where that is too near to 0 to tell, as in :func:`_product`.
+
+    So the sign is that of :func:`_product`, in half the time. What underflows is below 2^-100.
+    """
+    found, size = _sum_and_size(features, row, weights)
+    gap = found - threshold
+    if fma(share, size, np.float32(2.0**-100)) < abs(gap) < np.inf:
+        return gap
+    return _product(features, row, weights) - threshold
+
+
+@njit_inlined
+def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, Any]:
+    """Return <w, x>, and the sum of the absolute values of its products."""
+    first, whole = row * features.shape[1], len(weights) // WIDTH * WIDTH
+    sums = sizes = singles(0.0)
+    for j in range(0, whole, WIDTH):
+        product = load(weights, j) * singles(load(features, first + j))
+        sums, sizes = sums + product, sizes + magnitude(product)
+    if whole < len(weights):
+        left = len(weights) - whole
+        product = load_some(weights, whole, left) * singles(load_some(features, first + whole, left))
+        sums, sizes = sums + product, sizes + magnitude(product)
+    return total(sums), total(sizes)
+
+
+def _plain_gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
+    """Return <w, x> - b by :func:`_product`, whose sign that of :func:`_gap` is."""
+    return _product(features, row, weights) - threshold
+
+
+interpreted_by(_gap, _plain_gap)

@@ -1,0 +1,344 @@
+"""The operators that a graph may use: what each takes, what it gives, what it costs a row.
+
+Everything that depends on the features is a matrix with one row a person; every other operand is a constant of the
+graph. Each rule here lets row i of an output depend on row i of the inputs alone: operators that look across rows
+(a sum over axis 0, a transposed factor, ...) have no rule that admits them. Privacy rests on that: one person's answer,
+or weight, must not depend on another's record. Nor does any admitted operator fail on some values of its inputs, since
+that would end the work for all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from common.core.arrays import AnyArray
+from common.core.errors import BadMessage
+from common.local.hypotheses.trees import LEAF, Trees
+
+MAX_WIDTH = 1 << 16
+"""Columns of any matrix."""
+
+ML = "ai.onnx.ml"
+_HARD = 16
+"""What exp, log, ... cost, in multiply-adds."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A matrix with one row a person.
+
+    Attributes
+    ----------
+    dtype
+        "float", "double", "bool" or "int64".
+    width
+        Its columns.
+    below
+        If positive: whole numbers known to lie in [0, below), as positions do.
+    """
+
+    dtype: str
+    width: int
+    below: int = 0
+
+
+Operand = Rows | AnyArray
+"""What a node takes: a matrix of rows, or a constant."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node, as a rule sees it."""
+
+    inputs: tuple[Operand, ...]
+    attributes: Mapping[str, Any]
+
+    def rows(self, position: int, *dtypes: str) -> Rows:
+        """Return an input that must be a matrix of rows, of one of the given types."""
+        found = self.inputs[position]
+        if not isinstance(found, Rows):
+            raise ValueError(f"input {position} must depend on the features")
+        if found.dtype not in dtypes:
+            raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {found.dtype}")
+        return found
+
+    def constant(self, position: int, *dtypes: str) -> AnyArray:
+        """Return an input that must be a constant, of one of the given types."""
+        found = self.inputs[position]
+        if isinstance(found, Rows):
+            raise ValueError(f"input {position} must be a constant")
+        if dtype_of(found) not in dtypes:
+            raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {dtype_of(found)}")
+        return found
+
+    def along_columns(self, name: str = "axis", default: int = -1) -> None:
+        """Check that an attribute names the columns."""
+        if self.attributes.get(name, default) not in (1, -1):
+            raise ValueError(f"{name} must be 1, across the columns, found {self.attributes.get(name, default)}")
+
+
+Rule = Callable[[Step], tuple[tuple[Rows, ...], int]]
+"""Gives a node's outputs and its multiply-adds a row; raises ValueError for what is not admitted."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An admitted operator: how many inputs it takes, which attributes of which type, and its rule."""
+
+    inputs: range
+    attributes: Mapping[str, str]
+    rule: Rule
+
+
+def dtype_of(constant: AnyArray) -> str:
+    """Return a constant's type by its ONNX name."""
+    return {"float32": "float", "float64": "double", "int64": "int64"}[constant.dtype.name]
+
+
+def _width(operand: Operand) -> int:
+    if isinstance(operand, Rows):
+        return operand.width
+    if operand.size and (operand.ndim < 2 or operand.shape[0] == 1):
+        return int(operand.shape[-1]) if operand.ndim else 1
+    raise ValueError(f"a constant beside rows must be one number or one row, found shape {operand.shape}")
+
+
+def _together(*operands: Operand) -> tuple[str, int]:
+    """Return the common type and width of operands, of which those of width 1 are repeated."""
+    if not any(isinstance(operand, Rows) for operand in operands):
+        raise ValueError("at least one input must depend on the features")
+    dtypes = {operand.dtype if isinstance(operand, Rows) else dtype_of(operand) for operand in operands}
+    if len(dtypes) > 1:
+        raise ValueError(f"inputs must be of one type, found {' and '.join(sorted(dtypes))}")
+    width = max(_width(operand) for operand in operands)
+    if any(_width(operand) not in (1, width) for operand in operands):
+        raise ValueError(f"inputs must have {width} columns or one")
+    return dtypes.pop(), width
+
+
+def _each(cost: int, *dtypes: str) -> Rule:
+    def rule(step: Step) -> tuple[tuple[Rows, ...], int]:
+        found = step.rows(0, *dtypes)
+        return (Rows(found.dtype, found.width),), cost * found.width
+
+    return rule
+
+
+def _pairs(cost: int, result: str | None, *dtypes: str) -> Rule:
+    def rule(step: Step) -> tuple[tuple[Rows, ...], int]:
+        dtype, width = _together(*step.inputs)
+        if dtype not in dtypes:
+            raise ValueError(f"inputs must be {' or '.join(dtypes)}, found {dtype}")
+        return (Rows(result or dtype, width),), cost * width
+
+    return rule
+
+
+def _where(step: Step) -> tuple[tuple[Rows, ...], int]:
+    chosen = step.rows(0, "bool")
+    values = step.inputs[1:]
+    dtype = _together(Rows(_type(values[0]), 1), *values)[0]
+    width = max(chosen.width, *(_width(value) for value in values))
+    if any(_width(operand) not in (1, width) for operand in step.inputs):
+        raise ValueError(f"inputs must have {width} columns or one")
+    return (Rows(dtype, width),), width
+
+
+def _type(operand: Operand) -> str:
+    return operand.dtype if isinstance(operand, Rows) else dtype_of(operand)
+
+
+_CASTS = {1: "float", 11: "double"}
+
+
+def _cast(step: Step) -> tuple[tuple[Rows, ...], int]:
+    found = step.rows(0, "float", "double", "bool")
+    if step.attributes.get("to") not in _CASTS:
+        raise ValueError(f"to must be 1 (float) or 11 (double), found {step.attributes.get('to')}")
+    return (Rows(_CASTS[step.attributes["to"]], found.width),), found.width
+
+
+def _matmul(step: Step) -> tuple[tuple[Rows, ...], int]:
+    found = step.rows(0, "float", "double")
+    factor = step.constant(1, found.dtype)
+    if factor.ndim != 2 or factor.shape[0] != found.width or factor.size == 0:
+        raise ValueError(f"the constant factor must have {found.width} rows, found shape {factor.shape}")
+    return (Rows(found.dtype, factor.shape[1]),), factor.size
+
+
+def _reduce(cost: int) -> Rule:
+    def rule(step: Step) -> tuple[tuple[Rows, ...], int]:
+        found = step.rows(0, "float", "double")
+        if step.constant(1, "int64").tolist() not in ([1], [-1]) or step.attributes.get("keepdims", 1) != 1:
+            raise ValueError("a sum, or the like, goes over axes = [1], with keepdims = 1")
+        return (Rows(found.dtype, 1),), cost * found.width
+
+    return rule
+
+
+def _softmax(step: Step) -> tuple[tuple[Rows, ...], int]:
+    found = step.rows(0, "float", "double")
+    step.along_columns()
+    return (found,), _HARD * found.width
+
+
+def _argmax(step: Step) -> tuple[tuple[Rows, ...], int]:
+    found = step.rows(0, "float", "double")
+    step.along_columns(default=0)
+    if step.attributes.get("keepdims", 1) != 1:
+        raise ValueError("keepdims must be 1")
+    return (Rows("int64", 1, below=found.width),), found.width
+
+
+def _topk(step: Step) -> tuple[tuple[Rows, ...], int]:
+    found = step.rows(0, "float", "double")
+    wanted = step.constant(1, "int64")
+    step.along_columns()
+    if step.attributes.get("largest", 1) != 0 or step.attributes.get("sorted", 1) != 1:
+        raise ValueError("only the smallest are taken, in order: largest = 0, sorted = 1")
+    if wanted.shape != (1,) or not 1 <= int(wanted[0]) <= found.width:
+        raise ValueError(f"k must be one number in [1, {found.width}], found {wanted.tolist()}")
+    count = int(wanted[0])
+    # Guarding against NaN takes two further matrices as wide as the input.
+    return (Rows(found.dtype, count), Rows("int64", count, below=found.width)), _HARD * found.width
+
+
+def _gather(step: Step) -> tuple[tuple[Rows, ...], int]:
+    table, places = step.inputs
+    axis = step.attributes.get("axis", 0)
+    if isinstance(table, Rows) and not isinstance(places, Rows):
+        if axis not in (1, -1) or dtype_of(places) != "int64" or places.ndim != 1 or places.size == 0:
+            raise ValueError("columns are chosen by a constant list of int64, along axis 1")
+        if places.min() < 0 or places.max() >= table.width:
+            raise ValueError(f"columns must lie in [0, {table.width}), found {places.min()}..{places.max()}")
+        return (Rows(table.dtype, places.size, below=table.below),), places.size
+    if isinstance(places, Rows) and not isinstance(table, Rows):
+        if axis != 0 or table.ndim != 1:
+            raise ValueError(f"a table that is looked into must be a list, found shape {table.shape}, axis {axis}")
+        if not 0 < places.below <= len(table):
+            raise ValueError(f"positions must be known to lie in a table of {len(table)}: from ArgMax or TopK")
+        return (Rows(dtype_of(table), places.width),), places.width
+    raise ValueError("either the table or the positions must be constant")
+
+
+def _concat(step: Step) -> tuple[tuple[Rows, ...], int]:
+    step.along_columns(default=0)
+    parts = [step.rows(position, "float", "double") for position in range(len(step.inputs))]
+    if len({part.dtype for part in parts}) > 1:
+        raise ValueError("inputs must be of one type")
+    width = sum(part.width for part in parts)
+    return (Rows(parts[0].dtype, width),), width
+
+
+def _trees(step: Step) -> tuple[tuple[Rows, ...], int]:
+    found = step.rows(0, "float")
+    given = {"n_targets": 1, "aggregate_function": b"SUM", "post_transform": b"NONE", **step.attributes}
+    if (given["n_targets"], given["aggregate_function"], given["post_transform"]) != (1, b"SUM", b"NONE"):
+        raise ValueError("trees must have one target, be summed, and not be transformed")
+    columns = [list(given.get(f"nodes_{name}", [])) for name in _NODES]
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("the lists of the trees' nodes must have one entry a node")
+    places = list(zip(columns[0], columns[1], strict=True))
+    roots: list[int] = [index for index, (_, node) in enumerate(places) if node == 0]
+    sizes = [after - before for before, after in zip(roots, [*roots[1:], len(places)], strict=True)]
+    if places != [(tree, node) for tree, size in enumerate(sizes) for node in range(size)]:
+        raise ValueError("trees and their nodes must be numbered from 0, in order")
+    leaves = [place for place, mode in zip(places, columns[3], strict=True) if mode == b"LEAF"]
+    if list(zip(given.get("target_treeids", []), given.get("target_nodeids", []), strict=False)) != leaves:
+        raise ValueError("every leaf, and nothing else, must have a value, in order")
+    weights = list(given.get("target_weights", []))
+    if list(given.get("target_ids", [])) != [0] * len(leaves) or len(weights) != len(leaves):
+        raise ValueError("every leaf must have one value, of target 0")
+    _check_forest(roots, columns, iter(weights), found.width)
+    return (Rows("float", 1),), len(places)
+
+
+def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, width: int) -> None:
+    """Hold the trees to the rules of :class:`~common.local.hypotheses.trees.Trees`: no cycle, no deep nesting."""
+    feature, threshold, left, right = [], [], [], []
+    for tree, _, column, mode, value, true, false in zip(*columns, strict=True):
+        if mode == b"LEAF" and (column, true, false) == (0, 0, 0):
+            feature.append(LEAF)
+            threshold.append(next(weights))
+            left.append(LEAF)
+            right.append(LEAF)
+        elif mode == b"BRANCH_LEQ" and 0 <= column < width:
+            feature.append(column)
+            threshold.append(value)
+            left.append(roots[tree] + true)
+            right.append(roots[tree] + false)
+        else:
+            raise ValueError(f"a node must be an empty LEAF, or BRANCH_LEQ on a feature in [0, {width})")
+    try:
+        Trees.parse({"roots": roots, "feature": feature, "threshold": threshold, "left": left, "right": right})
+    except BadMessage as error:
+        raise ValueError(error.detail) from None
+
+
+_FLOATING = ("float", "double")
+_ONE, _TWO = range(1, 2), range(2, 3)
+_NONE: Mapping[str, str] = {}
+_INT, _INTS, _FLOATS, _STRING, _STRINGS = "i", "ints", "floats", "s", "strings"
+
+_NODES = {
+    "treeids": _INTS,
+    "nodeids": _INTS,
+    "featureids": _INTS,
+    "modes": _STRINGS,
+    "values": _FLOATS,
+    "truenodeids": _INTS,
+    "falsenodeids": _INTS,
+}
+_TARGETS = {"treeids": _INTS, "nodeids": _INTS, "ids": _INTS, "weights": _FLOATS}
+
+OPERATORS: dict[tuple[str, str], Operator] = {
+    **{("", name): Operator(_ONE, _NONE, _each(1, *_FLOATING)) for name in ("Abs", "Neg", "Relu", "Floor")},
+    **{
+        ("", name): Operator(_ONE, _NONE, _each(_HARD, *_FLOATING))
+        for name in ("Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh")
+    },
+    ("", "Not"): Operator(_ONE, _NONE, _each(1, "bool")),
+    **{
+        ("", name): Operator(_TWO, _NONE, _pairs(1, None, *_FLOATING))
+        for name in ("Add", "Sub", "Mul", "Div", "Max", "Min")
+    },
+    ("", "Pow"): Operator(_TWO, _NONE, _pairs(_HARD, None, *_FLOATING)),
+    **{
+        ("", name): Operator(_TWO, _NONE, _pairs(1, "bool", *_FLOATING))
+        for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
+    },
+    **{("", name): Operator(_TWO, _NONE, _pairs(1, None, "bool")) for name in ("And", "Or")},
+    ("", "Where"): Operator(range(3, 4), _NONE, _where),
+    ("", "Cast"): Operator(_ONE, {"to": _INT}, _cast),
+    ("", "MatMul"): Operator(_TWO, _NONE, _matmul),
+    **{
+        ("", name): Operator(_TWO, {"keepdims": _INT}, _reduce(cost))
+        for name, cost in {
+            "ReduceSum": 1,
+            "ReduceMean": 1,
+            "ReduceMax": 1,
+            "ReduceMin": 1,
+            "ReduceSumSquare": 1,
+            "ReduceLogSumExp": _HARD,
+        }.items()
+    },
+    ("", "Softmax"): Operator(_ONE, {"axis": _INT}, _softmax),
+    ("", "ArgMax"): Operator(_ONE, {"axis": _INT, "keepdims": _INT}, _argmax),
+    ("", "TopK"): Operator(_TWO, {"axis": _INT, "largest": _INT, "sorted": _INT}, _topk),
+    ("", "Gather"): Operator(_TWO, {"axis": _INT}, _gather),
+    ("", "Concat"): Operator(range(1, 257), {"axis": _INT}, _concat),
+    (ML, "TreeEnsembleRegressor"): Operator(
+        _ONE,
+        {
+            **{f"nodes_{name}": kind for name, kind in _NODES.items()},
+            **{f"target_{name}": kind for name, kind in _TARGETS.items()},
+            "n_targets": _INT,
+            "aggregate_function": _STRING,
+            "post_transform": _STRING,
+        },
+        _trees,
+    ),
+}
+"""Every admitted operator, by domain and name."""

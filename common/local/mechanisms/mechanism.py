@@ -1,0 +1,195 @@
+"""What every local randomizer can do, and what those of one bounded value can."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, SerializeAsAny
+
+from common.core.arrays import AnyArray, Bits, Floats
+from common.core.errors import PolicyRefused
+from common.core.registry import Vocabulary
+from common.core.values import Value
+from common.local.packing import AnswerKind
+from common.numerics.randomness import RandomSource
+
+
+class LocalRandomizer(Value):
+    """How one agent answers: a randomized function of what a query says about its record, as a frozen value.
+
+    Queries say one of two things: a value in [0, 1] (:class:`Mechanism`), or an item of a public domain
+    (:class:`common.local.mechanisms.frequency.FrequencyOracle`).
+    """
+
+    name: str
+    for_real_people: ClassVar[bool] = True
+    """Whether its answers protect real people as sampled by a computer, not only as real numbers would."""
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return valid instances, at least one, with much and with little noise: the contract suite tests each."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> tuple[float, float]:
+        """The (epsilon, delta) of one answer, for replacing the record; (inf, 1) if it gives none."""
+
+    @abstractmethod
+    def answer_kind(self, domain: int | None) -> AnswerKind:
+        """Return what one answer is.
+
+        Parameters
+        ----------
+        domain
+            Number of items, where the query says an item; None where it says a value in [0, 1].
+
+        Raises
+        ------
+        PolicyRefused
+            If it cannot randomize what the query says.
+        """
+
+    def leaves(self, domain: int | None) -> str:
+        """Say in plain words what may leave a device in one answer, and with which probabilities.
+
+        Parameters
+        ----------
+        domain
+            As in :meth:`answer_kind`.
+        """
+        kind = self.answer_kind(domain)
+        what = {"bit": "One randomized bit", "real": "One randomized number"}.get(
+            str(kind), f"One of {kind} randomized symbols"
+        )
+        return f"{what}, drawn by the mechanism {self.name!r}."
+
+
+class Mechanism(LocalRandomizer):
+    """A local randomizer for one value in [0, 1].
+
+    Bounding the value (:mod:`common.local.queries`) and adding randomness (here) are two steps: every mechanism
+    clamps its input to [0, 1] and reads NaN as 0 before it randomizes, so its guarantee holds for any value
+    that a query computes.
+    """
+
+    answers: ClassVar[Literal["bit", "real"]]
+    """What one answer is: a bit (sent packed, eight to a byte) or a double."""
+
+    def answer_kind(self, domain: int | None) -> AnswerKind:
+        """Return :attr:`answers`; items are refused."""
+        if domain is not None:
+            raise PolicyRefused(
+                f"mechanism {self.name!r} randomizes a value in [0, 1], the query says one of {domain} items"
+            )
+        return self.answers
+
+    @abstractmethod
+    def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
+        """Randomize each of n values in [0, 1] independently.
+
+        Parameters
+        ----------
+        values
+            Shape (n,): float64, or uint8 where the query's kind says that values are bits. Time depends on
+            which of the two it is, and on nothing else about the values.
+        source
+            Where randomness comes from.
+
+        Returns
+        -------
+        Shape (n,): uint8 in {0, 1} where answers are bits, float64 where they are reals.
+        """
+
+    @abstractmethod
+    def unbias(self, answers: AnyArray) -> Floats:
+        """Map each answer to an unbiased estimate of its value, float64 (n,)."""
+
+    @abstractmethod
+    def variance(self, value: float) -> float:
+        """Exact variance of one unbiased answer, given the value in [0, 1] (randomized rounding included)."""
+
+    @abstractmethod
+    def log_mgf(self, rate: float) -> float:
+        """Bound psi(rate) >= ln E exp(rate (A - v)) for the unbiased answer A of an agent drawn at random.
+
+        Here v is the population's mean value; the bound holds for every law of the values on [0, 1];
+        tests and intervals for v rest on it. Infinite where the moment does not exist.
+        """
+
+
+GRID = 1 << 53
+"""Probabilities of bit mechanisms are whole multiples of 1/GRID: doubles and samplers hold them exactly."""
+
+_BLOCK = 1 << 15
+
+
+class BitMechanism(Mechanism):
+    """A mechanism whose answer is one bit: the randomly rounded value, told truly with probability ``truth``.
+
+    A value v answers 1 with probability (1 - truth) + (2 truth - 1) v: rounding v to a bit at random and then
+    telling the truth about the bit with probability ``truth`` are one coin flip. Whatever v is, that
+    probability lies in [1 - truth, truth], in whole multiples of 1/2^53, so that the largest likelihood ratio
+    is truth/(1 - truth).
+    """
+
+    answers: ClassVar[Literal["bit", "real"]] = "bit"
+
+    def leaves(self, domain: int | None) -> str:
+        """Say the probabilities of both bits; of a value between 0 and 1 they lie in between."""
+        self.answer_kind(domain)
+        true, other = f"{self.truth:.6g}", f"{1 - self.truth:.6g}"
+        if self.truth == 1.0:
+            return "One bit, 0 or 1, WITHOUT any randomness that protects it: the value itself, if it is 0 or 1."
+        return (
+            f"One bit. If the value is 1, the bit is 1 with probability {true} and 0 with probability {other}; "
+            f"if the value is 0, it is 0 with probability {true} and 1 with probability {other}."
+        )
+
+    @property
+    @abstractmethod
+    def truth(self) -> float:
+        """Probability p of telling the truth, 1/2 < p <= 1, a whole multiple of 1/2^53."""
+
+    def randomize(self, values: Floats | Bits, source: RandomSource) -> Bits:
+        """Answer for each value, shape (n,), uint8; each answer gets fresh randomness."""
+        if values.dtype == np.uint8:
+            told = source.bernoullis(self.truth, len(values))
+            return np.asarray(np.minimum(values, 1) ^ told ^ 1, dtype=np.uint8)
+        low = float(GRID - int(self.truth * GRID))
+        width = GRID - 2 * low
+        answers = np.empty(len(values), dtype=np.bool_)
+        for start in range(0, len(values), _BLOCK):
+            block = bounded(np.asarray(values[start : start + _BLOCK], dtype=np.float64))
+            np.multiply(block, width, out=block)
+            np.rint(block, out=block)
+            np.add(block, low, out=block)
+            drawn = (source.words(len(block)) >> np.uint64(11)).astype(np.float64)
+            np.less(drawn, block, out=answers[start : start + _BLOCK])
+        return answers.view(np.uint8)
+
+    def unbias(self, answers: AnyArray) -> Floats:
+        """Map a bit y to (y - (1-p))/(2p-1)."""
+        return np.asarray((answers - (1 - self.truth)) / (2 * self.truth - 1), dtype=np.float64)
+
+    def variance(self, value: float) -> float:
+        """Return r (1-r)/(2p-1)^2 with r = (1-p) + (2p-1) v, the probability of answering 1."""
+        ones = (1 - self.truth) + (2 * self.truth - 1) * value
+        return ones * (1 - ones) / (2 * self.truth - 1) ** 2
+
+    def log_mgf(self, rate: float) -> float:
+        """Return rate^2/(8 (2p-1)^2) (Hoeffding's lemma: the two unbiased answers are 1/(2p-1) apart)."""
+        return rate * rate / (8 * (2 * self.truth - 1) ** 2)
+
+
+def bounded(values: Floats) -> Floats:
+    """Clamp to [0, 1], reading NaN as 0 (a copy, float64)."""
+    return np.asarray(np.fmin(np.fmax(values, 0.0), 1.0), dtype=np.float64)
+
+
+MECHANISMS: Vocabulary[LocalRandomizer] = Vocabulary("mechanism", __name__, "name")
+parse_mechanism = MECHANISMS.parse
+AnyMechanism = Annotated[SerializeAsAny[LocalRandomizer], BeforeValidator(MECHANISMS.accept)]
+"""A field of a value that holds any registered mechanism."""

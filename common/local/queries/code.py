@@ -1,0 +1,133 @@
+"""One bit of my item's Hadamard code, with a sign of my own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from common.core.arrays import Floats, Indices, Words
+from common.local.mechanisms.frequency import public_words
+from common.local.mechanisms.hadamard import parity
+from common.local.naming import Names
+from common.local.queries.query import QUERIES, Query
+from common.local.records import Records
+from common.numerics.kernels import njit
+from common.numerics.loops import pack
+
+
+class CodedQuery(Query):
+    """One bit of the Hadamard code of an item: which one is public.
+
+    Attributes
+    ----------
+    public
+        Public randomness: with the slot it determines each agent's row. Any value is safe.
+    """
+
+    public: int = Field(ge=0, lt=1 << 63)
+
+    @property
+    @abstractmethod
+    def code_bits(self) -> int:
+        """Length of an item's number."""
+
+    def rows(self, slots: Indices) -> Indices:
+        """Return each slot's row, below 2^code_bits."""
+        return (public_words(self.public, slots) & np.uint64((1 << self.code_bits) - 1)).astype(np.int64)
+
+
+@QUERIES.register("code")
+class CodeQuery(CodedQuery):
+    """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
+
+    With randomized response this is Hadamard response (:mod:`common.local.mechanisms.hadamard`) about items with a
+    sign. The mean of (-1)^{answer + <r, v>} over the agents is their share that holds v with sign +, less that with
+    sign -: one answer serves both signs, where an oracle for pairs (v, s) spends every other one on v alone.
+
+    Attributes
+    ----------
+    first
+        The feature that is the item's most significant bit.
+    bits
+        Length of the item, 1 to 63.
+    sign
+        The feature that is s; ``label``: 1 if the label is +1; None: 0.
+    present
+        The feature that is 1 if there is an item; None: there is one.
+    """
+
+    kind: Literal["code"] = "code"
+    first: int = Field(ge=0, lt=1 << 20)
+    bits: int = Field(ge=1, le=63)
+    sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
+    present: int | None = Field(default=None, ge=0, lt=1 << 20)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about items with a sign and people without items, and one about plain items."""
+        return (
+            cls(first=1, bits=5, sign=7, present=0, public=11),
+            cls(first=0, bits=3, sign="label", public=3),
+        )
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Name the conditions that the row of the slot chooses."""
+        row = int(self.rows(np.array([slot], dtype=np.int64))[0])
+        chosen = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
+        signs = [self.sign] if isinstance(self.sign, int) else []
+        label = [names.labelled(1)] if self.sign == "label" else []
+        if not (chosen or signs or label):
+            asked = "nothing about you, the value is 0 for everybody"
+        else:
+            told = names.conditions([*chosen, *signs], *label)
+            asked = f"whether an odd number of these are true of you: {told}. The value is 1 if so, else 0"
+        return asked if self.present is None else f"{asked}, but 1/2 unless {names.true(self.present)}"
+
+    @property
+    def min_features(self) -> int:
+        """The features up to the last one that is read."""
+        return max([self.first + self.bits, *(column + 1 for column in self._further)])
+
+    @property
+    def columns(self) -> Indices:
+        """The item's bits, then the sign and the presence where they are features."""
+        return np.array([*range(self.first, self.first + self.bits), *self._further], dtype=np.int64)
+
+    @property
+    def _further(self) -> list[int]:
+        sign = [self.sign] if isinstance(self.sign, int) else []
+        return sign + ([] if self.present is None else [self.present])
+
+    @property
+    def code_bits(self) -> int:
+        """The item's."""
+        return self.bits
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        """Return 0, 1 or 1/2 per record, shape (n,)."""
+        features = records.features
+        values = code_bits(pack(features[:, : self.bits]), self.rows(slots))
+        further = iter(range(self.bits, features.shape[1]))
+        if self.sign == "label":
+            values ^= records.labels > 0
+        elif self.sign is not None:
+            values ^= features[:, next(further)] > 0
+        if self.present is None:
+            return values.astype(np.float64)
+        return np.where(features[:, next(further)] > 0, values.astype(np.float64), 0.5)
+
+
+def code_bits(items: Words, rows: Indices) -> Words:
+    """Return <r, v> over F_2 of each item's number v and row r, shape (n,), uint64 in {0, 1}."""
+    values = np.empty(len(items), dtype=np.uint64)
+    _products(items, rows.astype(np.uint64), values)
+    return values
+
+
+@njit
+def _products(items: Words, rows: Words, values: Words) -> None:
+    for i in range(len(items)):
+        values[i] = parity(items[i] & rows[i])

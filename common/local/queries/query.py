@@ -1,0 +1,121 @@
+"""What every query can do."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from common.core.arrays import Floats, Indices, Words
+from common.core.registry import Vocabulary
+from common.core.values import Value
+from common.local.naming import Names
+from common.local.records import Records
+
+
+class Query(Value):
+    """A map from one record (and the agent's public slot number) to a value in [0, 1], as a frozen value."""
+
+    kind: str
+
+    @classmethod
+    @abstractmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return small valid instances, at least one: the contract suite makes its tests on each of them."""
+
+    @property
+    def domain(self) -> int | None:
+        """Number of items, of a query that says an item; None of one that says a value in [0, 1]."""
+        return None
+
+    def asks(self, names: Names, slot: int) -> str:
+        """Return what is asked about the record of a person who is at a slot, in plain words: a clause.
+
+        Parameters
+        ----------
+        names
+            What the person calls the numbers of the record.
+        """
+        what = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
+        return f"{what}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
+
+    @property
+    @abstractmethod
+    def min_features(self) -> int:
+        """Smallest number of features that a record must have."""
+
+    @property
+    def columns(self) -> Indices | None:
+        """The features that it reads, of records that have very many; None: as many as it needs, from the first on."""
+        return None
+
+    def parts(self, slots: Indices) -> Indices:
+        """Return which part of the query each slot is asked, shape (n,): alike where the same is asked.
+
+        An agent's noise belongs to the part, so that nobody gets a second sample of the same answer by another slot.
+        By default every slot is asked something of its own.
+        """
+        return slots
+
+    @property
+    def alike(self) -> bool:
+        """Whether every slot is asked the same: only then may a question go to more agents than can be listed."""
+        return False
+
+    @abstractmethod
+    def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
+        """Evaluate on each record.
+
+        Parameters
+        ----------
+        records
+            n records, of which the features are :attr:`columns`, if there are such.
+        slots
+            Shape (n,): each agent's public position in its batch; a query may ask different positions different things.
+
+        Returns
+        -------
+        Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0: a query need not be trusted.
+        """
+
+
+class AlikeQuery(Query):
+    """A query that asks every slot the same."""
+
+    @property
+    def alike(self) -> bool:
+        """Return that it does."""
+        return True
+
+    def parts(self, slots: Indices) -> Indices:
+        """Return 0 for every slot."""
+        return 0 * slots
+
+
+class FrequencyQuery(Query):
+    """A map from one record to an item of a public domain.
+
+    Attributes
+    ----------
+    public
+        Public randomness of the question: with the slot it determines each agent's public word, for the frequency
+        oracles that need one (:mod:`common.local.mechanisms.frequency`). Any value is safe.
+    """
+
+    public: int = Field(default=0, ge=0, lt=1 << 63)
+
+    @property
+    @abstractmethod
+    def domain(self) -> int:
+        """Number of items, from 2 to 2^64."""
+
+    @abstractmethod
+    def evaluate(self, records: Records, slots: Indices) -> Words:
+        """Return each record's item, shape (n,), uint64; see :meth:`Query.evaluate`."""
+
+
+QUERIES: Vocabulary[Query] = Vocabulary("query", __name__, "kind")
+parse_query = QUERIES.parse
+AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
+"""A field of a value that holds any registered query."""

@@ -1,0 +1,113 @@
+"""Records of people: a feature matrix and labels, which appear in no repr, log or error; public groups of them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from common.core.arrays import AnyArray, Indices, Labels
+from common.core.errors import BadData
+
+_BLOCK = 1 << 16
+"""Records looked at in one go: a sample may be larger than memory."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Records:
+    """n people: row i of ``features`` and ``labels[i]`` belong to the same one.
+
+    Attributes
+    ----------
+    features
+        Shape (n, d), C-contiguous, float32 (finite, already scaled and clipped by public bounds) or uint8 (0/1).
+    labels
+        Shape (n,), int8, each -1 or +1.
+    """
+
+    features: AnyArray
+    labels: Labels
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or self.labels.shape != (len(self.features),):
+            raise BadData(f"features {self.features.shape} and labels {self.labels.shape} do not belong together")
+        if self.features.dtype not in (np.dtype(np.float32), np.dtype(np.uint8)):
+            raise BadData(f"features must be float32 or uint8, got {self.features.dtype}")
+
+    def __repr__(self) -> str:
+        return f"Records(n={len(self)}, d={self.dimension})"
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return int(self.features.shape[1])
+
+    def fingerprint(self) -> str:
+        """Return SHA-256 of features and labels."""
+        features = np.ascontiguousarray(self.features)
+        return hashlib.sha256(features.tobytes() + self.labels.tobytes()).hexdigest()
+
+    def take(self, rows: AnyArray) -> Records:
+        """Return the given rows, in the given order (a copy)."""
+        return Records(np.ascontiguousarray(self.features[rows]), np.ascontiguousarray(self.labels[rows]))
+
+    def only(self, columns: Indices | None) -> Records:
+        """Return the same people with these features only, in this order (a copy); None: as they are."""
+        return self if columns is None else Records(np.ascontiguousarray(self.features[:, columns]), self.labels)
+
+    @staticmethod
+    def joined(parts: list[Records], most: int | None = None) -> Records:
+        """Return the records of at least one part after those of another, at most so many (a copy if of several)."""
+        if len(parts) == 1:
+            return Records(parts[0].features[:most], parts[0].labels[:most])
+        features = np.concatenate([part.features for part in parts])
+        return Records(features[:most], np.concatenate([part.labels for part in parts])[:most])
+
+    def check(self) -> Records:
+        """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
+
+        Raises
+        ------
+        BadData
+            Saying how many rows are affected, never which values they hold.
+        """
+        single = self.features.dtype == np.float32
+        bad = odd = 0
+        for start in range(0, len(self), _BLOCK):
+            features, labels = self.features[start : start + _BLOCK], self.labels[start : start + _BLOCK]
+            fine = np.isfinite(features).all(axis=1) if single else features.max(axis=1, initial=0) <= 1
+            bad += int(np.count_nonzero(~fine))
+            odd += int(np.count_nonzero(np.abs(labels) != 1))
+        if bad and single:
+            raise BadData(f"{bad} of {len(self)} records hold NaN or an infinity; every feature must be finite")
+        if bad:
+            raise BadData(f"{bad} of {len(self)} records hold a feature above 1; uint8 features must be 0 or 1")
+        if odd:
+            raise BadData(f"{odd} of {len(self)} records have a label outside the declared set {{-1, +1}}")
+        return self
+
+
+MAX_GROUPS = 31
+
+Groups = Annotated[tuple[Annotated[int, Field(ge=0, lt=1 << 16)], ...], Field(max_length=MAX_GROUPS)]
+"""Features: group g is of those whose feature ``groups[g]`` is above 1/2, the first of several. Who has none is in a
+last group; without any feature all are in one group."""
+
+
+def number_of(groups: tuple[int, ...]) -> int:
+    """Return how many groups there are, with the last one."""
+    return len(groups) + 1 if groups else 1
+
+
+def group_of(features: AnyArray, groups: tuple[int, ...]) -> Indices:
+    """Return each row's group, shape (n,), int64."""
+    if not groups:
+        return np.zeros(len(features), dtype=np.int64)
+    held = features[:, list(groups)] > 0.5
+    return np.where(held.any(axis=1), held.argmax(axis=1), len(groups)).astype(np.int64)

@@ -1,0 +1,438 @@
+"""A model as an ONNX file: raw columns in, the label out, the same label as the audited answer has.
+
+Inputs are named as the columns are, each of shape (rows, 1): numbers as doubles, NaN where one is missing; categories
+as texts without spaces around them. Outputs: ``label``, texts of shape (rows,), or ``value``, doubles, of a regression;
+for half-spaces ``margin`` and ``probability`` as well.
+
+Sums of several numbers depend on their order in the last place, and a label can turn on it. So the graph adds as NumPy
+does where lengths are concerned (pairwise, in eight running sums), and as :mod:`common.local.hypotheses.linear` where
+margins are.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from common.core.arrays import AnyArray
+from common.core.errors import BadInput
+from common.data.tables.frames import rows_of
+from common.data.tables.loading import numbers_of
+from common.data.tables.source import Category, Number, longest
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import GREATEST, Linear
+from common.local.hypotheses.onnx import Onnx
+from common.local.hypotheses.onnx_graph import ML_OPSET, OPSETS, ensemble, read_graph
+from common.local.hypotheses.onnx_operators import ML
+from common.local.hypotheses.recalibrated import Recalibrated
+from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.relabelled import Relabelled
+from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
+from common.local.hypotheses.trees import Trees
+from common.models.model import Model
+from common.models.predict import outcome_of
+
+FLOAT, DOUBLE, INT, TEXT = (
+    int(kind) for kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING)
+)
+_BLOCK = 128
+"""NumPy adds up to so many numbers in eight running sums, and halves of longer rows apart."""
+
+
+class RowsWriter:
+    """A graph under construction, whose inputs are columns of raw values.
+
+    Parameters
+    ----------
+    model
+        Says which columns, and how they become features.
+
+    Attributes
+    ----------
+    features
+        Name of the matrix of features, float32, one row a person; what the model leaves alone is 0.
+    inputs, outputs
+        What is known of each: the inputs by name, in the order of the features.
+    opset
+        Version of the operators.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], Any], Any] = {}
+        self.inputs: dict[str, Any] = {}
+        self.outputs: list[Any] = []
+        self.opset = OPSETS[0]
+        self.features = self._features(model)
+
+    def __call__(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
+        """Add a node; inputs are names of earlier results, or arrays. Return the name of its output."""
+        name = f"v{len(self._nodes)}"
+        given = [item if isinstance(item, str) else self.constant(item) for item in inputs]
+        self._nodes.append(helper.make_node(operator, given, [name], domain=domain, **attributes))
+        return name
+
+    def constant(self, value: Any) -> str:
+        """Return the name of a constant: of the array's own type, texts as texts."""
+        array = np.asarray(value)
+        if array.dtype.kind == "U":
+            array = array.astype(object)
+        content = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
+        key = (array.dtype.str, array.shape, content)
+        if key not in self._constants:
+            self._constants[key] = numpy_helper.from_array(array, f"c{len(self._constants)}")
+        return str(self._constants[key].name)
+
+    def columns(self, matrix: str, chosen: Any) -> str:
+        """Choose columns."""
+        return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
+
+    def running(self, matrix: str, count: int) -> str:
+        """Add up ``count`` columns from the left to the right; return a column."""
+        sums = self("CumSum", matrix, np.array(1, dtype=np.int64))
+        return self.columns(sums, [count - 1])
+
+    def eight(self, matrix: str, count: int) -> list[str]:
+        """Add up every eighth of ``count`` columns, a multiple of eight; return the eight sums, columns."""
+        folded = self("Reshape", self.columns(matrix, np.arange(count)), np.array([-1, count // 8, 8], dtype=np.int64))
+        last = self("Gather", self("CumSum", folded, np.array(1, dtype=np.int64)), np.int64(count // 8 - 1), axis=1)
+        return [self.columns(last, [place]) for place in range(8)]
+
+    def inline(self, nodes: list[Any], constants: list[Any], names: dict[str, str], opset: int) -> None:
+        """Add another graph's nodes; ``names`` has what its input is here, and gets what all its results are."""
+        self.opset = max(self.opset, opset)
+        for tensor in constants:
+            names[tensor.name] = self.constant(numpy_helper.to_array(tensor))
+        for node in nodes:
+            copy = type(node)()
+            copy.CopyFrom(node)
+            del copy.input[:], copy.output[:]
+            copy.input.extend(names[name] if name else "" for name in node.input)
+            for place, name in enumerate(node.output):
+                names[name] = f"v{len(self._nodes)}.{place}" if name else ""
+                copy.output.append(names[name])
+            copy.name = ""
+            self._nodes.append(copy)
+
+    def give(self, name: str, column: str, kind: int) -> None:
+        """Make a column an output of this name, shape (rows,)."""
+        flat = self("Reshape", column, np.array([-1], dtype=np.int64))
+        self._nodes.append(helper.make_node("Identity", [flat], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, kind, ["rows"]))
+
+    def finish(self, name: str, facts: dict[str, str]) -> bytes:
+        """Return the model; ``facts`` are written into its metadata."""
+        graph = helper.make_graph(
+            self._nodes, name, list(self.inputs.values()), self.outputs, list(self._constants.values())
+        )
+        sets = [helper.make_opsetid("", self.opset), helper.make_opsetid(ML, ML_OPSET)]
+        model = helper.make_model(graph, opset_imports=sets, ir_version=10, producer_name="tandem")
+        helper.set_model_props(model, facts)
+        return bytes(model.SerializeToString())
+
+    # Columns to features --------------------------------------------------------------------------------------------
+
+    def _features(self, model: Model) -> str:
+        needed, first = model.inputs, 0
+        parts: list[str | int] = []
+        for feature in model.table.features:
+            if needed.isdisjoint(range(first, first + feature.width)):
+                parts.append(feature.width)
+            else:
+                parts.append(self._number(feature) if isinstance(feature, Number) else self._category(model, feature))
+            first += feature.width
+        rows = self("Shape", next(iter(self.inputs)), start=0, end=1)
+        blocks = [part if isinstance(part, str) else self._zeros(rows, part) for part in parts]
+        matrix = self("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
+        if model.table.norm is not None:
+            matrix = self._shortened(matrix, model.table.dimension, model.table.norm)
+        return self("Cast", matrix, to=FLOAT)
+
+    def _input(self, column: str, kind: int) -> str:
+        name = column
+        known = self.inputs.get(name)
+        if known is not None and known.type.tensor_type.elem_type != kind:
+            name = f"{column} (text)" if kind == TEXT else f"{column} (number)"
+        if name not in self.inputs:
+            self.inputs[name] = helper.make_tensor_value_info(name, kind, ["rows", 1])
+        return name
+
+    def _number(self, feature: Number) -> str:
+        value = self._input(feature.column, DOUBLE)
+        span = feature.high - feature.low
+        there = self("Equal", value, value)  # NaN, which stands for a missing number, is none
+        known = self("Where", there, value, np.float64(feature.low))
+        scaled = self("Div", self("Sub", known, np.float64(feature.low)), np.float64(span))
+        clipped = self("Min", self("Max", scaled, np.float64(0.0)), np.float64(1.0))
+        fill = 0.0 if feature.fill is None else (feature.fill - feature.low) / span
+        return self("Where", there, clipped, np.float64(fill))
+
+    def _category(self, model: Model, feature: Category) -> str:
+        means = feature.texts(model.table.layout)
+        texts = [
+            (text, place)
+            for place, group in enumerate(feature.groups)
+            for text in dict.fromkeys((*group, *means[place]))
+        ]
+        place = self(
+            "LabelEncoder",
+            self._input(feature.column, TEXT),
+            domain=ML,
+            keys_strings=[text for text, _ in texts],
+            values_int64s=[place for _, place in texts],
+            default_int64=-1,
+        )
+        return self("Cast", self("Equal", place, np.arange(feature.width, dtype=np.int64)), to=DOUBLE)
+
+    def _zeros(self, rows: str, width: int) -> str:
+        shape = self("Concat", rows, np.array([width], dtype=np.int64), axis=0)
+        return self("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1)))
+
+    def _shortened(self, matrix: str, width: int, norm: float) -> str:
+        squares = self("Mul", matrix, matrix)
+        lengths = self("Sqrt", self._pairwise(squares, 0, width))
+        factor = self("Div", np.float64(longest(norm)), self("Max", lengths, np.float64(norm / 2)))
+        return self("Mul", matrix, self("Min", factor, np.float64(1.0)))
+
+    def _pairwise(self, matrix: str, first: int, count: int) -> str:
+        """Add up columns as NumPy adds the numbers of a row."""
+        if count > _BLOCK:
+            half = count // 2 - count // 2 % 8
+            return self("Add", self._pairwise(matrix, first, half), self._pairwise(matrix, first + half, count - half))
+        block = self.columns(matrix, np.arange(first, first + count))
+        whole = count // 8 * 8
+        if not whole:
+            return self.running(block, count)
+        r = self.eight(block, whole)
+        left = self("Add", self("Add", r[0], r[1]), self("Add", r[2], r[3]))
+        right = self("Add", self("Add", r[4], r[5]), self("Add", r[6], r[7]))
+        return self.then(self("Add", left, right), block, whole, count)
+
+    def then(self, total: str, matrix: str, whole: int, count: int) -> str:
+        """Add the columns from ``whole`` to ``count`` to a column, one after the other."""
+        if whole == count:
+            return total
+        rest = self.columns(matrix, np.arange(whole, count))
+        return self.running(self("Concat", total, rest, axis=1), count - whole + 1)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Columns of a graph that say what a hypothesis says.
+
+    Attributes
+    ----------
+    positive
+        Whether it predicts +1.
+    score
+        What is compared between classes, double.
+    margin
+        Of a half-space, or of a score that was recalibrated: the margin, float32.
+    """
+
+    positive: str
+    score: str
+    margin: str | None = None
+
+
+def onnx_bytes(model: Model) -> bytes:
+    """Return the ONNX model.
+
+    Raises
+    ------
+    BadInput
+        If the model's kind cannot be written so, or the model cannot be used on new rows.
+    """
+    graph, outcome = RowsWriter(model), outcome_of(model)
+    found = model.hypothesis
+    if isinstance(found, Argmax):
+        winner = _winner(graph, found)
+        graph.give("label", graph("Gather", np.array(outcome.names), winner), TEXT)
+    elif not outcome.names:
+        value = _value(graph, found)
+        graph.give(
+            "value",
+            graph("Add", graph("Mul", value, np.float64(outcome.high - outcome.low)), np.float64(outcome.low)),
+            DOUBLE,
+        )
+    else:
+        written = write(found, graph)
+        names = np.array(outcome.names)
+        graph.give("label", graph("Where", written.positive, names[1:], names[:1]), TEXT)
+        if written.margin is not None:
+            graph.give("margin", written.margin, FLOAT)
+            graph.give("probability", graph("Sigmoid", graph("Cast", written.margin, to=DOUBLE)), DOUBLE)
+    return graph.finish(model.scenario, {"scenario": model.scenario, "predicts": outcome.column})
+
+
+def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
+    """Return rows as the ONNX file takes them: by name, shape (n, 1), float64 or texts.
+
+    Parameters
+    ----------
+    model
+        The model that was exported.
+    data
+        As :func:`common.models.predict.predict` takes it.
+    """
+    given = RowsWriter(model).inputs
+    parts: dict[str, list[AnyArray]] = {name: [] for name in given}
+    for piece in rows_of(data, frozenset(model.columns), model.table.layout):
+        for name, info in given.items():
+            column = name if name in piece.frame.columns else name.rpartition(" (")[0]
+            if info.type.tensor_type.elem_type == TEXT:
+                values = np.array(piece.frame[column].to_list(), dtype=object)
+            else:
+                values = numbers_of(piece, column, model.table.layout)
+            parts[name].append(values[:, None])
+    return {name: np.concatenate(found) if found else np.zeros((0, 1)) for name, found in parts.items()}
+
+
+@singledispatch
+def write(hypothesis: Hypothesis, graph: RowsWriter) -> Written:
+    """Write what a hypothesis says of ``graph.features``; a kind of one's own registers a function of its own here.
+
+    Raises
+    ------
+    BadInput
+        If nobody has said how.
+    """
+    raise BadInput(
+        f"nobody has said how a model of kind {hypothesis.kind!r} is written as ONNX: write .json, which has all kinds"
+    )
+
+
+def _of_sign(graph: RowsWriter, positive: str) -> Written:
+    return Written(positive, graph("Where", positive, np.float64(1.0), np.float64(-1.0)))
+
+
+def _products(graph: RowsWriter, weights: AnyArray) -> str:
+    """Return <w, x> as :class:`common.local.hypotheses.linear.Linear` adds it up: a column, float32."""
+    count = len(weights)
+    products = graph("Mul", graph.columns(graph.features, np.arange(count)), weights)
+    whole = count // 8 * 8
+    if not whole:
+        return graph.running(products, count)
+    s = graph.eight(products, whole)
+    left = graph("Add", graph("Add", s[0], s[4]), graph("Add", s[2], s[6]))
+    right = graph("Add", graph("Add", s[1], s[5]), graph("Add", s[3], s[7]))
+    return graph.then(graph("Add", left, right), products, whole, count)
+
+
+@write.register
+def _(hypothesis: Linear, graph: RowsWriter) -> Written:
+    margin = graph("Sub", _products(graph, hypothesis.vector), np.float32(hypothesis.threshold))
+    return Written(graph("Greater", margin, np.float32(0.0)), graph("Cast", margin, to=DOUBLE), margin)
+
+
+@write.register
+def _(hypothesis: Relabelled, graph: RowsWriter) -> Written:
+    return write(hypothesis.hypothesis, graph)
+
+
+@write.register
+def _(hypothesis: Recalibrated, graph: RowsWriter) -> Written:
+    first = graph.columns(graph.features, [0])
+    others = graph("Cast", graph("Equal", first, first), to=DOUBLE)  # who is in no group is in a last one
+    if hypothesis.groups:
+        held = graph("Greater", graph.columns(graph.features, hypothesis.groups), np.float32(0.5))
+        others = graph("Concat", graph("Cast", held, to=DOUBLE), others, axis=1)
+    intercept = graph("Gather", np.array(hypothesis.intercepts), graph("ArgMax", others, axis=1, keepdims=1))
+    score = graph("Mul", write(hypothesis.hypothesis, graph).score, np.float64(hypothesis.slope))
+    summed = graph("Add", score, intercept)
+    clipped = graph("Min", graph("Max", summed, np.float64(-GREATEST)), np.float64(GREATEST))
+    margin = graph("Cast", clipped, to=FLOAT)
+    return Written(graph("Greater", margin, np.float32(0.0)), graph("Cast", margin, to=DOUBLE), margin)
+
+
+@write.register
+def _(hypothesis: Constant, graph: RowsWriter) -> Written:
+    first = graph.columns(graph.features, [0])
+    same = graph("Equal", first, first)
+    return _of_sign(graph, same if hypothesis.label > 0 else graph("Not", same))
+
+
+@write.register
+def _(hypothesis: Stump, graph: RowsWriter) -> Written:
+    column = graph("Cast", graph.columns(graph.features, [hypothesis.feature]), to=DOUBLE)
+    above = graph("Greater", column, np.float64(hypothesis.threshold))
+    return _of_sign(graph, above if hypothesis.sign > 0 else graph("Not", above))
+
+
+def _set(graph: RowsWriter, features: tuple[int, ...]) -> str:
+    """Return how many features of a set are above 1/2: a column of whole numbers."""
+    above = graph("Greater", graph.columns(graph.features, features), np.float32(0.5))
+    return graph("ReduceSum", graph("Cast", above, to=INT), np.array([1], dtype=np.int64))
+
+
+@write.register
+def _(hypothesis: Conjunction, graph: RowsWriter) -> Written:
+    count = np.int64(len(hypothesis.features))
+    return _of_sign(graph, graph("Equal", _set(graph, hypothesis.features), count))
+
+
+@write.register
+def _(hypothesis: Parity, graph: RowsWriter) -> Written:
+    if not hypothesis.features:
+        return write(Constant(label=-1), graph)
+    odd = graph("Mod", _set(graph, hypothesis.features), np.int64(2))
+    return _of_sign(graph, graph("Equal", odd, np.int64(1)))
+
+
+@write.register
+def _(hypothesis: Trees, graph: RowsWriter) -> Written:
+    """Find the leaf of each tree by its number, which float32 holds exactly; add their values in double precision."""
+    found, threshold = ensemble(hypothesis), np.array(hypothesis.threshold)
+    leaves = graph(
+        "TreeEnsembleRegressor",
+        graph.features,
+        domain=ML,
+        n_targets=len(hypothesis.roots),
+        target_ids=found.tree.tolist(),
+        target_weights=found.leaves.astype(np.float32).tolist(),
+        **found.attributes,
+    )
+    values = graph("Gather", threshold, graph("Cast", leaves, to=INT))
+    first = graph.columns(values, [0])
+    base = graph("Where", graph("Equal", first, first), np.float64(hypothesis.base), np.float64(0.0))
+    score = graph.running(graph("Concat", base, values, axis=1), len(hypothesis.roots) + 1)
+    return Written(graph("Greater", score, np.float64(0.0)), score)
+
+
+@write.register
+def _(hypothesis: Regressor, graph: RowsWriter) -> Written:
+    value = _value(graph, hypothesis)
+    score = graph("Cast", graph("Cast", graph("Sub", value, np.float64(0.5)), to=FLOAT), to=DOUBLE)
+    return Written(graph("Greater", value, np.float64(0.5)), score)
+
+
+@write.register
+def _(hypothesis: Onnx, graph: RowsWriter) -> Written:
+    """Put the checked graph behind the columns; no byte of what was received gets into the file."""
+    from onnx import ModelProto
+
+    inner = ModelProto.FromString(read_graph(base64.b64decode(hypothesis.model)).model)
+    names = {"x": graph.columns(graph.features, np.arange(hypothesis.min_features))}
+    opset = next(found.version for found in inner.opset_import if found.domain == "")
+    graph.inline(list(inner.graph.node), list(inner.graph.initializer), names, opset)
+    return _of_sign(graph, graph("Equal", names["label"], np.int64(1)))
+
+
+def _value(graph: RowsWriter, hypothesis: Hypothesis) -> str:
+    """Return the prediction of a regression in [0, 1]: a column, double."""
+    if not isinstance(hypothesis, Regressor):
+        raise BadInput(f"a model of kind {hypothesis.kind!r} predicts a number that cannot be written as ONNX")
+    weights = np.asarray(hypothesis.weights, dtype=np.float32)
+    score = graph("Add", graph("Cast", _products(graph, weights), to=DOUBLE), np.float64(hypothesis.intercept))
+    return graph("Min", graph("Max", score, np.float64(0.0)), np.float64(1.0))
+
+
+def _winner(graph: RowsWriter, hypothesis: Argmax) -> str:
+    scores = [write(scored, graph).score for scored in hypothesis.hypotheses]
+    return graph("ArgMax", graph("Concat", *scores, axis=1), axis=1, keepdims=0)

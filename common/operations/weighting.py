@@ -1,0 +1,150 @@
+"""Operations on weights: reweigh by a hypothesis, rake by a table of items, weighted shares of items."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field
+
+from common.core.arrays import Floats
+from common.core.errors import BadMessage
+from common.local.cells import ScoreCells, Tilt
+from common.local.hypotheses.hypothesis import AnyHypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Conjunction
+from common.local.losses import HypothesisLoss, Loss
+from common.operations.operation import MAX_WHOLE, OPERATIONS, Operation, Result, Whole
+
+
+class Reweighed(Result):
+    """Nothing: the weights are the curator's own."""
+
+
+@OPERATIONS.register("reweigh")
+class Reweigh(Operation[Reweighed]):
+    """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing.
+
+    Attributes
+    ----------
+    hypothesis
+        Any; not only those that this curator released.
+    loss
+        ``zero-one``, ``hinge`` or ``perceptron``, the latter two clamped to [0, 1]: see
+        :data:`common.local.losses.Loss`.
+    """
+
+    result: ClassVar = Reweighed
+    kind: Literal["reweigh"] = "reweigh"
+    hypothesis: AnyHypothesis
+    loss: Loss = "zero-one"
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return that by a conjunction."""
+        return (cls(hypothesis=Conjunction(features=(1, 3))),)
+
+    @property
+    def min_features(self) -> int:
+        """Smallest number of features that the records must have."""
+        return self.hypothesis.min_features
+
+    @property
+    def reweighs_by(self) -> HypothesisLoss:
+        """The hypothesis's loss."""
+        return HypothesisLoss(self.hypothesis, self.loss)
+
+
+@OPERATIONS.register("rake")
+class Rake(Operation[Reweighed]):
+    """Multiply every record's weight by exp(-eta (1 - tilt)), the tilt being that of its item. Releases nothing.
+
+    Attributes
+    ----------
+    tilt
+        A number in [0, 1] for each item. That of a person is a function of their record and of this message, so what
+        is proven of reweighing by losses holds for it.
+    """
+
+    result: ClassVar = Reweighed
+    kind: Literal["rake"] = "rake"
+    tilt: Tilt
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about two bins."""
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
+        return (cls(tilt=Tilt(cells=ScoreCells(hypothesis=plane, cuts=(0.0,)), parts=(0, 1024, 512, 300))),)
+
+    @property
+    def min_features(self) -> int:
+        """Those of the cells."""
+        return self.tilt.cells.min_features
+
+    @property
+    def reweighs_by(self) -> Tilt:
+        """The tilt."""
+        return self.tilt
+
+
+LEAST_EPSILON = 0.0025
+"""With it, and with as many items as there may be, noise on the grid can still be drawn."""
+
+
+class NoisyMargins(Result):
+    """The weighted margins with noise, on a public grid.
+
+    Attributes
+    ----------
+    shares
+        One an item (:class:`~common.local.cells.ScoreCells`), in units: with noise negative or above ``whole``.
+    whole
+        How many units make a share of 1, a power of two. It follows from public numbers.
+    """
+
+    shares: tuple[Whole, ...]
+    whole: Annotated[int, Field(strict=True, ge=1, le=MAX_WHOLE)]
+
+    @property
+    def fractions(self) -> Floats:
+        """The shares as parts of 1, shape (items,), exact."""
+        return np.array(self.shares, dtype=np.float64) / self.whole
+
+
+@OPERATIONS.register("margins")
+class Margins(Operation[NoisyMargins]):
+    """Release the share of each item in the curator's people, with noise: each counts as much as their weight now.
+
+    Where nothing was reweighed all weights are alike, and these are plain shares.
+
+    Attributes
+    ----------
+    cells
+        The items.
+    epsilon
+        What this costs, in [0.0025, 30]. The noise has scale 2 s/epsilon, s a bound on one person's weight: 1/n before
+        the first reweigh, 1/(kappa n) after some.
+    """
+
+    result: ClassVar = NoisyMargins
+    kind: Literal["margins"] = "margins"
+    cells: ScoreCells
+    epsilon: float = Field(ge=LEAST_EPSILON, le=30.0)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return one about three bins in two groups."""
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
+        return (cls(cells=ScoreCells(hypothesis=plane, cuts=(0.0, 1.0), groups=(4,)), epsilon=1.0),)
+
+    @property
+    def min_features(self) -> int:
+        """Those of the cells."""
+        return self.cells.min_features
+
+    def check(self, result: NoisyMargins) -> None:
+        """Refuse another number of shares, or units that are no power of two."""
+        if len(result.shares) != self.cells.items:
+            raise BadMessage(f"{self.cells.items} shares were asked for, found {len(result.shares)}")
+        if result.whole & (result.whole - 1):
+            raise BadMessage(f"a share of 1 is a power of two of units, found {result.whole}")

@@ -1,1 +1,0 @@
-"""Hypotheses: models as data, never code. One class a file, registered, validated, contract-tested."""

@@ -1,0 +1,322 @@
+"""How the curator carries out each operation: an event declared before it runs, and the work itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from common.core.arrays import Bits, Words
+from common.core.errors import BadInput, BadScenario, PolicyRefused
+from common.core.registry import Registry
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.losses import Weighing
+from common.local.records import Records
+from common.numerics.loops import pack
+from common.operations.counting import Count, CountedHead, HeadList, NoisyCount, Select, SelectedFeature
+from common.operations.learning import BlockParities, Label, Labelled, Learn, Learned, LearnParities
+from common.operations.operation import Operation, R
+from common.operations.weighting import Margins, NoisyMargins, Rake, Reweigh, Reweighed
+from common.privacy.events import Event, NoEvent, Release
+from curator.learners.base import Learner, Sizes
+from curator.learners.model_agnostic import ModelAgnostic
+from curator.mechanisms.choices.parities import RankParities
+from curator.mechanisms.counting import counts
+from curator.mechanisms.counting.counts import MostFrequent
+from curator.mechanisms.counting.head import NoisyHead
+from curator.metering.access import Access
+
+Kind = TypeVar("Kind", bound=Operation[Any])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the curator stands before an operation: all that is public, and nothing of a record.
+
+    Attributes
+    ----------
+    people, dimension, dtype
+        Of the sample: n, d, and the type of the features.
+    tv_bound
+        Bound on the total variation between the present mu and that of a neighbouring sample.
+    learner
+        The policy's; None where it has none.
+    previous
+        The hypothesis that was released last.
+    public
+        The public sample; None where the scenario has none.
+    check_room
+        Refuses a reweigh for whose counts there is no memory.
+    """
+
+    people: int
+    dimension: int
+    dtype: np.dtype[Any]
+    tv_bound: float
+    learner: Learner | None
+    previous: Hypothesis | None
+    public: Records | None
+    check_room: Callable[[Weighing], None]
+
+
+class OperationHandler(ABC, Generic[Kind, R]):
+    """How the curator carries out one kind of operation.
+
+    A handler holds no sample: it works through an :class:`~curator.metering.access.Access`, which pays for what
+    :meth:`event` declared. Weights are changed by the engine, for operations with a ``reweighs_by``.
+    """
+
+    @abstractmethod
+    def event(self, operation: Kind, standing: Standing) -> Event:
+        """Declare what the operation costs, from public numbers alone."""
+
+    def check(self, operation: Kind, standing: Standing) -> None:
+        """Refuse what could not be carried out here, before anything is charged or changed.
+
+        Raises
+        ------
+        PolicyRefused
+            Saying what is missing.
+        """
+
+    @abstractmethod
+    def run(self, operation: Kind, access: Access, standing: Standing) -> R:
+        """Carry it out by what was charged, and return what is released."""
+
+    def learned(self, result: R) -> Hypothesis | None:
+        """Return the hypothesis that later rounds begin with, if this result has one."""
+        return None
+
+
+HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __name__, alone=True)
+
+
+@HANDLERS.register("count")
+class CountHandler(OperationHandler[Count, NoisyCount]):
+    """A noisy count (:class:`curator.mechanisms.counting.counts.NoisyCount`) on the sample itself, weights or not."""
+
+    def event(self, operation: Count, standing: Standing) -> Event:
+        """One pure release from the sample itself."""
+        return Release(epsilon=operation.epsilon)
+
+    def run(self, operation: Count, access: Access, standing: Standing) -> NoisyCount:
+        """Release the noisy count: an integer, which may lie outside 0..n."""
+        counted = access.release(
+            counts.NoisyCount(operation.epsilon), lambda records: records.features[:, operation.feature] > 0
+        )
+        return NoisyCount(count=counted)
+
+
+@HANDLERS.register("select")
+class SelectHandler(OperationHandler[Select, SelectedFeature]):
+    """The exponential mechanism (:class:`.counting.counts.MostFrequent`) on the sample, weights or not."""
+
+    def event(self, operation: Select, standing: Standing) -> Event:
+        """One pure release from the sample itself."""
+        return Release(epsilon=operation.epsilon)
+
+    def run(self, operation: Select, access: Access, standing: Standing) -> SelectedFeature:
+        """Release the number of the feature, as one of the whole record."""
+        columns = slice(operation.first, operation.first + operation.count)
+        chosen = access.release(
+            MostFrequent(operation.epsilon, operation.count), lambda records: records.features[:, columns] > 0
+        )
+        return SelectedFeature(feature=operation.first + chosen)
+
+
+@HANDLERS.register("head")
+class HeadHandler(OperationHandler[HeadList, CountedHead]):
+    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.counting.head.NoisyHead`."""
+
+    def event(self, operation: HeadList, standing: Standing) -> Event:
+        """One pure release from the sample itself."""
+        return Release(epsilon=operation.epsilon)
+
+    def check(self, operation: HeadList, standing: Standing) -> None:
+        """Refuse a sample in which nobody is at an odd place."""
+        if standing.people < 2:
+            raise PolicyRefused(f"one half lists and the other counts: that takes two people, found {standing.people}")
+
+    def run(self, operation: HeadList, access: Access, standing: Standing) -> CountedHead:
+        """Release values, noisy counts, and among how many people they were counted."""
+        columns = slice(operation.first, operation.first + operation.bits)
+        items, counts, people = access.release(
+            NoisyHead(operation.bits, operation.most, operation.epsilon),
+            lambda records: pack(records.features[:, columns]),
+        )
+        return CountedHead(items=tuple(items.tolist()), counts=tuple(counts.tolist()), people=people)
+
+
+@HANDLERS.register("reweigh")
+class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
+    """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
+
+    Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
+    also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
+    The engine changes them (:meth:`curator.engine.workspace.Workspace.advance`).
+    """
+
+    def event(self, operation: Reweigh, standing: Standing) -> Event:
+        """Return the empty event."""
+        return NoEvent()
+
+    def check(self, operation: Reweigh, standing: Standing) -> None:
+        """Refuse counts that there is no room for: real losses widen them sooner than was planned."""
+        standing.check_room(operation.reweighs_by)
+
+    def run(self, operation: Reweigh, access: Access, standing: Standing) -> Reweighed:
+        """Return nothing."""
+        return Reweighed()
+
+
+@HANDLERS.register("rake")
+class RakeHandler(OperationHandler[Rake, Reweighed]):
+    """Weights are changed by the engine, as by :class:`curator.operations.ReweighHandler`; nothing is released.
+
+    Deming and Stephan (1940) fit tables by such factors; survey statistics calls it raking. Here the factors come from
+    the referee, who has what the agents say of T and what ``margins`` said of the sample.
+    """
+
+    def event(self, operation: Rake, standing: Standing) -> Event:
+        """Return the empty event."""
+        return NoEvent()
+
+    def check(self, operation: Rake, standing: Standing) -> None:
+        """Refuse counts that there is no room for."""
+        standing.check_room(operation.tilt)
+
+    def run(self, operation: Rake, access: Access, standing: Standing) -> Reweighed:
+        """Return nothing."""
+        return Reweighed()
+
+
+@HANDLERS.register("margins")
+class MarginsHandler(OperationHandler[Margins, NoisyMargins]):
+    """Weighted shares with noise (:class:`curator.mechanisms.shares.NoisyShares`: theorem and proof)."""
+
+    def event(self, operation: Margins, standing: Standing) -> Event:
+        """One pure release from the sample itself; how much a record may weigh is in the noise, not in the price."""
+        return Release(epsilon=operation.epsilon)
+
+    def run(self, operation: Margins, access: Access, standing: Standing) -> NoisyMargins:
+        """Release the noisy shares."""
+        cells = operation.cells
+        shares, whole = access.shares(operation.epsilon, cells.items, cells.items_of)
+        return NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
+
+
+@HANDLERS.register("learn")
+class LearnHandler(OperationHandler[Learn, Learned]):
+    """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
+
+    def event(self, operation: Learn, standing: Standing) -> Event:
+        """Return the learner's event at the present sampling bound."""
+        return _learner_of(standing).event(standing.tv_bound)
+
+    def check(self, operation: Learn, standing: Standing) -> None:
+        """Refuse a view that the learner cannot learn from, or for which it would draw too many numbers of noise."""
+        seen = standing.dimension if operation.task is None else operation.task.features
+        public = 0 if standing.public is None else len(standing.public)
+        try:
+            _learner_of(standing).check(standing.dtype, seen)
+            _learner_of(standing).check_noise(Sizes(standing.people, public, seen, standing.dtype.itemsize))
+        except BadScenario as unfit:
+            raise PolicyRefused(unfit.detail) from None
+
+    def run(self, operation: Learn, access: Access, standing: Standing) -> Learned:
+        """Learn, warm-started at the last released hypothesis."""
+        seen = access if operation.task is None else access.through(operation.task)
+        return Learned(hypothesis=_learner_of(standing).learn(seen, standing.previous, standing.public))
+
+    def learned(self, result: Learned) -> Hypothesis:
+        """Return what was released."""
+        return result.hypothesis
+
+
+def _learner_of(standing: Standing) -> Learner:
+    if standing.learner is None:
+        raise PolicyRefused("this curator's policy has no learner")
+    return standing.learner
+
+
+@HANDLERS.register("label")
+class LabelHandler(OperationHandler[Label, Labelled]):
+    """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
+
+    What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,
+    which add up over operations; one (epsilon, delta)-DP release for the sparse vector, whose one sequence must be
+    asked for at once. Teachers are trained again for each operation: they are functions of their chunks and of seeds.
+    """
+
+    def event(self, operation: Label, standing: Standing) -> Event:
+        """Return the event of so many answers."""
+        return _model_agnostic_of(standing).answers_event(operation.count)
+
+    def check(self, operation: Label, standing: Standing) -> None:
+        """Refuse points that do not exist, and part of a sequence."""
+        learner = _model_agnostic_of(standing)
+        last, known = operation.first + operation.count, learner.points_of(standing.people, standing.public)
+        if last > known:
+            raise PolicyRefused(f"points up to number {last} are to be labelled, there are {known}")
+        whole = operation.first == 0 and operation.count == learner.queries
+        if not whole and not learner.aggregation.in_parts:
+            raise PolicyRefused(
+                f"{learner.aggregation.name} answers one whole sequence, the first {learner.queries} points; asked for "
+                f"{operation.count} from number {operation.first} on"
+            )
+
+    def run(self, operation: Label, access: Access, standing: Standing) -> Labelled:
+        """Release a label (or number of a class) a point, or null; and the student's model, if it is asked for."""
+        learner = _model_agnostic_of(standing)
+        points = learner.points(access, standing.public, operation.first, operation.count)
+        answers = learner.answers(access, points)
+        student = learner.transfer(points, answers, access.coins) if operation.transfer else None
+        return Labelled(labels=tuple(learner.released(answers)), protects=learner.protects, hypothesis=student)
+
+
+def _model_agnostic_of(standing: Standing) -> ModelAgnostic:
+    if not isinstance(standing.learner, ModelAgnostic):
+        raise PolicyRefused("labelling takes a curator whose learner is model-agnostic")
+    if standing.learner.draws is not None:
+        raise PolicyRefused("labels are answers of the sample itself: the policy's learner wants draws of it")
+    return standing.learner
+
+
+@HANDLERS.register("parities")
+class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
+    """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.choices.parities.RankParities`."""
+
+    def event(self, operation: LearnParities, standing: Standing) -> Event:
+        """One pure release from the sample itself."""
+        return Release(epsilon=operation.epsilon)
+
+    def check(self, operation: LearnParities, standing: Standing) -> None:
+        """Refuse features that are not 0 and 1, blocks without people, and an epsilon that a rule does not keep to."""
+        if operation.parts * operation.blocks > standing.people:
+            raise PolicyRefused(
+                f"{operation.parts} parts of {operation.blocks} blocks are more than the {standing.people} people"
+            )
+        if standing.dtype != np.uint8:
+            raise PolicyRefused(f"parities want 0/1 features, found {standing.dtype}")
+        try:
+            _ = _mechanism(operation).law
+        except BadInput as unsound:
+            raise PolicyRefused(unsound.detail) from None
+
+    def run(self, operation: LearnParities, access: Access, standing: Standing) -> BlockParities:
+        """Release the features that each part's and block's parity sums up (the constant is one more), or null."""
+
+        def equations(records: Records) -> tuple[Words, Bits, Bits]:
+            keys = pack(records.features[:, operation.first : operation.first + operation.bits])
+            ones = np.ones((len(records), 1), dtype=np.uint8)
+            rows = np.concatenate([records.features[:, : operation.features], ones], axis=1)
+            return keys, rows, (records.labels > 0).view(np.uint8)
+
+        return BlockParities(parities=access.release(_mechanism(operation), equations))
+
+
+def _mechanism(operation: LearnParities) -> RankParities:
+    return RankParities(operation.rule, operation.epsilon, operation.parts, operation.blocks)

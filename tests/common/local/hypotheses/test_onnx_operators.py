@@ -1,0 +1,298 @@
+"""Every admitted operator computes what ONNX says, a row at a time; what would look across rows is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx.reference import ReferenceEvaluator
+
+from common.local.hypotheses.onnx_graph import evaluator, read_graph
+from common.local.hypotheses.onnx_operators import OPERATORS
+
+from .onnx_models import ML, constant, model, node, stump_trees
+
+AXES = constant("axes", [1], np.int64)
+ROW = [0.5, -1.0, 2.0]
+TURN = [[0.5, 1.0], [-1.0, 0.25], [2.0, -0.5]]
+
+
+def fraction(name):
+    """Score a column by its digits after the point: so that every bit of it counts."""
+    return [
+        node("Mul", [name, "scale"], ["scaled"]),
+        node("Floor", ["scaled"], ["whole"]),
+        node("Sub", ["scaled", "whole"], ["digits"]),
+        node("Sub", ["digits", "cut"], ["score"]),
+    ]
+
+
+def one(operator, *inputs, **attributes):
+    """Apply an operator and add up what it gives."""
+    applied = node(operator, list(inputs), ["y"], **attributes)
+    return [applied, node("ReduceSum", ["y", "axes"], ["sum"]), *fraction("sum")]
+
+
+def truth(operator, *inputs):
+    """Apply an operator that gives true or false."""
+    return [
+        node(operator, list(inputs), ["t"]),
+        node("Cast", ["t"], ["y"], to=1),
+        node("ReduceSum", ["y", "axes"], ["sum"]),
+        *fraction("sum"),
+    ]
+
+
+POSITIVE = [node("Abs", ["x"], ["a"])]
+TESTED = [node("Greater", ["x", "row"], ["p"]), node("Less", ["x", "half"], ["q"])]
+EXAMPLES = {
+    **{name: one(name, "x") for name in ("Abs", "Neg", "Relu", "Floor", "Exp", "Sigmoid", "Tanh", "Reciprocal")},
+    **{name: POSITIVE + one(name, "a") for name in ("Log", "Sqrt")},
+    **{name: one(name, "x", "row") for name in ("Add", "Sub", "Mul", "Div", "Max", "Min")},
+    "Pow": POSITIVE + one("Pow", "a", "row"),
+    **{name: truth(name, "x", "row") for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
+    "Equal": [node("Floor", ["x"], ["f"]), *truth("Equal", "f", "row")],
+    "Not": [TESTED[0], *truth("Not", "p")],
+    "And": TESTED + truth("And", "p", "q"),
+    "Or": TESTED + truth("Or", "p", "q"),
+    "Where": [TESTED[0], *one("Where", "p", "x", "row")],
+    "Cast": [node("Cast", ["x"], ["d"], to=11), node("Cast", ["d"], ["f"], to=1), *one("Neg", "f")],
+    "MatMul": one("MatMul", "x", "turn"),
+    **{
+        name: [node(name, ["x", "axes"], ["r"]), *fraction("r")]
+        for name in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare", "ReduceLogSumExp")
+    },
+    "Softmax": [node("Softmax", ["x"], ["s"], axis=1), node("MatMul", ["s", "turn"], ["m"]), *one("Neg", "m")],
+    "ArgMax": [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["list", "i"], ["score"], axis=0)],
+    "TopK": [
+        node("TopK", ["x", "two"], ["v", "i"], axis=1, largest=0),
+        node("Gather", ["list", "i"], ["g"], axis=0),
+        node("Mul", ["v", "g"], ["m"]),
+        *one("Neg", "m"),
+    ],
+    "Gather": [node("Gather", ["x", "places"], ["c"], axis=1), *one("Mul", "c", "row")],
+    "Concat": [node("Concat", ["x", "x"], ["c"], axis=1), *one("Neg", "c")],
+}
+CONSTANTS = [
+    AXES,
+    constant("row", ROW),
+    constant("half", 0.5),
+    constant("scale", 0.613),
+    constant("cut", 0.4567),
+    constant("turn", TURN),
+    constant("list", [-2.0, 0.5, 1.0]),
+    constant("two", [2], np.int64),
+    constant("places", [2, 0, 0], np.int64),
+]
+
+
+def double(example):
+    """Return the same graph in double precision."""
+    nodes = [node("Cast", ["x"], ["x64"], to=11)]
+    for old in example:
+        new = onnx.NodeProto()
+        new.CopyFrom(old)
+        for place, name in enumerate(new.input):
+            new.input[place] = {"x": "x64"}.get(name, name)
+        if new.op_type == "Cast":
+            new.attribute[0].i = 11
+        nodes.append(new)
+    nodes[-1].output[0] = "score64"
+    nodes.append(node("Cast", ["score64"], ["score"], to=1))
+    wide = [
+        onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(c).astype(np.float64), c.name)
+        if c.data_type == onnx.TensorProto.FLOAT
+        else c
+        for c in CONSTANTS
+    ]
+    return model(nodes, wide)
+
+
+GRAPHS = {
+    **{name: model(nodes, CONSTANTS) for name, nodes in EXAMPLES.items()},
+    **{f"{name} in double": double(nodes) for name, nodes in EXAMPLES.items()},
+    "TreeEnsembleRegressor": stump_trees(),
+}
+EXTREME = np.array([[3.4e38] * 3, [-3.4e38] * 3, [3.4e38, -3.4e38, 0.0], [0.0] * 3], dtype=np.float32)
+
+
+def labels(graph, features):
+    return evaluator(graph.model).run(["label"], {"x": features})[0]
+
+
+def test_every_admitted_operator_has_an_example_here():
+    assert {name for _, name in OPERATORS} == {name.partition(" ")[0] for name in GRAPHS}
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+class TestOperator:
+    def test_computes_what_onnx_says(self, name):
+        # Half-integers on a grid, so that Equal and ties occur; the reference is ONNX's own, in plain NumPy.
+        features = np.random.default_rng(1).integers(-6, 7, (200, 3)).astype(np.float32) / 2 + np.float32(0.125)
+        expected = ReferenceEvaluator(GRAPHS[name]).run(None, {"x": features})[0]
+        assert len(np.unique(expected)) == 2
+        np.testing.assert_array_equal(labels(read_graph(GRAPHS[name].SerializeToString()), features), expected)
+
+    def test_a_row_depends_on_no_other_and_never_fails(self, name):
+        graph = read_graph(GRAPHS[name].SerializeToString())
+        features = np.concatenate([EXTREME, np.random.default_rng(2).normal(size=(20, 3)).astype(np.float32)])
+        together = labels(graph, features)
+        assert together.shape == (len(features), 1)
+        alone = np.concatenate([labels(graph, features[i : i + 1]) for i in range(len(features))])
+        np.testing.assert_array_equal(together, alone)
+
+    def test_onnx_checks_the_clean_model_too(self, name):
+        clean = onnx.load_from_string(read_graph(GRAPHS[name].SerializeToString()).model)
+        onnx.checker.check_model(clean, full_check=True)
+
+
+def test_nan_sorts_last():
+    nodes = [
+        node("Sub", ["x", "x"], ["zero_or_nan"]),
+        node("Div", ["zero_or_nan", "zero_or_nan"], ["nan"]),
+        node("Concat", ["nan", "x"], ["c"], axis=1),
+        node("TopK", ["c", "two"], ["v", "i"], axis=1, largest=0),
+        node("Gather", ["v", "second"], ["score"], axis=1),
+    ]
+    graph = read_graph(model(nodes, [*CONSTANTS, constant("second", [1], np.int64)]).SerializeToString())
+    features = np.array([[1.0, 2.0, 3.0], [-1.0, -2.0, 3.0], [-1.0, 2.0, 3.0]], dtype=np.float32)
+    assert labels(graph, features).ravel().tolist() == [1, -1, 1]
+
+
+ACROSS = {
+    "a sum over rows": ([node("ReduceSum", ["x", "zeroth"], ["score"])], "axes = \\[1\\]"),
+    "a sum over everything": ([node("ReduceSum", ["x", "both"], ["score"])], "axes = \\[1\\]"),
+    "a sum that drops an axis": ([node("ReduceSum", ["x", "axes"], ["score"], keepdims=0)], "keepdims = 1"),
+    "a product of rows with rows": ([node("MatMul", ["x", "x"], ["score"])], "input 1 must be a constant"),
+    "a product from the left": ([node("MatMul", ["turn", "x"], ["score"])], "input 0 must depend"),
+    "softmax over rows": ([node("Softmax", ["x"], ["score"], axis=0)], "axis must be 1"),
+    "the greatest of all rows": (
+        [node("ArgMax", ["x"], ["i"]), node("Gather", ["list", "i"], ["score"])],
+        "axis must be 1",
+    ),
+    "the least of all rows": ([node("TopK", ["x", "two"], ["score", "i"], axis=0, largest=0)], "axis must be 1"),
+    "rows chosen": ([node("Gather", ["x", "places"], ["score"], axis=0)], "along axis 1"),
+    "rows chosen by rows": (
+        [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["x", "i"], ["score"], axis=0)],
+        "must be constant",
+    ),
+    "rows joined": ([node("Concat", ["x", "x"], ["score"], axis=0)], "axis must be 1"),
+    "a constant for each of some rows": ([node("Add", ["x", "turn"], ["score"])], "one number or one row"),
+    "nothing of the features": ([node("Add", ["row", "row"], ["score"])], "must depend on the features"),
+}
+FAILING = {
+    "a place outside the list": (
+        [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["short", "i"], ["score"], axis=0)],
+        "lie in a table of 2",
+    ),
+    "a column that is not there": ([node("Gather", ["x", "places"], ["score"], axis=1)], "columns must lie in"),
+    "more of the least than there are": ([node("TopK", ["x", "nine"], ["score", "i"], axis=1, largest=0)], "k must be"),
+    "none of the least": ([node("TopK", ["x", "none"], ["score", "i"], axis=1, largest=0)], "k must be"),
+    "the greatest": ([node("TopK", ["x", "two"], ["score", "i"], axis=1)], "only the smallest"),
+    "a factor of another size": ([node("MatMul", ["x", "tall"], ["score"])], "must have 3 rows"),
+    "rows of another width": ([node("Add", ["x", "pair"], ["score"])], "3 columns or one"),
+    "where, of another width": (
+        [node("Greater", ["x", "half"], ["t"]), node("Where", ["t", "pair", "half"], ["score"])],
+        "3 columns or one",
+    ),
+    "two types": ([node("Add", ["x", "wide"], ["score"])], "of one type"),
+    "a type that is not its": ([node("Not", ["x"], ["score"])], "must be bool"),
+    "a constant of a type that is not its": ([node("MatMul", ["x", "wide"], ["score"])], "input 1 must be float"),
+    "an order of truths": (
+        [node("Greater", ["x", "half"], ["t"]), node("Greater", ["t", "t"], ["score"])],
+        "must be float or double",
+    ),
+    "whole numbers": ([node("Cast", ["x"], ["score"], to=7)], "to must be 1"),
+    "a kept axis that is not": ([node("ArgMax", ["x"], ["score"], axis=1, keepdims=0)], "keepdims must be 1"),
+    "mixed parts": (
+        [node("Cast", ["x"], ["d"], to=11), node("Concat", ["x", "d"], ["score"], axis=1)],
+        "of one type",
+    ),
+    "a table of tables": (
+        [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["turn", "i"], ["score"], axis=0)],
+        "must be a list",
+    ),
+}
+MORE = [
+    constant("zeroth", [0], np.int64),
+    constant("both", [0, 1], np.int64),
+    constant("short", [1.0, 2.0]),
+    constant("pair", [1.0, 2.0]),
+    constant("wide", [1.0, 2.0, 3.0], np.float64),
+    constant("tall", np.ones((4, 1))),
+    constant("nine", [9], np.int64),
+    constant("none", [0], np.int64),
+]
+
+
+@pytest.mark.parametrize("case", sorted({**ACROSS, **FAILING}))
+def test_what_looks_across_rows_or_may_fail_is_refused(case):
+    nodes, says = {**ACROSS, **FAILING}[case]
+    constants = [c for c in [*CONSTANTS, *MORE] if case != "a column that is not there" or c.name != "places"]
+    if case == "a column that is not there":
+        constants.append(constant("places", [3], np.int64))
+    with pytest.raises(ValueError, match=says):
+        read_graph(model(nodes, constants).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"nodes_truenodeids": [0, 0, 0, 0]}, "not a later node"),
+        ({"nodes_truenodeids": [3, 0, 0, 0]}, "same tree"),
+        ({"nodes_falsenodeids": [1, 0, 0, 0]}, "two parents"),
+        ({"nodes_falsenodeids": [-1, 0, 0, 0]}, "not a later node"),
+        ({"nodes_featureids": [3, 0, 0, 0]}, "a feature in \\[0, 3\\)"),
+        ({"nodes_featureids": [-1, 0, 0, 0]}, "a feature in \\[0, 3\\)"),
+        ({"nodes_modes": ["BRANCH_EQ", "LEAF", "LEAF", "LEAF"]}, "an empty LEAF"),
+        ({"nodes_truenodeids": [1, 1, 0, 0]}, "an empty LEAF"),
+        ({"nodes_treeids": [0, 0, 0, 5]}, "numbered from 0"),
+        ({"nodes_nodeids": [0, 1, 1, 0]}, "numbered from 0"),
+        ({"nodes_values": [0.0, 0.0]}, "one entry a node"),
+        ({"nodes_values": None}, "one entry a node"),
+        ({"target_nodeids": [1, 1, 0]}, "every leaf"),
+        ({"target_treeids": [0, 0]}, "every leaf"),
+        ({"target_ids": [0, 1, 0]}, "target 0"),
+        ({"target_weights": [1.0]}, "one value"),
+        ({"target_weights": [1e31, 1.0, 1.0]}, "threshold"),
+        ({"n_targets": 2}, "one target"),
+        ({"post_transform": "PROBIT"}, "not be transformed"),
+        ({"aggregate_function": "MAX"}, "be summed"),
+        ({"base_values": [1.0]}, "attribute 'base_values'"),
+        ({"nodes_values_as_tensor": constant("t", [1.0])}, "attribute 'nodes_values_as_tensor'"),
+    ],
+)
+def test_trees_are_held_to_the_rules_of_trees(changes, says):
+    with pytest.raises(ValueError, match=says):
+        read_graph(stump_trees(**changes).SerializeToString())
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_any_accepted_chain_of_operators_keeps_rows_apart(data):
+    """Random chains of admitted operators with random settings: what is accepted, mixes no rows."""
+    unary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 1 in op.inputs and domain != ML])
+    binary = st.sampled_from([name for (domain, name), op in OPERATORS.items() if 2 in op.inputs])
+    names, nodes = ["x"], []
+    for step in range(data.draw(st.integers(1, 4))):
+        pool = st.sampled_from([*names, *(c.name for c in [*CONSTANTS, *MORE])])
+        operator = data.draw(st.one_of(unary, binary))
+        count = 2 if 2 in OPERATORS["", operator].inputs else 1
+        attributes = {
+            name: data.draw(st.integers(-2, 2))
+            for name in OPERATORS["", operator].attributes
+            if data.draw(st.booleans())
+        }
+        outputs = [f"n{step}"] if operator != "TopK" else [f"n{step}", f"m{step}"]
+        nodes.append(node(operator, [data.draw(pool) for _ in range(count)], outputs, **attributes))
+        names += outputs
+    nodes.append(node("ReduceMax", [names[-1], "axes"], ["score"]))
+    try:
+        graph = read_graph(model(nodes, [*CONSTANTS, *MORE]).SerializeToString())
+    except ValueError:
+        return
+    features = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0], [3e38, -3e38, 1.0]], dtype=np.float32)
+    np.testing.assert_array_equal(labels(graph, features)[0], labels(graph, features[:1])[0])
+    np.testing.assert_array_equal(labels(graph, features)[2], labels(graph, features[2:])[0])

@@ -1,0 +1,225 @@
+"""Known answers of the shipped frequency oracles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from common.core.arrays import AnyArray, Words
+from common.core.errors import BadMessage, PolicyRefused
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.mechanisms.krr import KaryResponse
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.mechanisms.olh import LocalHashing, _bucket, _hash
+from common.local.packing import MAX_SYMBOLS
+from common.numerics.kernels import interpreted
+from common.numerics.randomness import RandomSource
+from tests.common.local.mechanisms.oracle_laws import as_real, law, odds, publics, words
+
+ORACLES = ("hadamard", "krr", "olh")
+EPSILONS = (0.1, 1.0, 3.0)
+GREATEST = (1 << 64) - 1
+
+
+def made(name: str, epsilon: float) -> FrequencyOracle:
+    oracle = parse_mechanism({"name": name, "epsilon": epsilon})
+    assert isinstance(oracle, FrequencyOracle)
+    return oracle
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("epsilon", [1e-6, 11.0])
+def test_the_likelihood_ratio_at_the_ends_of_epsilon(name: str, epsilon: float) -> None:
+    oracle = made(name, epsilon)
+    domain = 3 if name == "krr" else 1 << 64
+    # The coin tells the truth with a probability that is a whole multiple of 1/2^53; the rest is spread evenly.
+    truth, symbols = Fraction(oracle.rates(domain)[0]), oracle.symbols(domain)
+    assert (truth * 2**53).denominator == 1
+    with mpmath.workdps(60):
+        assert as_real(truth / ((1 - truth) / (symbols - 1))) <= odds(epsilon)
+    assert truth > Fraction(1, symbols)
+
+
+@pytest.mark.parametrize("domain", [2, 3, 257, 1024, MAX_SYMBOLS])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 2.0, 20.0, 700.0])
+def test_k_ary_response_is_private_for_every_domain(epsilon: float, domain: int) -> None:
+    truth = Fraction(made("krr", epsilon).rates(domain)[0])
+    assert (truth * 2**53).denominator == 1
+    assert Fraction(1, domain) < truth < 1
+    with mpmath.workdps(60):
+        assert as_real(truth * (domain - 1) / (1 - truth)) <= odds(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("domain", [2, 5, pytest.param(16, marks=pytest.mark.slow)])
+def test_k_ary_response_and_hadamard_response_have_exactly_the_stated_p_and_q(epsilon: float, domain: int) -> None:
+    """Over all their public words (of Hadamard response the low bits count): no approximation anywhere."""
+    rows = 1 << (domain - 1).bit_length()
+    for oracle, publicly in ((KaryResponse(epsilon=epsilon), 1), (HadamardResponse(epsilon=epsilon), rows)):
+        p, q = (Fraction(rate) for rate in oracle.rates(domain))
+        for own, other in itertools.product(range(domain), range(domain)):
+            chance = Fraction(0)
+            for public in range(publicly):
+                told = law(oracle, own, domain, public)
+                for answer, share in told.items():
+                    given = words(answer).astype(np.uint8)
+                    chance += share * int(oracle.supports(given, domain, words(public), words(other))[0]) / publicly
+            if own == other:
+                assert chance == p
+            elif isinstance(oracle, HadamardResponse):
+                assert chance == q
+            else:
+                # (1 - p)/(k - 1) need not be a double.
+                assert abs(chance - q) <= q * Fraction(1, 2**52)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 6.0, 11.0])
+def test_local_hashing_answers_truly_with_p_and_has_buckets_of_one_size(epsilon: float) -> None:
+    oracle = LocalHashing(epsilon=epsilon)
+    p, q = oracle.rates(1 << 64)
+    g = oracle.buckets
+    assert q == 1 / g
+    assert abs(g - (math.exp(epsilon) + 1)) <= 1
+    # h(v) = (32-bit word times g) >> 32: bucket y holds the words from ceil(y 2^32/g) to the next such number.
+    first = [-(-(y << 32) // g) for y in range(g + 1)]
+    assert all(
+        abs(Fraction(b - a, 1 << 32) - Fraction(1, g)) <= Fraction(1, 1 << 32) for a, b in itertools.pairwise(first)
+    )
+    if epsilon <= 2.0:
+        told = law(oracle, 5, 1 << 64, 77)
+        hashed = np.empty(1, dtype=np.uint64)
+        _hash(words(5), words(77), g, hashed)
+        assert told[int(hashed[0])] == Fraction(p)
+        assert set(told.values()) == {Fraction(p), (1 - Fraction(p)) / (g - 1)}
+
+
+def test_the_variances_of_rare_items_are_the_published_ones() -> None:
+    """Wang et al. (2017), E = e^eps: 4 E/(E - 1)^2 for local hashing, (E + k - 2)/(E - 1)^2 for krr."""
+    for epsilon in (0.1, 1.0, 3.0, 6.0):
+        e = math.exp(epsilon)
+        hashing = LocalHashing(epsilon=epsilon).variance(0.0, 1 << 64)
+        assert 4 * e / (e - 1) ** 2 * (1 - 1e-9) <= hashing <= 1.03 * 4 * e / (e - 1) ** 2
+        assert KaryResponse(epsilon=epsilon).variance(0.0, 50) == pytest.approx((e + 48) / (e - 1) ** 2, rel=1e-9)
+        assert HadamardResponse(epsilon=epsilon).variance(0.0, 50) == pytest.approx(((e + 1) / (e - 1)) ** 2, rel=1e-9)
+
+
+def test_no_other_number_of_buckets_has_less_variance() -> None:
+    for epsilon in np.linspace(0.05, 5.0, 34):
+        oracle = LocalHashing(epsilon=float(epsilon))
+        assert oracle.buckets == min(range(2, 300), key=oracle._variance)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("domain", [2, 3, 16, 100, 1000])
+def test_supports_are_those_of_plain_arithmetic(name: str, domain: int) -> None:
+    oracle, count = made(name, 1.5), 3000
+    items = RandomSource.seeded(6).integers(domain, count).astype(np.uint64)
+    open_words = publics(count)
+    answers = oracle.randomize(items, domain, open_words, RandomSource.seeded(7))
+    at_once = oracle.all_supports(answers, domain, open_words)
+    # The candidate's answer without noise, person by person.
+    for item in (0, domain - 1):
+        assert at_once[item] == plain_supports(oracle, answers, domain, open_words, item)
+
+
+def plain_supports(oracle: FrequencyOracle, answers: AnyArray, domain: int, open_words: Words, item: int) -> int:
+    """Count the answers that each agent would most likely give if it held the item: those that support it."""
+    mask, mod = (1 << 64) - 1, 1 << 32
+
+    def likeliest(public: int) -> int:
+        if isinstance(oracle, HadamardResponse):
+            return (item & public).bit_count() % 2
+        if isinstance(oracle, LocalHashing):
+            a, b, c = (splitmix((public + (j + 1) * 0x9E3779B97F4A7C15) & mask) for j in range(3))
+            return ((((a * (item >> 32) + b * (item % mod) + c) & mask) >> 32) * oracle.buckets) >> 32
+        return item
+
+    return sum(
+        likeliest(public) == answer for public, answer in zip(open_words.tolist(), answers.tolist(), strict=True)
+    )
+
+
+def splitmix(word: int) -> int:
+    """The finalizer of SplitMix64, in Python's integers."""
+    mask = (1 << 64) - 1
+    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 & mask
+    word = (word ^ (word >> 27)) * 0x94D049BB133111EB & mask
+    return word ^ (word >> 31)
+
+
+def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
+    """Multiply-shift, exactly: items of 3 + 3 bits, words a, b, c of which only the 6 highest bits count, 3 bits out.
+
+    Then a v_high + b v_low + c is arithmetic modulo 64 on the highest bits, and all 64^3 words can be tried: each of
+    the 64 pairs of hashes comes equally often (Dietzfelbinger 1996, words of 6 >= 3 + 3 - 1 bits).
+    """
+    top = np.uint64(58)
+    a, b, c = (grid.ravel().astype(np.uint64) << top for grid in np.meshgrid(*[np.arange(64)] * 3))
+    hashes = {}
+    for high, low in [(0, 0), (0, 1), (1, 0), (7, 7), (3, 5), (3, 1), (4, 0), (0, 4)]:
+        # The compiled function, broadcast by its Python form.
+        hashes[high, low] = _bucket.plain(a, b, c, np.uint64(high), np.uint64(low)) >> np.uint64(29)  # type: ignore[attr-defined]
+    for one, other in itertools.combinations(hashes.values(), 2):
+        pairs = np.bincount((one * np.uint64(8) + other).astype(np.int64), minlength=64)
+        assert pairs.tolist() == [64**3 // 64] * 64
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_public_words_give_hashes_that_look_independent(epsilon: float) -> None:
+    """Chi-square over g^2 cells, 300,000 public words, failing with 1e-7 for each pair of items."""
+    g, count = LocalHashing(epsilon=epsilon).buckets, 300_000
+    open_words, hashed = publics(count, 9), {}
+    for item in (0, 1, 2, 3, 1 << 31, 1 << 32, (1 << 32) + 1, GREATEST):
+        hashed[item] = np.empty(count, dtype=np.uint64)
+        _hash(np.full(count, item, dtype=np.uint64), open_words, g, hashed[item])
+        assert hashed[item].max() < g
+    for one, other in itertools.combinations(hashed.values(), 2):
+        pairs = np.bincount((one * np.uint64(g) + other).astype(np.int64), minlength=g * g)
+        distance = float(((pairs - count / g**2) ** 2).sum() / (count / g**2))
+        assert distance < chi2.isf(1e-7, g * g - 1)
+
+
+@pytest.mark.parametrize("domain", [0, 1, MAX_SYMBOLS + 1, 1 << 64])
+def test_k_ary_response_names_only_so_many_items(domain: int) -> None:
+    oracle = made("krr", 1.0)
+    for call in (oracle.answer_kind, oracle.rates):
+        with pytest.raises(PolicyRefused, match=f"one of 2 to 65536 items, found {domain}: take olh or hadamard"):
+            call(domain)
+
+
+def test_what_an_answer_is() -> None:
+    assert [made("krr", 1.0).answer_kind(k) for k in (2, 3, 256, 65536)] == ["bit", 3, 256, 65536]
+    assert made("hadamard", 1.0).answer_kind(1 << 64) == "bit"
+    assert [made("olh", epsilon).answer_kind(1 << 64) for epsilon in (0.1, 1.0, 3.0, 8.0)] == ["bit", 4, 21, 2982]
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"epsilon": 701.0}, {"epsilon": 1, "g": 2}],
+)
+def test_hostile_parameters_are_refused(name: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadMessage):
+        parse_mechanism({"name": name, **wrong})
+
+
+def test_public_words_belong_to_question_and_slot() -> None:
+    slots = np.array([5, 0, 5, (1 << 32) - 1])
+    found = public_words(3, slots)
+    assert found[0] == found[2]
+    assert found[1] == public_words(3, np.zeros(1, dtype=np.int64))[0]
+    assert len(set(found.tolist()) | set(public_words(4, slots).tolist())) == 6
+
+
+def test_public_words_are_the_same_without_a_compiler() -> None:
+    compiled = public_words(11, np.arange(20))
+    with interpreted():
+        np.testing.assert_array_equal(public_words(11, np.arange(20)), compiled)
