@@ -23,7 +23,7 @@ from common.core.arrays import AnyArray
 from common.numerics.kernels import njit_inlined
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
 from curator.learners.adaptation.domains import Domains, Side
 
 MAX_SECONDS = 60.0

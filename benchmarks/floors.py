@@ -40,11 +40,10 @@ from common.scenario import loading
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations
-from curator.sample.base import Sample
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample, Sample
+from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.placement import open_sample
-from curator.sample.rows.fixed import FixedRows, Grid
-from curator.sample.rows.gathered_rows import GatheredRows
+from curator.sample.rows import GatheredRows
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 

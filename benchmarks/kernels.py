@@ -28,7 +28,7 @@ from common.numerics.randomness import RandomSource
 from common.wire import messages
 from curator.learners.base import learn_from, parse_learner
 from curator.numerics.gaussian_noise import normals
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from local_agent.hosted.population import Population
 from local_agent.policy import Policy

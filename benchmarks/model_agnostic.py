@@ -40,10 +40,9 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.votes import answer_mu, answers_sigma, calibrated, stability_margin, stability_share
-from curator.learners.teachers.aggregation import enough_bottoms
-from curator.learners.teachers.counts import distances, winners
-from curator.learners.teachers.stability import release_if_stable, release_until_cutoff
-from curator.mechanisms.gaussian import noisy_winners
+from curator.learners.teacher_answers import enough_bottoms, release_if_stable, release_until_cutoff
+from curator.learners.teachers import distances, winners
+from curator.mechanisms.sums import noisy_winners
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05
 GAMMA = 0.01

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from common.data.population import PopulationSpec, open_records
+from common.learners.chosen import combinations
 from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -25,7 +26,6 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from common.privacy.theorems.selection import AnyLaw, epsilon_of_selection, mu_for_selection, selection_rdp
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
-from common.vocabulary.learners.grids import combinations
 from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 

@@ -36,8 +36,8 @@ from common.numerics.randomness import RandomSource
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.numerics.gaussian_noise import LANES, normals
-from curator.sample.local import LocalSample
-from curator.sample.rows.fixed import FixedRows, Grid
+from curator.sample.base import LocalSample
+from curator.sample.fixed_rows import FixedRows, Grid
 from curator.weights.reweighing import Reweighing
 
 SECONDS = 3.0

@@ -23,10 +23,10 @@ from common.operations.weighting import Margins, NoisyMargins, Rake, Reweigh, Re
 from common.privacy.events import Event, NoEvent, Release
 from curator.learners.base import Learner, Sizes
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.mechanisms.choices.parities import RankParities
-from curator.mechanisms.counting import counts
-from curator.mechanisms.counting.counts import MostFrequent
-from curator.mechanisms.counting.head import NoisyHead
+from curator.mechanisms import counts
+from curator.mechanisms.counts import MostFrequent
+from curator.mechanisms.parities import RankParities
+from curator.mechanisms.sparse_histogram import NoisyHead
 from curator.metering.access import Access
 
 Kind = TypeVar("Kind", bound=Operation[Any])
@@ -96,7 +96,7 @@ HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __n
 
 @HANDLERS.register("count")
 class CountHandler(OperationHandler[Count, NoisyCount]):
-    """A noisy count (:class:`curator.mechanisms.counting.counts.NoisyCount`) on the sample itself, weights or not."""
+    """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
 
     def event(self, operation: Count, standing: Standing) -> Event:
         """One pure release from the sample itself."""
@@ -129,7 +129,7 @@ class SelectHandler(OperationHandler[Select, SelectedFeature]):
 
 @HANDLERS.register("head")
 class HeadHandler(OperationHandler[HeadList, CountedHead]):
-    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.counting.head.NoisyHead`."""
+    """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.sparse_histogram.NoisyHead`."""
 
     def event(self, operation: HeadList, standing: Standing) -> Event:
         """One pure release from the sample itself."""
@@ -156,7 +156,7 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
     also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
-    The engine changes them (:meth:`curator.engine.workspace.Workspace.advance`).
+    The engine changes them (:meth:`curator.engine.engine.Workspace.advance`).
     """
 
     def event(self, operation: Reweigh, standing: Standing) -> Event:
@@ -287,7 +287,7 @@ def _model_agnostic_of(standing: Standing) -> ModelAgnostic:
 
 @HANDLERS.register("parities")
 class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
-    """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.choices.parities.RankParities`."""
+    """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.parities.RankParities`."""
 
     def event(self, operation: LearnParities, standing: Standing) -> Event:
         """One pure release from the sample itself."""

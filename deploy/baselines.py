@@ -27,7 +27,7 @@ from common.planning.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
 from common.vocabulary.demands.base import demands_of
-from curator.learners.adaptation.libraries import one_thread
+from curator.learners.adaptation.algorithms import one_thread
 from curator.numerics.equations import Equations
 from deploy.attempts import Attempts, NoAnswer
 from deploy.base import OnProgress

@@ -13,12 +13,12 @@ from typing import Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemError
 from common.data.population import open_records
+from common.learners.base import LearnerSettings
 from common.numerics.bisection import narrowed
 from common.planning.accepting import accepted, in_range
 from common.scenario.agreement import data_folder, public_sample
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.vocabulary.learners.base import LearnerSettings
 from curator.learners.base import parse_learner
 from curator.service.startup import check_policy, check_room
 from referee.protocols.base import check_problem

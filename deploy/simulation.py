@@ -31,8 +31,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
-from curator.sample.base import Sample
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
 from local_agent.hosted.asking import answer_together

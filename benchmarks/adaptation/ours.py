@@ -22,18 +22,17 @@ from benchmarks.adaptation.datasets.base import Pair
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
+from common.learners.chosen import combinations
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial
-from common.vocabulary.learners.grids import combinations
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
+from curator.learners.adaptation.discrepancy import discrepancy
 from curator.learners.adaptation.domains import Domains
-from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
-from curator.learners.adaptation.public.discrepancy import discrepancy
-from curator.learners.adaptation.public.public_side import fit_public
-from curator.mechanisms.choices.random_stopping import choose
-from curator.mechanisms.gaussian import noisy_sum
+from curator.learners.adaptation.public_fits import fit_public
+from curator.mechanisms.random_stopping import choose
+from curator.mechanisms.sums import noisy_sum
 
 DELTA = 0.01
 """The paper's."""

@@ -23,7 +23,7 @@ from common.operations.learning import Learn
 from common.operations.weighting import Reweigh
 from common.scenario import loading
 from common.scenario.resolved import settled
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from deploy.simulation import local_curator
 from deploy.truth import judge
 

@@ -23,6 +23,7 @@ from common.crypto.identity import Identity, Signed, verify
 from common.data.distributions.base import DISTRIBUTIONS
 from common.data.tables.loading import numbered
 from common.data.tables.source import TableSource
+from common.learners.base import SETTINGS
 from common.local import masks, packing
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.mechanisms.mechanism import MECHANISMS
@@ -35,7 +36,6 @@ from common.operations.operation import OPERATIONS
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse
-from common.vocabulary.learners.base import SETTINGS
 from common.wire import messages, sealed
 from curator.state.ledger import verify_ledger
 from local_agent.cli import read_record

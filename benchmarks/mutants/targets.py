@@ -23,17 +23,16 @@ AREAS: dict[str, tuple[str, ...]] = {
         "common/statistics/intervals.py",
     ),
     "learners": (
-        "common/vocabulary/learners/*.py",
+        "common/learners/*.py",
         "curator/learners/sgd.py",
         "curator/metering/*.py",
         *(f"curator/learners/{name}.py" for name in ("exponential", "parity", "model_agnostic", "chosen")),
-        *(f"curator/learners/{name}.py" for name in ("cnvx_adap", "ncnvx_adap")),
+        "curator/learners/adaptation/learners.py",
     ),
     "adaptation": (
-        "curator/**/adaptation/steps.py",
-        "curator/**/adaptation/settings.py",
+        "curator/**/adaptation/algorithms.py",
         "curator/**/adaptation/noisy_descent.py",
-        "curator/**/adaptation/public/discrepancy.py",
+        "curator/**/adaptation/discrepancy.py",
     ),
     "curator's noise and draws": (
         "curator/numerics/gaussian_noise.py",
@@ -61,7 +60,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "curator/service/curator.py",
         "curator/engine/*.py",
     ),
-    "votes": ("curator/**/teachers/*.py",),
+    "votes": ("curator/learners/teacher*.py",),
     "operations": ("curator/operations.py",),
     "agents": ("local_agent/person/agent.py", "local_agent/answering.py", "local_agent/policy.py"),
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from common.core.values import PLAN, Value
+from common.learners.sgd import OpenSgd
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.mechanisms.warner import Warner
 from common.planning import fitting_words as words
@@ -19,7 +20,6 @@ from common.planning import portfolio
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import demands_of
-from common.vocabulary.learners.sgd import OpenSgd
 
 LIKELY = 0.95
 _QUANTILE = 1.6448536269514722

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from common.core.errors import BadScenario
+from common.learners.base import AnyLearner, LearnerSettings, parse_settings
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.scenario.scenario import Scenario, parse
 from common.scenario.sections import AgentCount, AgentsSection, CuratorSection, Density, Rounds, SampleSize, Step
-from common.vocabulary.learners.base import AnyLearner, LearnerSettings, parse_settings
 
 
 class ResolvedCurator(CuratorSection):

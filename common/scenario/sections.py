@@ -8,10 +8,10 @@ from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan, Value
+from common.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
 from common.local.losses import Loss
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.privacy.guarantee import Guarantee, of_agent, of_curator
-from common.vocabulary.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
 
 MAX_ROUNDS = 10_000_000
 """Most rounds of a run: the privacy of each is planned before the first."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
+from common.learners.base import LearnerSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.sampling_error import check_numbers
-from common.vocabulary.learners.base import LearnerSettings
 from curator.metering.access import Access
 from curator.weights.sampling import Sampler
 

@@ -7,10 +7,10 @@ from typing import Self
 
 import numpy as np
 
+from common.learners.discriminant import DiscriminantSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear
 from common.local.records import Records
-from common.vocabulary.learners.discriminant import DiscriminantSettings
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.moments import ClassMoments, Moments
 from curator.metering.access import Access

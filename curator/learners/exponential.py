@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.learners.exponential import ExponentialSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
-from common.vocabulary.learners.exponential import ExponentialSettings
 from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.mechanisms.choices.finite_classes import FewestMistakes
+from curator.mechanisms.exponential import FewestMistakes
 from curator.metering.access import Access
 
 MAX_HYPOTHESES = 1 << 31
@@ -23,7 +23,7 @@ MAX_HYPOTHESES = 1 << 31
 class Exponential(ExponentialSettings, Learner):
     """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on m draws.
 
-    See :class:`curator.mechanisms.choices.finite_classes.FewestMistakes`.
+    See :class:`curator.mechanisms.exponential.FewestMistakes`.
     """
 
     @classmethod

@@ -9,14 +9,14 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
+from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.learners.scikit import Classifier
-from curator.learners.teachers.answers import MAX_SET_ASIDE, TeacherAnswers
-from curator.learners.teachers.classes import Classes, ColumnClasses, LabelClasses
+from curator.learners.teacher_answers import MAX_SET_ASIDE, TeacherAnswers
+from curator.learners.teacher_classes import Classes, ColumnClasses, LabelClasses
 from curator.metering.access import Access, Stream
 
 _TRIED, _MAX_TRIED = 1000, 1 << 14

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from common.core.errors import BadScenario
+from common.learners.parity import ParitySettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import MAX_FEATURES, Constant, FeatureSet, Parity
 from common.local.records import Records
-from common.vocabulary.learners.parity import ParitySettings
 from curator.learners.base import LEARNERS, Learner
-from curator.mechanisms.choices.parities import PlaceParities
+from curator.mechanisms.parities import PlaceParities
 from curator.metering.access import Access
 
 BOTTOM = Constant(label=-1)
@@ -25,7 +25,7 @@ BOTTOM = Constant(label=-1)
 class ParityLearner(ParitySettings, Learner):
     """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
 
-    The blocks and what they cost: :class:`curator.mechanisms.choices.parities.PlaceParities`; Kohen & Sheffet, Appendix
+    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix
     B, have one.
     It works on the sample itself, weights or not. What is released is post-processing of the blocks'
     answers: the most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every

@@ -12,11 +12,11 @@ from pydantic import ValidationError, model_validator
 from common.core.arrays import AnyArray, Indices, Singles
 from common.core.errors import BadScenario
 from common.core.values import explain
+from common.learners import scikit as settings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.learners import scikit as settings
 from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.metering.access import Access

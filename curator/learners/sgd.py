@@ -9,10 +9,10 @@ from typing import Self
 import numpy as np
 
 from common.core.arrays import Floats
+from common.learners.sgd import SgdSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
-from common.vocabulary.learners.sgd import SgdSettings
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.metering.access import Access

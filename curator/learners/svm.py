@@ -7,10 +7,10 @@ from typing import Self
 import numpy as np
 
 from common.core.arrays import Floats
+from common.learners.svm import SvmSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
-from common.vocabulary.learners.svm import SvmSettings
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.metering.access import Access
 from curator.numerics.squared_hinge import half_space, minimize

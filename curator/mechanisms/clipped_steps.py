@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
+from common.core.machine import processors
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.gradient_steps import LOSSES, Rule, coordinates, descend
-from curator.numerics.gaussian_noise import FINE_GRID, fine_normals, normals
-from curator.numerics.prefetch import prefetch
-from curator.numerics.rounded_normal import GRID
-from curator.sample.rows.gathered_rows import GatheredRows
+from curator.numerics.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
+from curator.sample.rows import GatheredRows
 from curator.weights.sampling import Sampler
 
 SHRINK = 2.0**-32
@@ -58,7 +59,7 @@ class ClippedSteps:
     Attributes
     ----------
     loss, steps, clip, noise, diameter, domain, regularization, lasso, intercept, start, output
-        As of :class:`common.vocabulary.learners.sgd.OpenSgd`.
+        As of :class:`common.learners.sgd.OpenSgd`.
     """
 
     loss: Literal["logistic", "hinge", "perceptron"]
@@ -173,3 +174,51 @@ class ClippedSteps:
             return None
         draw = normals if self.grid(shape[1]) == GRID else fine_normals
         return draw(math.prod(shape), source).reshape(shape)
+
+
+T = TypeVar("T")
+_FEW = 8
+"""Up to so many items are not worth waking other threads for."""
+
+
+def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
+    """Yield ``prepare(0), ..., prepare(count - 1)``, each prepared by a thread while the caller uses earlier ones.
+
+    The caller's own thread prepares, too, where it would have to wait: with the pool's threads, one fewer than there
+    are cores for this process, no core is idle, whichever side is slower. On a single core, or where there are only a
+    few items, there is no pool, and what was prepared is used while it is in the cache. At most two items a core are
+    held, and as ``prepare`` gets its number alone, what is yielded does not depend on who was quick.
+
+    Parameters
+    ----------
+    prepare
+        Safe to call from several threads at once; spends its time in compiled loops that let others run.
+    count
+        How many items.
+    """
+    threads = processors() - 1
+    if threads == 0 or count <= _FEW:
+        yield from map(prepare, range(count))
+        return
+    pool = ThreadPoolExecutor(threads, "ahead")
+    pending: deque[tuple[int, Future[T]]] = deque()
+    try:
+        for number in range(count):
+            while len(pending) <= threads + 1 and number + len(pending) < count:
+                pending.append((number + len(pending), pool.submit(prepare, number + len(pending))))
+            while not pending[0][1].done() and _help(prepare, pending):
+                pass
+            yield pending.popleft()[1].result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _help(prepare: Callable[[int], T], pending: deque[tuple[int, Future[T]]]) -> bool:
+    """Prepare the first item that no thread has begun; return False if there is none."""
+    for place, (number, future) in enumerate(pending):
+        if future.cancel():
+            done: Future[T] = Future()
+            pending[place] = number, done
+            done.set_result(prepare(number))
+            return True
+    return False

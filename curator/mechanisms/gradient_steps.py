@@ -10,7 +10,7 @@ from common.core.arrays import AnyArray
 from common.numerics.kernels import njit, njit_inlined
 from common.numerics.lanes import WIDTH, alike, fma, greatest, least, load, load_some, nearest, store, store_some
 from common.numerics.lanes import total as sum_of
-from curator.sample.rows.gathered_rows import (
+from curator.sample.rows import (
     GatheredRows,
     ask_ahead,
     how_many,
@@ -94,7 +94,7 @@ def descend(
     Parameters
     ----------
     draws
-        k :class:`~curator.sample.rows.gathered_rows.GatheredRows` of d features.
+        k :class:`~curator.sample.rows.GatheredRows` of d features.
     noise
         Shape (k, width), integers in units; None without noise.
     away

@@ -16,7 +16,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian
 from common.privacy.rounding import up
 from curator.mechanisms.base import Mechanism, central
-from curator.mechanisms.clipping import clipped
+from curator.mechanisms.sums import clipped
 from curator.numerics.gaussian_noise import whole_normals
 
 GRID = 1 << 15

@@ -16,7 +16,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.weighting import LEAST_EPSILON
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from curator.mechanisms.counting.geometric import fine_noise
+from curator.mechanisms.whole_numbers import fine_noise
 
 FINENESS = 128
 """Half of what a record changes is so many units for each item, as far as :data:`MOST_UNITS` allows."""

@@ -13,14 +13,13 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, PrivateSelection
 from curator.mechanisms.base import CENTRAL, Mechanism
-from curator.mechanisms.choices.random_stopping import choose
 from curator.mechanisms.clipped_steps import ClippedSteps
+from curator.mechanisms.random_stopping import choose
 from curator.mechanisms.shares import NoisyShares
 from curator.metering.meter import Meter, Overdrawn
 from curator.metering.persons import NoValue, items_by_person, own, person_by_person
 from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Distinct, Sampler
-from curator.weights.task_views import TaskSampler
+from curator.weights.sampling import Distinct, Sampler, TaskSampler
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -212,7 +211,7 @@ class Access:
         score: Callable[[Output, Access], float],
         held: Callable[[int, int], AnyArray] | None = None,
     ) -> Output:
-        """Return the best of a secret number of runs (:func:`curator.mechanisms.choices.random_stopping.choose`).
+        """Return the best of a secret number of runs (:func:`curator.mechanisms.random_stopping.choose`).
 
         A run fits a candidate on the people that are for training and scores what it gives on those that are held out.
         Both get an access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices, Singles
 from common.local.hypotheses.linear import Linear
-from common.numerics.kernels import njit
-from common.numerics.lanes import dot
-from curator.numerics.active_set import ActiveSet
+from common.numerics.kernels import njit, njit_inlined
+from common.numerics.lanes import WIDTH, dot, doubles, fma, load, load_some, total
+from curator.numerics.cholesky import add_squares, factor, padded, solve
+from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
 from curator.weights.sampling import Distinct
 
 _NEAR = 8
@@ -147,3 +150,191 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
             break
         length = moved
     return length
+
+
+_MAX_REFINEMENTS = 16
+_EXACT = 1e-16
+"""Share of the squared error, in the norm of the matrix, that a solution may keep: 1e-8 of its length."""
+
+
+class ActiveSet:
+    """Signed rows l_i y_i = l_i (x_i, intercept), copied together, with the cost c_i of each.
+
+    Features are kept in single precision, which holds them exactly; sums over them are in double.
+
+    Parameters
+    ----------
+    draws
+        k rows of d features.
+    costs
+        c_i = 2 C t_i, shape (k,), positive.
+    intercept
+        Value of the last feature, where ``width`` is d + 1.
+    width
+        Number of weights: d, or d + 1.
+    """
+
+    def __init__(self, draws: GatheredRows, costs: Floats, intercept: float, width: int) -> None:
+        self.costs = costs
+        self._features: Singles = np.empty((draws.size, draws.matrix.shape[1]), dtype=np.float32)
+        self._last = np.empty(draws.size)
+        _copy(draws, intercept, self._features, self._last)
+        self._held = np.zeros(draws.size, dtype=np.bool_)
+        self._rough = np.eye(padded(width), dtype=np.float32)
+
+    def margins(self, weights: Floats) -> Floats:
+        """Return l_i <w, y_i>, shape (k,)."""
+        margins = np.empty(len(self.costs))
+        _products(self._features, self._last, weights, margins)
+        return margins
+
+    def step(self, weights: Floats, margins: Floats) -> tuple[Floats, float]:
+        """Return Newton's step for the squared hinge loss, and how fast the objective falls along it, at first.
+
+        It solves H s = -g with g = w - sum c_i (1 - m_i) l_i y_i and H = I + sum c_i y_i y_i^T, both over the rows with
+        margin m_i < 1. H is added up and factored in single precision, in half the time, from the last step's by the
+        rows that come and go; conjugate gradients with H itself, conditioned by that factor, make the solution exact
+        in a few iterations. Where H is too ill-conditioned for this, all is done in double precision.
+        """
+        held = margins < 1.0
+        places = np.flatnonzero(held)
+        features, last, costs = self._features[places], self._last[places], self.costs[places]
+        gradient = weights.copy()
+        _add(features, last, costs * (margins[places] - 1.0), gradient)
+        self._move(held)
+        step = _refined(self._rough, features, last, costs, -gradient)
+        if step is None:
+            matrix = np.eye(len(self._rough))
+            _with(matrix, 1.0, features, last, np.sqrt(costs))
+            if not factor(matrix):
+                raise ArithmeticError(
+                    "the squared hinge's second derivative is not positive definite: a number overflowed"
+                )
+            step = _solved(matrix, -gradient)
+        return step, -dot(gradient, step)
+
+    def _move(self, held: AnyArray) -> None:
+        """Bring the rough matrix (its upper triangle) to the rows that are held now."""
+        come, gone = held & ~self._held, self._held & ~held
+        if np.count_nonzero(come) + np.count_nonzero(gone) > np.count_nonzero(held):
+            self._rough = np.eye(len(self._rough), dtype=np.float32)
+            come, gone = held, np.zeros_like(held)
+        for sign, moved in ((1.0, come), (-1.0, gone)):
+            places = np.flatnonzero(moved)
+            roots = np.sqrt(self.costs[places])
+            _with(self._rough, sign, self._features[places], self._last[places], roots)
+        self._held = held
+
+
+def _with(matrix: AnyArray, sign: float, features: Singles, last: Floats, roots: Floats) -> None:
+    """Add the sign times sum_i r_i^2 y_i y_i^T to the upper triangle of a matrix, in its precision and in place."""
+    rows = np.zeros((len(features), len(matrix)), dtype=matrix.dtype)
+    _scale(features, last, roots, rows)
+    add_squares(matrix, rows, sign)
+
+
+def _refined(rough: Singles, features: Singles, last: Floats, costs: Floats, target: Floats) -> Floats | None:
+    """Solve H s = target by conjugate gradients, conditioned by a rough H; None if that does not succeed soon."""
+    factored = rough.copy()
+    if not factor(factored):
+        return None
+    rest, found = target.copy(), np.zeros_like(target)
+    away = _conditioned(factored, rest)
+    direction, first = away, dot(rest, away)
+    error = first
+    for _ in range(_MAX_REFINEMENTS):
+        if not error > _EXACT * first:
+            break
+        image = direction.copy()
+        _apply(features, last, costs, direction, image)
+        length = error / dot(direction, image)
+        found += length * direction
+        rest -= length * image
+        away = _conditioned(factored, rest)
+        error, before = dot(rest, away), error
+        direction = away + (error / before) * direction
+    return found if 0.0 <= error <= _EXACT * first else None
+
+
+def _conditioned(factored: Singles, rest: Floats) -> Floats:
+    """Solve with the rough factor; scaled, since single precision ends at 1e38."""
+    scale = float(np.abs(rest).max()) or 1.0
+    return _solved(factored, rest / scale) * scale
+
+
+def _solved(factored: AnyArray, target: Floats) -> Floats:
+    """Solve with a factor, in its precision."""
+    values = np.zeros(len(factored), dtype=factored.dtype)
+    values[: len(target)] = target
+    solve(factored, values)
+    return values[: len(target)].astype(np.float64)
+
+
+@njit
+def _copy(draws: Any, intercept: float, features: Singles, last: Floats) -> None:
+    """Copy l_i y_i of all draws."""
+    matrix, labels, rows, codes = draws.matrix, draws.labels, draws.rows, draws.codes
+    line = line_of(matrix)
+    for k in range(how_many(matrix, rows)):
+        for j in range(0, features.shape[1], line):
+            ask_ahead(matrix, labels, rows, k, j)
+        row = row_of(rows, k)
+        sign = label(matrix, labels, row)
+        for j in range(features.shape[1]):
+            features[k, j] = np.float32(sign) * np.float32(feature(matrix, codes, row, k, j))
+        last[k] = sign * intercept
+
+
+@njit_inlined
+def _product(features: Singles, last: Floats, i: int, vector: Floats) -> Any:
+    """Return <v, l_i y_i>."""
+    dimension = features.shape[1]
+    first, whole = i * dimension, dimension // WIDTH * WIDTH
+    sums = doubles(0.0)
+    for j in range(0, whole, WIDTH):
+        sums = fma(doubles(load(features, first + j)), load(vector, j), sums)
+    if whole < dimension:
+        left = dimension - whole
+        sums = fma(doubles(load_some(features, first + whole, left)), load_some(vector, whole, left), sums)
+    return fma(last[i], vector[dimension], total(sums)) if len(vector) > dimension else total(sums)
+
+
+@njit_inlined
+def _add_row(features: Singles, last: Floats, i: int, factor: float, total: Floats) -> None:
+    """Add f l_i y_i."""
+    dimension = features.shape[1]
+    for j in range(dimension):
+        total[j] = fma(factor, np.float64(features[i, j]), total[j])
+    if len(total) > dimension:
+        total[dimension] += factor * last[i]
+
+
+@njit
+def _products(features: Singles, last: Floats, vector: Floats, products: Floats) -> None:
+    for i in range(len(products)):
+        products[i] = _product(features, last, i, vector)
+
+
+@njit
+def _add(features: Singles, last: Floats, factors: Floats, total: Floats) -> None:
+    """Add sum_i f_i l_i y_i."""
+    for i in range(len(factors)):
+        _add_row(features, last, i, factors[i], total)
+
+
+@njit
+def _apply(features: Singles, last: Floats, costs: Floats, vector: Floats, image: Floats) -> None:
+    """Add sum_i c_i y_i <y_i, v>."""
+    for i in range(len(costs)):
+        _add_row(features, last, i, costs[i] * _product(features, last, i, vector), image)
+
+
+@njit
+def _scale(features: Singles, last: Floats, factors: Floats, rows: AnyArray) -> None:
+    """Fill in f_i l_i y_i, in single precision or double."""
+    dimension = features.shape[1]
+    for i in range(len(factors)):
+        for j in range(dimension):
+            rows[i, j] = factors[i] * np.float64(features[i, j])
+        if rows.shape[1] > dimension:
+            rows[i, dimension] = factors[i] * last[i]

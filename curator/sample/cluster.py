@@ -14,9 +14,8 @@ from common.core.errors import BadScenario, PeerUnavailable
 from common.core.machine import processors
 from common.data.population import RecordSource
 from curator.sample.base import Answer, Sample
-from curator.sample.keeping import OnProgress
 from curator.sample.shard import Shard
-from curator.sample.source import STORE, Source
+from curator.sample.source import STORE, OnProgress, Source
 
 log = logging.getLogger("tandem")
 

@@ -15,11 +15,9 @@ from common.data.population import RecordSource
 from common.local.records import Records
 from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
-from curator.sample.base import Sample
-from curator.sample.keeping import OnProgress
-from curator.sample.local import LocalSample
-from curator.sample.rows.layout import Layout
-from curator.sample.source import Source, Work, in_blocks
+from curator.sample.base import LocalSample, Sample
+from curator.sample.source import OnProgress, Source, Work, in_blocks
+from curator.sample.storage import Layout
 
 if TYPE_CHECKING:
     from common.data.population import Contributed

@@ -16,7 +16,7 @@ from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.kernels import njit
 from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack
-from curator.sample.rows.base import Rows
+from curator.sample.rows import Rows
 
 BLOCK = 1 << 16
 """Records worked on in one go: what is computed of them stays in a core's cache."""

@@ -24,9 +24,8 @@ from common.scenario.resolved import ResolvedScenario
 from curator.engine.policy import Policy, check_features
 from curator.learners.base import Sizes, parse_learner
 from curator.operations import HANDLERS, Standing
-from curator.sample.keeping import OnProgress
 from curator.sample.placement import check_sample, layout_of, open_sample
-from curator.sample.source import in_blocks
+from curator.sample.source import OnProgress, in_blocks
 from curator.service.curator import Curator, planned_by
 from curator.state.ledger import OPEN
 from curator.weights.reweighing import Reweighing

@@ -16,8 +16,7 @@ from common.numerics.kernels import njit
 from common.numerics.loops import exp, log
 from common.privacy.calibration import MIN_SUPPORT, sampling_schedule
 from common.privacy.rounding import up
-from curator.sample.base import Sample
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample, Sample
 from curator.sample.shard import MAX_CUMULATIVE_LOSS, ScoreHistogram, widened
 from curator.weights.sampling import Density, Sampler
 

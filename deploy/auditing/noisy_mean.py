@@ -12,11 +12,11 @@ from pydantic import Field
 
 from common.core.arrays import AnyArray
 from common.core.registry import Registry
+from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
 from common.privacy.events import Event, Gaussian
-from common.vocabulary.learners.base import SETTINGS
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access

@@ -16,7 +16,7 @@ from common.log.witness import Witness
 from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.wire import messages
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from curator.state import directory
 

@@ -21,12 +21,12 @@ from common.core.about import about_run
 from common.core.errors import BadPlugin, Superseded
 from common.core.threads import Supervised
 from common.data.distributions.base import DISTRIBUTIONS
+from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.query import QUERIES
 from common.operations.operation import OPERATIONS
 from common.scenario.problems.base import PROBLEMS
-from common.vocabulary.learners.base import SETTINGS
 from referee.protocols.base import PROTOCOLS
 from referee.runs import execution
 from referee.service.referee import Referee

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import polars
 
 from common.core.errors import BadFit
-from common.vocabulary.learners.adaptation import MAX_SCORES
+from common.learners.adaptation import MAX_SCORES
 from tandem.estimators.base import HybridEstimator, Sides
 from tandem.estimators.shared.clipping import PublicClippingWarning, clipped_shares, public_pairs, warning_text
 from tandem.estimators.shared.frames import labelled

@@ -2,6 +2,7 @@
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadScenario
+from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
@@ -10,10 +11,9 @@ from common.numerics.randomness import RandomSource
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import down, up
-from common.vocabulary.learners.base import SETTINGS
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.clipped_steps import ClippedSteps
-from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access
 

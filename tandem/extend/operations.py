@@ -6,7 +6,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease
-from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access
 from curator.operations import HANDLERS, OperationHandler, Standing

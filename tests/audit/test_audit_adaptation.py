@@ -14,7 +14,7 @@ import pytest
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import joint_step
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
 from deploy.auditing.cases.adaptation_cases import SMALL, person
 
 pytestmark = pytest.mark.slow

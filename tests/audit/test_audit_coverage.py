@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.arrays import AnyArray
+from common.learners.base import SETTINGS
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS
 from common.privacy.events import NonPrivate
-from common.vocabulary.learners.base import SETTINGS
 from curator.learners.base import LEARNERS
 from deploy.auditing import every, report
 from deploy.auditing.case import Case

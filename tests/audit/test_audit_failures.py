@@ -19,7 +19,7 @@ from common.local.queries.gradient import GradientQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from, parse_learner
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from local_agent.answering import evaluate
 

@@ -12,8 +12,8 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Conjunction
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
-from curator.sample.local import LocalSample
-from curator.sample.rows.single import SingleRows
+from curator.sample.base import LocalSample
+from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 
 

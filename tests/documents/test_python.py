@@ -18,7 +18,7 @@ import pytest
 
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.numerics.randomness import RandomSource
-from curator.mechanisms.gaussian import noisy_sum
+from curator.mechanisms.sums import noisy_sum
 from tests.documents.reading import ROOT, Block, blocks, pages
 from tests.referee.view.test_models_of_runs import folder_of
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Raw, Task
 from common.core.arrays import Floats
-from curator.learners.adaptation.domains import Side
-from curator.learners.adaptation.public.whitening import whitening
+from curator.learners.adaptation.domains import Side, whitening
 
 NORM = 1.0
 """Largest L2 norm of a scaled row, its constant feature included."""
@@ -27,7 +26,7 @@ def scaled(
 
     ::
 
-        x -> (clip(whitened x), CONSTANT)         by curator.learners.adaptation.public.whitening, of the source
+        x -> (clip(whitened x), CONSTANT)         by curator.learners.adaptation.domains, of the source
         y -> (y - mean) / (1 + |mean|)            in regression; labels stay
 
     All moments are the source's, so where a target row goes depends on that row and on what is public. The clip

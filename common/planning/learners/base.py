@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import PLAN
+from common.learners.base import LearnerSettings, OpenSettings
 from common.planning import formulas
 from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
@@ -20,7 +21,6 @@ from common.privacy.calibration import sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate
 from common.privacy.rounding import down
 from common.scenario.scenario import Scenario
-from common.vocabulary.learners.base import LearnerSettings, OpenSettings
 
 Asked = TypeVar("Asked", bound=OpenSettings)
 Settled = TypeVar("Settled", bound=LearnerSettings)

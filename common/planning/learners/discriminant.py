@@ -6,11 +6,11 @@ import math
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN
+from common.learners.discriminant import DiscriminantSettings, OpenDiscriminant
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
 from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.scenario import Scenario
-from common.vocabulary.learners.discriminant import DiscriminantSettings, OpenDiscriminant
 
 SOURCE = "docs/learners.md"
 _MOST = 100.0

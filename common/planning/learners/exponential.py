@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN
+from common.learners.exponential import ExponentialSettings, OpenExponential
 from common.planning import formulas
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PAPER, PlannedValue, follow
-from common.vocabulary.learners.exponential import ExponentialSettings, OpenExponential
 
 
 @PLANNINGS.register("exponential")

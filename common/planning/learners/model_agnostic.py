@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, anything_open, left_open
+from common.learners.aggregation import GnMax, OpenGnMax, SparseVector, Stability, parse_aggregation
+from common.learners.model_agnostic import ModelAgnosticSettings, OpenModelAgnostic
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PlannedValue, fixed, follow
@@ -16,8 +18,6 @@ from common.privacy.rounding import down, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.votes import flips, stability_margin, stability_share
 from common.scenario.scenario import Scenario
-from common.vocabulary.learners.aggregation import GnMax, OpenGnMax, SparseVector, Stability, parse_aggregation
-from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings, OpenModelAgnostic
 
 AGREEMENT = 0.9
 """Share of teachers that agree on a point, for which chunks are planned."""

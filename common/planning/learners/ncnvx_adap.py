@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from common.learners.adaptation import AdaptationSettings, NcnvxAdapSettings
 from common.planning.learners.adapting import AdaptationPlanning
 from common.planning.learners.base import PLANNINGS
-from common.vocabulary.learners.adaptation import AdaptationSettings, NcnvxAdapSettings
 
 
 @PLANNINGS.register("ncnvx-adap")

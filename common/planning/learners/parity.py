@@ -7,13 +7,13 @@ from typing import NamedTuple
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.core.values import PLAN
+from common.learners.parity import OpenParity, ParitySettings
 from common.planning import spanning
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.planning.planned_values import PAPER, PlannedValue, fixed, follow
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rule, rates
 from common.scenario.scenario import Scenario
-from common.vocabulary.learners.parity import OpenParity, ParitySettings
 
 
 class _Keeping(NamedTuple):

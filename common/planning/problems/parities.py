@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN
+from common.learners.parity import OpenParity
 from common.planning.planned_values import CORRECTIONS, PlannedValue, fixed, follow
 from common.planning.spanning import blocks, escapes, rows_of
 from common.privacy.theorems.klnrs import rates
 from common.scenario.scenario import Scenario
-from common.vocabulary.learners.parity import OpenParity
 
 
 def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.special import logsumexp
+from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
-from curator.learners.adaptation.public.discrepancy import Loss
 
 
 @dataclass(frozen=True)

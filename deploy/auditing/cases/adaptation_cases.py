@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
+from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.domain_adaptation import StepNoise, step_noise
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.vocabulary.learners.adaptation import Private
-from curator.learners.adaptation import convex as convex_module
-from curator.learners.adaptation import settings as settings_module
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex
+from curator.learners.adaptation import algorithms as convex_module
+from curator.learners.adaptation import algorithms as settings_module
+from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
+from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
 from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
-from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex
-from curator.learners.adaptation.public.discrepancy import private_discrepancy, sensitivity
 from deploy.auditing.case import Case, Safeguard, without
 
 DELTA = 1e-2

@@ -21,7 +21,7 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.stopping import Poisson, geometric
 from curator.learners.base import learn_from, parse_learner
 from curator.mechanisms import sums
-from curator.mechanisms.choices.random_stopping import choose
+from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case
 from deploy.auditing.noisy_mean import registered

@@ -30,16 +30,14 @@ from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.scenario.resolved import ResolvedScenario
-from curator.engine import workspace as engine_workspace
+from curator.engine import engine as engine_workspace
 from curator.learners.base import Learner, learn_from, parse_learner
-from curator.mechanisms.choices import finite_classes
-from curator.mechanisms.choices.exponential import choose_level
-from curator.sample.base import Sample
-from curator.sample.local import LocalSample
+from curator.mechanisms import exponential as exponential_mechanism
+from curator.mechanisms.exponential import choose_level
+from curator.sample.base import LocalSample, Sample
 from curator.service.curator import Curator, planned_events
 from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler
-from curator.weights.task_views import TaskSampler
+from curator.weights.sampling import Sampler, TaskSampler
 from deploy.auditing.case import Case
 from deploy.auditing.office import Office, office, policy
 
@@ -262,7 +260,7 @@ def exponential_case() -> Case:
     """The mechanism itself, on one record: its scores all change, one of them against the others."""
 
     def halved(replaced: Any, runs: int, source: RandomSource) -> AnyArray:
-        with patch.object(finite_classes, "choose_level", lambda people, e, s: choose_level(people, 2 * e, s)):
+        with patch.object(exponential_mechanism, "choose_level", lambda people, e, s: choose_level(people, 2 * e, s)):
             return learned(exponential(2.0), alone)(replaced, runs, source)
 
     claim = cost([(exponential(2.0).event(1.0), 1)], 0.0)

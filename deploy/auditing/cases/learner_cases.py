@@ -16,11 +16,11 @@ from common.operations.learning import Label
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import Rates, Rule, rates
-from curator.engine.workspace import Workspace
+from curator.engine.engine import Workspace
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM
-from curator.mechanisms.choices import parities
-from curator.sample.local import LocalSample
+from curator.mechanisms import parities
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 from deploy.auditing.case import Case, without

@@ -24,18 +24,17 @@ from common.operations.weighting import Margins
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import rates
-from curator.engine.workspace import Workspace
-from curator.mechanisms import moments, shares, sums
-from curator.mechanisms.choices import parities
-from curator.mechanisms.choices.exponential import choose_level
-from curator.mechanisms.choices.parities import RankParities
-from curator.mechanisms.counting import counts as counting
-from curator.mechanisms.counting.counts import NoisyHistogram
-from curator.mechanisms.counting.head import NoisyHead
+from curator.engine.engine import Workspace
+from curator.mechanisms import counts as counting
+from curator.mechanisms import moments, parities, shares, sums
+from curator.mechanisms.counts import NoisyHistogram
+from curator.mechanisms.exponential import choose_level
 from curator.mechanisms.moments import ClassMoments, Moments
+from curator.mechanisms.parities import RankParities
+from curator.mechanisms.sparse_histogram import NoisyHead
 from curator.mechanisms.sums import ClippedSum
 from curator.numerics.gaussian_noise import fine_normals, whole_normals
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case, Safeguard, without
 

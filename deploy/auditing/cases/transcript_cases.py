@@ -21,7 +21,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from curator.engine import workspace
+from curator.engine import engine
 from curator.learners.base import parse_learner
 from curator.service.curator import planned_events
 from curator.weights.reweighing import Reweighing
@@ -93,7 +93,7 @@ def transcripts(claim: float, weights: type[Reweighing]) -> Subject:
 
     def subject(replaced: Row, runs: int, source: RandomSource) -> AnyArray:
         found = np.empty(runs)
-        with tempfile.TemporaryDirectory() as data, patch.object(workspace, "Reweighing", weights):
+        with tempfile.TemporaryDirectory() as data, patch.object(engine, "Reweighing", weights):
             write(Path(data), replaced)
             chosen = scenario(Path(data), claim)
             for run in range(runs):

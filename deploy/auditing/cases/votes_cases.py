@@ -17,16 +17,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.votes import Thresholds, calibrated
+from curator.learners import teacher_answers
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.learners.teachers import stability
-from curator.learners.teachers.aggregation import aggregate
-from curator.learners.teachers.chunks import chunk_of
-from curator.learners.teachers.counts import count_votes, distances, winners
-from curator.learners.teachers.stability import release_until_cutoff
-from curator.learners.teachers.teachers import votes
-from curator.mechanisms.counting.geometric import geometric_noise
-from curator.sample.local import LocalSample
+from curator.learners.teacher_answers import aggregate, release_until_cutoff
+from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
+from curator.mechanisms.whole_numbers import geometric_noise
+from curator.sample.base import LocalSample
 from deploy.auditing.case import Case
 
 DELTA = 0.01
@@ -186,7 +183,7 @@ def compared(
         found = np.zeros(runs)
         nobody = Unneeded()
         drawn = {law.of_threshold: iter(levels), law.of_query: iter(others)}
-        with patch.object(stability, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
+        with patch.object(teacher_answers, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
             for run in range(runs):
                 passed = release_until_cutoff(values, stable, law, nobody) >= 0
                 right = (passed == expected).reshape(-1, epoch).all(axis=1)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Literal
 
 from common.core.errors import BadScenario, PeerMisbehaved
+from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.queries.loss import LossQuery
 from common.operations.learning import Label, Labelled
@@ -14,7 +15,6 @@ from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
-from common.vocabulary.learners.model_agnostic import ModelAgnosticSettings
 from referee.protocols.asking import ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 from referee.protocols.examples import small_ball

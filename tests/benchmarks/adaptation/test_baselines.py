@@ -18,7 +18,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.adaptation.domains import Side
-from curator.learners.adaptation.public.weighted_fits import least_squares, logistic
+from curator.learners.adaptation.public_fits import least_squares, logistic
 from tests.benchmarks.adaptation.toy import pair
 
 

@@ -14,7 +14,7 @@ from benchmarks.adaptation.datasets.base import Raw
 from benchmarks.adaptation.datasets.scaling import CONSTANT, NORM, scaled
 from benchmarks.adaptation.splits import resampled, split
 from common.core.errors import BadInput
-from curator.learners.adaptation.public.weighted_fits import logistic
+from curator.learners.adaptation.public_fits import logistic
 from tests.benchmarks.adaptation.toy import pair, raw
 
 CHECKOUT = Path(__file__).resolve().parents[3]

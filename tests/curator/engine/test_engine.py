@@ -19,7 +19,7 @@ from common.scenario.loading import load
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.operations import LearnHandler
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from tests.support import tiny
 
 HYPOTHESIS = {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadScenario, OperationFailed
-from curator.engine.silence import silence
+from curator.engine.failures import silence
 from curator.operations import LearnHandler
 from tests.curator.engine.test_engine import LEARN, engine
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from curator.engine.history import History, extended
+from curator.engine.engine import History, extended
 
 
 def reweigh(number: int) -> dict[str, object]:

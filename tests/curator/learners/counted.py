@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from common.core.arrays import Indices
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 

@@ -9,7 +9,7 @@ from common.local.hypotheses.regressor import Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, NonPrivate
-from curator.learners.adaptation.learning import AdaptationLearner
+from curator.learners.adaptation.learners import AdaptationLearner
 from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 

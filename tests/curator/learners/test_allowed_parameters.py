@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadInput
-from common.vocabulary.learners.base import parse_settings
-from common.vocabulary.learners.parameters import ALLOWED, SEVERAL
+from common.learners.base import parse_settings
+from common.learners.scikit import ALLOWED, SEVERAL
 from curator.learners.base import parse_learner
 from curator.learners.scikit import classifiers
 

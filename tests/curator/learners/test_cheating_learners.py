@@ -15,10 +15,10 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.learning import Learn
 from common.privacy.events import NonPrivate
-from curator.engine.workspace import Workspace
+from curator.engine.engine import Workspace
 from curator.learners.base import LEARNERS, Learner, parse_learner
 from curator.metering.meter import Overdrawn
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from tests.curator.learners.test_declared import ALSO, SHORT
 from tests.curator.learners.test_learner_contract import accepts

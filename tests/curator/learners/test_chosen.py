@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, BudgetExceeded
+from common.learners.base import parse_settings
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -19,7 +20,6 @@ from common.privacy.events import PrivateSelection
 from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import geometric
 from common.scenario.scenario import parse
-from common.vocabulary.learners.base import parse_settings
 from curator.learners.base import learn_from, parse_learner
 from curator.service.startup import open_curator
 from curator.weights.reweighing import Reweighing

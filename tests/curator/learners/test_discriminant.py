@@ -10,6 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import roc_auc_score
 
 from common.core.errors import BadScenario
+from common.learners.base import parse_settings
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.planning.checks import violations
@@ -17,7 +18,6 @@ from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.scenario.loading import load
-from common.vocabulary.learners.base import parse_settings
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.discriminant import Discriminant
 from curator.weights.reweighing import Reweighing

@@ -14,8 +14,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledRelease
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.exponential import Exponential
-from curator.mechanisms.choices.exponential import choose_level
-from curator.mechanisms.choices.finite_classes import _Conjunctions, _Stumps
+from curator.mechanisms.exponential import _Conjunctions, _Stumps, choose_level
 from curator.weights.reweighing import Reweighing
 
 

@@ -15,7 +15,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 

@@ -10,11 +10,11 @@ import pytest
 
 from common.core import machine
 from common.core.errors import BadScenario
+from common.learners.base import parse_settings
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.learners.base import parse_settings
 from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.service.startup import check_room, open_curator
 from curator.weights.reweighing import Reweighing
 from tests.support import tiny

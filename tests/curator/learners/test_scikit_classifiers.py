@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
+from common.learners.scikit import SEVERAL
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.vocabulary.learners.parameters import SEVERAL
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing

@@ -16,8 +16,8 @@ from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.numerics.gaussian_noise import fine_normals, normals
-from curator.sample.local import LocalSample
-from curator.sample.rows.gathered_rows import GatheredRows
+from curator.sample.base import LocalSample
+from curator.sample.rows import GatheredRows
 from curator.weights.reweighing import Reweighing
 from tests.tiers import thinned
 

@@ -13,7 +13,7 @@ import pytest
 from common.core.arrays import AnyArray
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gradient_steps import coordinates, descend
-from curator.sample.rows.gathered_rows import GatheredRows
+from curator.sample.rows import GatheredRows
 
 NO_ACCESS, READ_AND_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
 

@@ -17,11 +17,10 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.weighting import LEAST_EPSILON, Margins
 from common.privacy.rounding import down
-from curator.engine.workspace import Workspace
-from curator.mechanisms.counting.geometric import FINEST, FineNoise
+from curator.engine.engine import Workspace
 from curator.mechanisms.shares import NoisyShares
-from curator.sample.base import Sample
-from curator.sample.local import LocalSample
+from curator.mechanisms.whole_numbers import FINEST, FineNoise
+from curator.sample.base import LocalSample, Sample
 from curator.weights.reweighing import Reweighing
 from tests.curator.given import hypothesis, losses_of, split
 from tests.curator.operations.given import assert_law, geometric

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from common.learners.aggregation import GnMax
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
-from common.vocabulary.learners.aggregation import GnMax
 from curator.mechanisms.base import Mechanism
 from curator.mechanisms.shares import NoisyShares
 from curator.metering.access import Access, as_it_is

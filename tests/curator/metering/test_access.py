@@ -14,10 +14,10 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease
 from curator.mechanisms.base import CENTRAL, Mechanism, central
-from curator.mechanisms.counting.counts import NoisyCount
+from curator.mechanisms.counts import NoisyCount
 from curator.metering.access import PUBLIC_STREAMS, Access
 from curator.metering.meter import Overdrawn
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 from tests.curator.metering.greedy import Homemade

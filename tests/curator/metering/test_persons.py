@@ -12,7 +12,7 @@ import pytest
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
-from curator.mechanisms.counting.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.moments import ClassMoments
 from curator.mechanisms.sums import ClippedSum, LossSum
 from curator.metering.access import Access, as_it_is

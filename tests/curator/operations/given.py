@@ -13,9 +13,9 @@ from common.local.mechanisms.laplace import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation
-from curator.engine.workspace import Workspace
-from curator.sample.local import LocalSample
-from curator.sample.rows.single import SingleRows
+from curator.engine.engine import Workspace
+from curator.sample.base import LocalSample
+from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 
 FAILURE = 1e-6

@@ -14,7 +14,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.counting import HeadList
 from common.privacy.rounding import down
 from common.scenario.problems.blender import SPURIOUS, threshold
-from curator.mechanisms.counting.histogram import listed
+from curator.mechanisms.sparse_histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import thinned
 

@@ -18,8 +18,8 @@ from common.operations.operation import parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, Release
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from curator.engine.workspace import Workspace
-from curator.sample.local import LocalSample
+from curator.engine.engine import Workspace
+from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.office import Office, office

@@ -20,7 +20,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS, Operation, Result, parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import NoEvent, parse_event
-from curator.engine.workspace import Workspace
+from curator.engine.engine import Workspace
 from curator.learners.base import LEARNERS, Learner
 from curator.operations import HANDLERS
 from tests.contracts import examples, with_a_number_that_is_none

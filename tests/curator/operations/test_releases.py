@@ -176,7 +176,7 @@ def test_a_crash_in_an_operation_costs_once_and_repeats_bit_for_bit(tmp_path, mo
     expected = local_curator().ask(wire("count"))
     open_desk = local_curator()
     with monkeypatch.context() as broken:
-        broken.setattr("curator.mechanisms.counting.counts.noisy_counts", _crash)
+        broken.setattr("curator.mechanisms.counts.noisy_counts", _crash)
         with pytest.raises(OperationFailed):
             open_desk.ask(wire("count"))
     assert len(charged(open_desk)) == 1

@@ -1,5 +1,7 @@
 """Draws that stay where they lie are the same records as those that are copied, and give learners the same."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import numpy as np
@@ -10,10 +12,10 @@ from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
-from curator.sample.local import LocalSample
-from curator.sample.rows.fixed import FixedRows, Grid
-from curator.sample.rows.gathered_rows import GatheredRows, feature, feature_again, how_many, label, row_of
-from curator.sample.rows.single import SingleRows
+from curator.sample.base import LocalSample
+from curator.sample.fixed_rows import FixedRows, Grid
+from curator.sample.rows import GatheredRows, feature, feature_again, how_many, label, row_of
+from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 
 N = 300

@@ -19,12 +19,11 @@ from common.local.records import Records
 from common.planning.plan import resolve
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario
-from curator.sample import keeping, source
-from curator.sample.keeping import each_block
+from curator.sample import source
+from curator.sample.fixed_rows import Grid
 from curator.sample.placement import check_sample, open_sample
-from curator.sample.rows.fixed import Grid
-from curator.sample.rows.layout import Layout
-from curator.sample.rows.rowfile import RowFile
+from curator.sample.source import each_block
+from curator.sample.storage import Layout, RowFile
 from tests.support import tiny
 
 KINDS = [{"numbers": n, "place": p} for n in ("single", "fixed") for p in ("memory", "disk")]
@@ -67,7 +66,7 @@ def test_the_records_are_those_of_the_people_wherever_they_are_kept(tmp_path, ki
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_blocks_come_in_order_whatever_the_threads(threads, monkeypatch):
-    monkeypatch.setattr(keeping, "PAUSE", -1.0)
+    monkeypatch.setattr(source, "PAUSE", -1.0)
     told: list[str] = []
     assert list(each_block(lambda a, b: (a, b), 10, 4, threads, "done", told.append)) == [(0, 4), (4, 8), (8, 10)]
     assert told == ["4 of 10 done", "8 of 10 done", "10 of 10 done"]

@@ -12,8 +12,8 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import HypothesisLoss, count
 from common.local.records import Records
-from curator.sample.rows.fixed import FixedRows, Grid, _mistakes
-from curator.sample.rows.single import SingleRows
+from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
+from curator.sample.single_rows import SingleRows
 
 N = 1000
 GRID = Grid.over(-1.0, 1.0)

@@ -12,11 +12,11 @@ from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.sample import shard as shards
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
+from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.rejection import AcceptanceTable
-from curator.sample.rows.fixed import FixedRows, Grid
-from curator.sample.rows.single import SingleRows
 from curator.sample.shard import ScoreHistogram, Shard
+from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 from tests.curator.given import cumulative_losses, losses_of, split
 

@@ -26,7 +26,7 @@ from common.log.ledger import Chain
 from common.privacy.budget import cost
 from curator.learners.base import parse_learner
 from curator.operations import HANDLERS
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.service.curator import Curator, planned_events
 from curator.service.startup import open_curator
 from tests.common.core.test_schedule import Clock

@@ -12,7 +12,7 @@ from common.core.errors import BadScenario, BudgetExceeded
 from common.local.records import Records
 from common.log.ledger import CLOSED
 from curator.learners.base import parse_learner
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.service.curator import Curator, planned_events
 from curator.service.startup import open_curator
 from curator.state.copies import backup, restore

@@ -13,7 +13,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import HEADROOM, Reweighing, project
 from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, reweighed
 

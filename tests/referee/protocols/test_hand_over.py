@@ -13,7 +13,7 @@ from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.operations.learning import Learn
 from common.protocols.steps import AskCurator
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit
 from tests.referee.protocols.test_protocol_contract import World, play

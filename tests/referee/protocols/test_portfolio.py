@@ -29,7 +29,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.calibration import Calibration
 from curator.engine.engine import Engine
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from deploy.attempts import Attempts
 from deploy.auditing.office import office

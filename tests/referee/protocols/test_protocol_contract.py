@@ -26,7 +26,7 @@ from common.scenario.scenario import Scenario
 from common.vocabulary.demands.base import pattern_of
 from curator.engine.engine import Engine
 from curator.operations import HANDLERS
-from curator.sample.local import LocalSample
+from curator.sample.base import LocalSample
 from deploy.simulation import local_curator
 from local_agent.answering import randomize
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of

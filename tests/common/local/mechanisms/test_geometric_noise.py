@@ -13,7 +13,7 @@ import pytest
 from common.core.arrays import Words
 from common.local.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace, _coins
 from common.numerics.randomness import RandomSource
-from curator.mechanisms.counting.geometric import FINEST, FineNoise
+from curator.mechanisms.whole_numbers import FINEST, FineNoise
 
 EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
 FINE = [FineNoise(epsilon=epsilon) for epsilon in (FINEST, 1e-8, 1e-5, 0.001, 1.0, 30.0)]

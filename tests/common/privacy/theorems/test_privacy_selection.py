@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
+from common.learners.chosen import combinations
 from common.numerics.randomness import RandomSource
 from common.privacy.accountants.base import ACCOUNTANTS
 from common.privacy.budget import cost
@@ -27,9 +28,8 @@ from common.privacy.theorems.selection import (
     selection_rdp,
 )
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
-from common.vocabulary.learners.grids import combinations
-from curator.mechanisms.choices.random_stopping import choose, draw_count
-from curator.mechanisms.gaussian import noisy_sum
+from curator.mechanisms.random_stopping import choose, draw_count
+from curator.mechanisms.sums import noisy_sum
 from tests.tiers import thinned
 
 LAWS: list[AnyLaw] = [

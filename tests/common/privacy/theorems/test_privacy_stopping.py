@@ -14,8 +14,8 @@ from scipy.stats import chi2
 from common.core.errors import BadMessage
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, Stopping, geometric, weights
-from curator.mechanisms.choices.random_stopping import draw_count
-from curator.mechanisms.choices.whole_numbers import below
+from curator.mechanisms.random_stopping import draw_count
+from curator.mechanisms.whole_numbers import below
 from tests.tiers import thinned
 
 LAWS = [

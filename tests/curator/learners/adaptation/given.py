@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.vocabulary.learners.adaptation import Private
+from common.learners.adaptation import Private
 from curator.learners.adaptation.domains import Domains, Side
 
 

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
+from common.learners.adaptation import split
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.domain_adaptation import joint_step
-from common.vocabulary.learners.adaptation import split
-from curator.learners.adaptation.convex import ConvexSettings, fit_convex, paper_steps, solve
+from curator.learners.adaptation.algorithms import ConvexSettings, convex_steps, fit_convex, prepare, solve_convex
 from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.objective import Objective
-from curator.learners.adaptation.settings import prepare
 from tests.curator.learners.adaptation.given import domains, replaced, side
 from tests.tiers import thinned
 
@@ -53,7 +52,7 @@ def test_the_optimum_is_that_of_a_general_solver(kappas):
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
     target = objective(given, chosen)
     least, weights = solved(given, target)
-    found = solve(given, chosen, None, SOURCE)
+    found = solve_convex(given, chosen, None, SOURCE)
     soft = kappas[2] / 50  # the softmax may be above the maximum by so much
     assert least - 1e-5 <= target.value(found.weights, found.scales) <= least + soft + 2e-5
     assert np.abs(found.weights - weights).max() < 2e-3 + 0.05 * soft
@@ -63,15 +62,15 @@ def test_printed_steps_reach_it_where_the_scales_may_stay():
     given = domains()
     chosen = settings(kappa_1=5.0, steps="paper", output="average", iterations=20_000)
     target = objective(given, chosen)
-    found = solve(given, chosen, None, SOURCE)
+    found = solve_convex(given, chosen, None, SOURCE)
     assert target.value(found.weights, found.scales) <= solved(given, target)[0] + 5e-3
 
 
 def test_printed_steps_leave_the_scales_where_they_are():
     # Theorem 4.3 holds: its bound has the distance of u to the optimum in it, which is of order n^2 m.
     given = domains(m=300, n=200)
-    moved = solve(given, settings(kappa_1=0.05, steps="paper"), None, SOURCE).scales
-    scaled = solve(given, settings(kappa_1=0.05), None, SOURCE).scales
+    moved = solve_convex(given, settings(kappa_1=0.05, steps="paper"), None, SOURCE).scales
+    scaled = solve_convex(given, settings(kappa_1=0.05), None, SOURCE).scales
     assert moved.max() < 1.05 < 2.0 < scaled.max()
 
 
@@ -81,7 +80,7 @@ def test_relation_of_the_convex_problem_to_the_original_one():
     chosen = settings(kappa_1=0.3, kappa_2=0.5)
     convex = objective(given, chosen)
     original = Objective(given, 0.5, convex.discrepancy, 0.3, 0.5, 0.0, convex=False)
-    found = solve(given, chosen, None, SOURCE)
+    found = solve_convex(given, chosen, None, SOURCE)
     apart = convex.value(found.weights, found.scales) - original.value(found.weights, found.scales)
     scales = found.scales
     assert apart == pytest.approx(0.3 * float(convex.references @ ((scales - 1) ** 2 / scales)), rel=1e-9)
@@ -112,7 +111,7 @@ def test_theorem_4_1(kappa_1):
     given = domains(m=15, n=12)
     convex = objective(given, settings(kappa_1=kappa_1, kappa_2=0.1))
     original = Objective(given, 0.5, convex.discrepancy, kappa_1, 0.1, 0.0, convex=False)
-    found = solve(given, settings(kappa_1=kappa_1, kappa_2=0.1), None, SOURCE)
+    found = solve_convex(given, settings(kappa_1=kappa_1, kappa_2=0.1), None, SOURCE)
     reached = original.value(found.weights, found.scales)
     for most in (1.5, 4.0):  # C: no weight of the solution that it is compared with is below p/C
         weights, scales = alternated(given, original, most)
@@ -222,7 +221,7 @@ def test_printed_steps_are_those_of_algorithm_1():
     first, second = prepared.noise
     greatest, slope = 4.0, 4.0
     bar = greatest + 9.0
-    steps = paper_steps(chosen, prepared)
+    steps = convex_steps(chosen, prepared)
     assert steps.weights == pytest.approx(1 / math.sqrt(100 * (slope**2 + 4 * first**2)))
     source = 30**1.5 / (10 * 0.3**2 * (greatest + bar))
     paper = (0.7 / 20) ** 2 * second

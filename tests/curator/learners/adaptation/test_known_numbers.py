@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pytest
 
+from common.learners.adaptation import Private, split
 from common.numerics.randomness import RandomSource
-from common.vocabulary.learners.adaptation import Private, split
-from curator.learners.adaptation import convex, nonconvex
+from curator.learners.adaptation import algorithms
+from curator.learners.adaptation.algorithms import course, prepare, scaled_steps
+from curator.learners.adaptation.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
 from curator.learners.adaptation.noisy_descent import Bounds, descend, sensitivities, unit_of
-from curator.learners.adaptation.public.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
-from curator.learners.adaptation.settings import course, prepare, scaled_steps
 from tests.curator.learners.adaptation.given import domains
 
 
@@ -117,16 +117,16 @@ def test_known_runs(known: Known) -> None:
     given = domains(private=known.private, labels=known.kind == "nonconvex")
     source, settings = RandomSource.seeded(1), {"alpha": 0.3, "iterations": 30, **known.settings}
     if known.kind == "convex":
-        chosen = convex.ConvexSettings(**settings)
+        chosen = algorithms.ConvexSettings(**settings)
         prepared = prepare(given, chosen, known.mu, source)
-        printed = convex.paper_steps(chosen, prepared)
-        found = convex.solve(given, chosen, known.mu, source)
+        printed = algorithms.convex_steps(chosen, prepared)
+        found = algorithms.solve_convex(given, chosen, known.mu, source)
         steps = printed if chosen.steps == "paper" else scaled_steps(chosen, prepared)
     else:
-        other = nonconvex.NonconvexSettings(**settings)
+        other = algorithms.NonconvexSettings(**settings)
         prepared = prepare(given, other, known.mu, source)
-        steps = nonconvex.paper_steps(other, prepared) if other.steps == "paper" else scaled_steps(other, prepared)
-        found = nonconvex.solve(given, other, known.mu, source)
+        steps = algorithms.nonconvex_steps(other, prepared) if other.steps == "paper" else scaled_steps(other, prepared)
+        found = algorithms.solve_nonconvex(given, other, known.mu, source)
     assert (prepared.discrepancy, *prepared.noise) == pytest.approx(known.prepared, rel=1e-10)
     assert tuple(steps) == pytest.approx(known.steps, rel=1e-10)
     assert found.weights.tolist() == pytest.approx(known.weights, rel=1e-4, abs=1e-5)
@@ -137,7 +137,7 @@ def test_known_runs(known: Known) -> None:
 def test_both_noises_are_added_as_they_were_calibrated(loss: str) -> None:
     # One short step, from where no scale can fall below 1: what varies from run to run is the noise.
     given = domains(private="source", labels=loss == "logistic")
-    kind = convex.ConvexSettings if loss == "squared" else nonconvex.NonconvexSettings
+    kind = algorithms.ConvexSettings if loss == "squared" else algorithms.NonconvexSettings
     chosen = kind(alpha=0.3, iterations=50)
     prepared = prepare(given, chosen, 1.0, RandomSource.seeded(1))
     plan = course(chosen, prepared, scaled_steps(chosen, prepared), 1, 0)
@@ -184,7 +184,7 @@ def test_the_chord_is_never_above_the_tangent() -> None:
 
 
 def test_the_discrepancys_part_of_mu_and_the_others_are_all_of_it() -> None:
-    first, rest = split(convex.ConvexSettings(alpha=0.3, discrepancy_share=0.2), 2.0)
+    first, rest = split(algorithms.ConvexSettings(alpha=0.3, discrepancy_share=0.2), 2.0)
     assert first**2 + rest**2 <= 4.0
     assert (first, rest) == pytest.approx((2.0 * 0.2**0.5, 2.0 * 0.8**0.5), rel=4e-15, abs=0.0)
     assert first < 2.0 * 0.2**0.5

@@ -5,10 +5,15 @@ import pytest
 
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
+from curator.learners.adaptation.algorithms import (
+    NonconvexSettings,
+    fit_nonconvex,
+    prepare,
+    smoothness,
+    solve_nonconvex,
+)
 from curator.learners.adaptation.noisy_descent import sensitivities
-from curator.learners.adaptation.nonconvex import NonconvexSettings, fit_nonconvex, smoothness, solve
 from curator.learners.adaptation.objective import Objective, default_sharpness
-from curator.learners.adaptation.settings import prepare
 from tests.curator.learners.adaptation.given import domains, side
 
 SOURCE = RandomSource.seeded(1)
@@ -33,7 +38,7 @@ def test_ends_at_a_stationary_point(kappas):
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
     found = prepare(given, chosen, None, SOURCE).discrepancy
     target = Objective(given, 0.4, found, *kappas, "logistic", convex=False, sharpness=default_sharpness(50))  # type: ignore[call-arg, misc]
-    end = solve(given, chosen, None, SOURCE)
+    end = solve_nonconvex(given, chosen, None, SOURCE)
     begin = mapping(target, np.zeros(4), np.ones(50), 3.0)
     reached = mapping(target, end.weights, end.scales, 3.0)
     assert reached[0] < 1e-3 * max(1.0, begin[0])
@@ -81,8 +86,8 @@ def test_sensitivities(private):
 def test_printed_steps_leave_the_scales_where_they_are():
     given = domains(m=300, n=200, labels=True)
     low = {"kappa_1": 0.05, "kappa_2": 0.0}
-    assert solve(given, settings(**low, steps="paper"), None, SOURCE).scales.max() < 1.001
-    assert solve(given, settings(**low), None, SOURCE).scales.max() > 1.5
+    assert solve_nonconvex(given, settings(**low, steps="paper"), None, SOURCE).scales.max() < 1.001
+    assert solve_nonconvex(given, settings(**low), None, SOURCE).scales.max() > 1.5
 
 
 def test_smoothness_bounds_what_the_gradient_changes():

@@ -1,0 +1,1 @@
+"""Learners: the public settings of each, and what a call of it costs. One file each, registered."""

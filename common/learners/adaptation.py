@@ -1,0 +1,241 @@
+"""Both learners of domain adaptation, as everybody sees them: public numbers, checked before a record is touched."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.core.errors import BadScenario
+from common.core.values import FromPlan, Value
+from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.local.hypotheses.linear import MAX_WEIGHTS
+from common.privacy.events import Event, Gaussian, NonPrivate
+from common.privacy.rounding import down
+
+Private = Literal["source", "target"]
+Calibration = Literal["tight", "paper"]
+Mu = Annotated[float, Field(gt=0, le=1e6)]
+
+MAX_NOISE = 2.0**20
+"""Greatest sqrt(T)/mu: a sensitivity is at most 2^23 whole numbers, and its noise then exact in double precision."""
+MIN_SHARE, MAX_SHARE = 1e-4, 0.99
+"""Of the private scales: with less, or more, one of the noises would be beyond all use."""
+MAX_SCORES = 512.0
+"""Lambda r: far beyond what a probability can be told from 0 by; larger ones would cost the discrepancy its digits."""
+MIN_CLIP = 2.0**-20
+"""Least clip of residuals: below it nothing of a response in [-1, 1] would be left."""
+ResidualClip = Annotated[float, Field(ge=MIN_CLIP, le=1e6)] | Literal["public"] | None
+_CALIBRATION: Calibration = "tight"
+
+
+class AlgorithmFields(Value):
+    """Settings of both algorithms that are never left open.
+
+    Attributes
+    ----------
+    alpha
+        In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
+    kappa_1, kappa_2, kappa_inf
+        At least 0 (lambda in problem (7)): against weights away from p, against few effective records, against single
+        large weights.
+    iterations
+        T.
+    radius
+        Lambda: ||w|| <= Lambda.
+    norm
+        r: features are scaled to ||x|| <= r.
+    discrepancy_share
+        Share of mu^2 that the estimate of the discrepancy gets.
+    scales_share
+        theta_2, share of each step that the private scales get; None for the division that minimizes the bound of
+        Theorem 4.3 (with its U = 1).
+    steps
+        ``scaled`` (default) or ``paper``; see the algorithms.
+    spread
+        With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
+    sharpness
+        mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
+    start
+        Where w begins: at ``zero``, or at the least loss of the *public* side alone, w_0. In the latter case ``scaled``
+        steps are also so short that noise alone raises that public loss by a quarter at most, in expectation.
+    """
+
+    alpha: float = Field(gt=0, lt=1)
+    kappa_1: float = Field(default=1.0, ge=0, le=1e9)
+    kappa_2: float = Field(default=1.0, ge=0, le=1e9)
+    kappa_inf: float = Field(default=0.0, ge=0, le=1e9)
+    iterations: int = Field(default=15_000, ge=1, le=10**9)
+    radius: float = Field(default=1.0, gt=0, le=1e6)
+    norm: float = Field(default=1.0, gt=0, le=1e6)
+    discrepancy_share: float = Field(default=0.05, gt=0, lt=1)
+    scales_share: float | None = Field(default=None, ge=MIN_SHARE, le=MAX_SHARE)
+    steps: Literal["scaled", "paper"] = "scaled"
+    spread: float = Field(default=0.25, gt=0, le=1e6)
+    sharpness: float | None = Field(default=None, gt=0)
+    start: Literal["zero", "public"] = "zero"
+
+
+class ConvexFields(AlgorithmFields):
+    """Settings of CnvxAdap.
+
+    Attributes
+    ----------
+    output
+        ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
+    residual_clip
+        C: residuals, of responses in [-1, 1], are clipped to [-C, C], and all noise of the iterations is proportional
+        to it. ``public``: the 0.82 quantile of the public side's own residuals (of normal ones, Huber's 1.345 standard
+        deviations). None: Lambda r + 1, which no residual exceeds.
+    """
+
+    output: Literal["average", "suffix", "last"] = "average"
+    residual_clip: ResidualClip = None
+
+
+class NonconvexFields(AlgorithmFields):
+    """Settings of NCnvxAdap; responses are labels -1 and +1.
+
+    Attributes
+    ----------
+    output
+        ``random`` iterate (Algorithm 2), ``average`` of all or ``last``; all cost the same.
+    """
+
+    output: Literal["random", "average", "last"] = "random"
+
+    @model_validator(mode="after")
+    def _scores_are_ordinary(self) -> Self:
+        scores = self.radius * self.norm
+        if scores > MAX_SCORES:
+            raise ValueError(f"radius * norm must be at most {MAX_SCORES:g} for the logistic loss, found {scores:g}")
+        return self
+
+
+class AlgorithmSettings(AlgorithmFields):
+    """Settings of both algorithms, settled.
+
+    Attributes
+    ----------
+    calibration
+        ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
+    """
+
+    calibration: Calibration = _CALIBRATION
+
+    def check_mu(self, mu: float) -> None:
+        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for.
+
+        Raises
+        ------
+        BadScenario
+            Saying what it wants.
+        """
+        if math.sqrt(self.iterations) > MAX_NOISE * mu:
+            raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
+
+
+def split(settings: AlgorithmFields, mu: float) -> tuple[float, float]:
+    """Return the mu of the discrepancy and of all iterations, whose squares sum to at most mu^2."""
+    share = settings.discrepancy_share
+    return down(mu * math.sqrt(share)), down(mu * math.sqrt(1.0 - share))
+
+
+class OpenAdaptation(OpenSettings, AlgorithmFields):
+    """Settings of a learner on the sample itself and a public sample of another domain; the weights play no part.
+
+    Both are seen as x' = (x - center, 1) of the first ``features`` features x.
+
+    Attributes
+    ----------
+    calibration
+        As of :class:`AlgorithmSettings`.
+    features
+        d: the first so many features are looked at.
+    center
+        Public, subtracted from every feature.
+    intercept
+        Whether x' ends with a constant 1.
+    whitening
+        ``public``: x' begins with V (D + I)^-1/2 V' (x - mean)/deviation, scaled so that three quarters of the public
+        rows are within ``norm``, in the place of x - center; all of it from the public sample's moments.
+    private
+        The curator's people are the ``target``, and the public sample the source; or the other way round.
+    mu
+        Of one call; null for no privacy at all.
+    """
+
+    reweighs: ClassVar[bool] = False
+
+    calibration: Calibration | FromPlan = _CALIBRATION
+    features: int = Field(ge=1, le=MAX_WEIGHTS)
+    center: float = Field(default=0.5, ge=-1e6, le=1e6)
+    intercept: bool = True
+    whitening: Literal["none", "public"] = "none"
+    private: Private = "target"
+    mu: Mu | FromPlan | None = None
+
+
+class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
+    """Settled settings of a learner of domain adaptation."""
+
+    calibration: Calibration = _CALIBRATION
+    mu: Mu | None = None
+
+    @model_validator(mode="after")
+    def _has_noise(self) -> Self:
+        if self.mu is not None:
+            try:
+                self.check_mu(split(self, self.mu)[1])
+            except BadScenario as wrong:
+                raise ValueError(wrong.detail) from None
+        return self
+
+    def event(self, tv_bound: float) -> Event:
+        """One mu-GDP release from the sample itself, whatever the weights."""
+        return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
+
+
+@OPEN.register("cnvx-adap")
+class OpenCnvxAdap(OpenAdaptation, ConvexFields):
+    """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.learners.CnvxAdap`).
+
+    Attributes
+    ----------
+    response
+        The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the algorithm
+        sees it as 2 y - 1, and what is released is a regressor. Null: the label, and a half-space.
+    """
+
+    name: Literal["cnvx-adap"] = "cnvx-adap"
+    response: int | None = Field(default=None, ge=1, lt=1 << 17)
+
+    @model_validator(mode="after")
+    def _blind(self) -> Self:
+        if self.response is not None and self.response < self.features:
+            raise ValueError(f"response = {self.response} is among the {self.features} features that are looked at")
+        return self
+
+
+@SETTINGS.register("cnvx-adap")
+class CnvxAdapSettings(OpenCnvxAdap, AdaptationSettings):
+    """Settled settings of adaptation for linear regression."""
+
+    calibration: Calibration = _CALIBRATION
+    mu: Mu | None = None
+
+
+@OPEN.register("ncnvx-adap")
+class OpenNcnvxAdap(OpenAdaptation, NonconvexFields):
+    """Settings of adaptation by the logistic loss (:class:`curator.learners.adaptation.learners.NcnvxAdap`)."""
+
+    name: Literal["ncnvx-adap"] = "ncnvx-adap"
+
+
+@SETTINGS.register("ncnvx-adap")
+class NcnvxAdapSettings(OpenNcnvxAdap, AdaptationSettings):
+    """Settled settings of adaptation by the logistic loss."""
+
+    calibration: Calibration = _CALIBRATION
+    mu: Mu | None = None

@@ -1,0 +1,124 @@
+"""Another learner with hyperparameters that are chosen privately, as everybody sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.core.errors import BadScenario
+from common.core.values import FromPlan
+from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings, parse_settings
+from common.local.losses import Loss
+from common.privacy.events import Event, Gaussian, PrivateSelection
+from common.privacy.theorems.stopping import StoppingDistribution
+
+MAX_CANDIDATES = 256
+
+Mu = Annotated[float, Field(gt=0, le=1e6)]
+
+
+@OPEN.register("chosen")
+class OpenChosen(OpenSettings):
+    """Settings of a private choice (:class:`curator.learners.chosen.ChosenLearner`).
+
+    Attributes
+    ----------
+    learner
+        Settings of the learner that is run, without ``mu``. It must learn from the sample itself and declare
+        Gaussian releases of at most ``mu`` in all.
+    grid
+        Values to try, by setting of that learner; every combination is a candidate.
+    law
+        Of K.
+    mu
+        Of one run: given to the learner as its ``mu``, and spent on its score.
+    validation
+        Share of the places for validation, in (0, 1).
+    judges
+        ``held-out``: part of the places. ``public``: for a public sample of the people that the hypothesis is for
+        (reverse adaptation); it is split in the place of the private sample, all of which is for training, and scores
+        on public records are post-processing and need no noise.
+    loss
+        What is scored: the loss that agents test.
+    cut
+        Losses above are counted as this much, in scores only. The noise of a score is cut/mu, so that a public bound on
+        the losses that matter (squared residuals of a tenth: .01) makes it as much smaller. Mistakes are not cut.
+    """
+
+    reweighs: ClassVar[bool] = False
+
+    name: Literal["chosen"] = "chosen"
+    learner: dict[str, Any]
+    grid: dict[str, tuple[Any, ...]] = Field(min_length=1)
+    law: StoppingDistribution
+    mu: Mu | FromPlan
+    validation: float = Field(default=0.2, gt=0, lt=1)
+    judges: Literal["held-out", "public"] = "held-out"
+    loss: Loss = "zero-one"
+    cut: float = Field(default=1.0, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _grid_fits(self) -> Self:
+        size = math.prod(map(len, self.grid.values()))
+        if not 1 <= size <= MAX_CANDIDATES:
+            raise ValueError(f"the grid must have 1 to {MAX_CANDIDATES} combinations, found {size}")
+        fixed = sorted({"name", "mu"} & set(self.grid)) + sorted({"mu"} & set(self.learner))
+        if fixed:
+            raise ValueError(f"{fixed[0]} is the same for all candidates and given outside of the grid and the learner")
+        return self
+
+
+@SETTINGS.register("chosen")
+class ChosenSettings(OpenChosen, LearnerSettings):
+    """Settled settings of a private choice."""
+
+    mu: Mu
+
+    @model_validator(mode="after")
+    def _candidates_fit(self) -> Self:
+        for tried in combinations(self.grid):
+            self._check_candidate(tried)
+        return self
+
+    def _check_candidate(self, tried: dict[str, Any]) -> None:
+        try:
+            candidate = parse_settings(self.candidate(tried))
+        except BadScenario as wrong:
+            raise ValueError(f"the candidate {tried}: {wrong.detail}") from None
+        if not isinstance(candidate, LearnerSettings):
+            raise ValueError(f"the candidate {tried}: mu is all that may be left at plan, of the choice itself")
+        event = candidate.event(1.0)
+        if not isinstance(event, Gaussian):
+            raise ValueError(
+                f"{candidate.name} declares {event.kind} events, and only learners with Gaussian releases from the "
+                f"sample itself can be chosen from: take cnvx-adap or ncnvx-adap"
+            )
+        if event.count * Fraction(event.mu) ** 2 > Fraction(self.mu) ** 2:
+            raise ValueError(
+                f"a run of {candidate.name} is {event.count} times {event.mu}-GDP, more than mu = {self.mu}"
+            )
+        if candidate.by_choice:
+            raise ValueError(f"{candidate.name} gives hypotheses that not everybody accepts: it cannot be chosen from")
+
+    def candidate(self, tried: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings of a candidate, as they are written."""
+        return {**self.learner, **tried, "mu": self.mu}
+
+    @property
+    def candidates(self) -> list[dict[str, Any]]:
+        """The settings of every candidate, as they are written."""
+        return [self.candidate(tried) for tried in combinations(self.grid)]
+
+    def event(self, tv_bound: float) -> Event:
+        """One choice among releases from the sample itself, whatever its weights are."""
+        return PrivateSelection(mu=self.mu, law=self.law)
+
+
+def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return every combination of a grid's values, the last key's fastest."""
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]

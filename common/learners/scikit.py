@@ -1,0 +1,190 @@
+"""Classifiers of scikit-learn, as everybody sees them: names and arguments; only who trains one imports the library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from common.core.errors import BadMessage
+from common.core.values import Value
+from common.learners.base import SETTINGS, LearnerSettings
+from common.privacy.events import Event, NonPrivate
+
+
+def _read(value: Any) -> Any:
+    """Return an argument with the classifiers in it read: what is wrong with one is said of it, not of all kinds."""
+    if isinstance(value, list):
+        return [_read(item) for item in value]
+    if not (isinstance(value, dict) and "classifier" in value):
+        return value
+    try:
+        return Classifier.parse(value)
+    except BadMessage as error:
+        raise ValueError(error.detail) from None
+
+
+Argument = Annotated[
+    "bool | int | float | str | Classifier | list[int | float | Classifier] | None", BeforeValidator(_read)
+]
+
+
+class Classifier(Value):
+    """A classifier of scikit-learn with its constructor's arguments.
+
+    Attributes
+    ----------
+    classifier
+        The class's name.
+    parameters
+        Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of numbers, or
+        of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as ``estimators``).
+        ``random_state`` comes from the curator's source wherever it is not given. What a classifier may be given is
+        in :data:`common.learners.scikit.ALLOWED`.
+    """
+
+    classifier: str = Field(max_length=64)
+    parameters: dict[str, Argument] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _allowed(self) -> Self:
+        check_arguments(self.classifier, self.parameters)
+        return self
+
+
+@SETTINGS.register("scikit")
+class ScikitSettings(LearnerSettings, Classifier):
+    """Settings of a classifier of scikit-learn (:class:`curator.learners.scikit.Scikit`).
+
+    Attributes
+    ----------
+    classifier, parameters
+        As of a :class:`Classifier`.
+    draws
+        m.
+    """
+
+    by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
+
+    name: Literal["scikit"] = "scikit"
+    draws: int = Field(ge=2, le=10**7)
+
+    def event(self, tv_bound: float) -> Event:
+        """No guarantee at all."""
+        return NonPrivate()
+
+
+SEVERAL = ("ClassifierChain", "MultiOutputClassifier")
+"""Classifiers that predict several labels at once."""
+
+
+def _of(*groups: str) -> frozenset[str]:
+    return frozenset(name for group in groups for name in group.split())
+
+
+_TREE = (
+    "criterion max_depth min_samples_split min_samples_leaf min_weight_fraction_leaf max_features max_leaf_nodes "
+    "min_impurity_decrease random_state ccp_alpha"
+)
+_FOREST = f"{_TREE} n_estimators bootstrap oob_score class_weight max_samples"
+_STOPPING = "early_stopping validation_fraction n_iter_no_change"
+_ONLINE = f"fit_intercept max_iter tol shuffle random_state class_weight {_STOPPING}"
+_KERNEL_MACHINE = (
+    "kernel degree gamma coef0 shrinking probability tol class_weight max_iter decision_function_shape break_ties "
+    "random_state"
+)
+_LOGISTIC = "penalty dual tol fit_intercept intercept_scaling class_weight random_state solver max_iter"
+_NAIVE = "alpha force_alpha fit_prior class_prior"
+_NEIGHBOURS = "weights algorithm leaf_size p metric"
+_DISCRIMINANT = "solver shrinkage priors tol"
+_PROPAGATION = "kernel gamma n_neighbors max_iter tol"
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "AdaBoostClassifier": _of("estimator n_estimators learning_rate random_state"),
+    "BaggingClassifier": _of(
+        "estimator n_estimators max_samples max_features bootstrap bootstrap_features oob_score random_state"
+    ),
+    "BernoulliNB": _of(_NAIVE, "binarize"),
+    "CalibratedClassifierCV": _of("estimator method cv ensemble"),
+    "CategoricalNB": _of(_NAIVE, "min_categories"),
+    "ComplementNB": _of(_NAIVE, "norm"),
+    "DecisionTreeClassifier": _of(_TREE, "splitter class_weight"),
+    "DummyClassifier": _of("strategy random_state constant"),
+    "ExtraTreeClassifier": _of(_TREE, "splitter class_weight"),
+    "ExtraTreesClassifier": _of(_FOREST),
+    "FixedThresholdClassifier": _of("estimator threshold pos_label response_method"),
+    "GaussianNB": _of("priors var_smoothing"),
+    "GaussianProcessClassifier": _of("optimizer n_restarts_optimizer max_iter_predict random_state multi_class"),
+    "GradientBoostingClassifier": _of(
+        _TREE, "loss learning_rate n_estimators subsample init validation_fraction n_iter_no_change tol"
+    ),
+    "HistGradientBoostingClassifier": _of(
+        "loss learning_rate max_iter max_leaf_nodes max_depth min_samples_leaf l2_regularization max_features max_bins "
+        "categorical_features scoring tol random_state class_weight",
+        _STOPPING,
+    ),
+    "KNeighborsClassifier": _of(_NEIGHBOURS, "n_neighbors"),
+    "LabelPropagation": _of(_PROPAGATION),
+    "LabelSpreading": _of(_PROPAGATION, "alpha"),
+    "LinearDiscriminantAnalysis": _of(_DISCRIMINANT, "n_components"),
+    "LinearSVC": _of(
+        "penalty loss dual tol C multi_class fit_intercept intercept_scaling class_weight random_state max_iter"
+    ),
+    "LogisticRegression": _of(_LOGISTIC, "C l1_ratio"),
+    "LogisticRegressionCV": _of(_LOGISTIC, "Cs l1_ratios cv scoring refit use_legacy_attributes"),
+    "MLPClassifier": _of(
+        "hidden_layer_sizes activation solver alpha batch_size learning_rate learning_rate_init power_t max_iter "
+        "shuffle random_state tol momentum nesterovs_momentum beta_1 beta_2 epsilon max_fun",
+        _STOPPING,
+    ),
+    "MultinomialNB": _of(_NAIVE),
+    "NearestCentroid": _of("metric shrink_threshold priors"),
+    "NuSVC": _of(_KERNEL_MACHINE, "nu"),
+    "OneVsOneClassifier": _of("estimator"),
+    "OneVsRestClassifier": _of("estimator"),
+    "OutputCodeClassifier": _of("estimator code_size random_state"),
+    "PassiveAggressiveClassifier": _of(_ONLINE, "C loss average"),
+    "Perceptron": _of(_ONLINE, "penalty alpha l1_ratio eta0"),
+    "QuadraticDiscriminantAnalysis": _of(_DISCRIMINANT, "reg_param"),
+    "RadiusNeighborsClassifier": _of(_NEIGHBOURS, "radius outlier_label"),
+    "RandomForestClassifier": _of(_FOREST),
+    "RidgeClassifier": _of("alpha fit_intercept max_iter tol class_weight solver positive random_state"),
+    "RidgeClassifierCV": _of("alphas fit_intercept scoring cv class_weight"),
+    "SGDClassifier": _of(_ONLINE, "loss penalty alpha l1_ratio epsilon learning_rate eta0 power_t average"),
+    "SVC": _of(_KERNEL_MACHINE, "C"),
+    "SelfTrainingClassifier": _of("estimator threshold criterion k_best max_iter"),
+    "StackingClassifier": _of("estimators final_estimator cv stack_method passthrough"),
+    "TunedThresholdClassifierCV": _of("estimator scoring response_method thresholds cv refit random_state"),
+    "VotingClassifier": _of("estimators voting weights flatten_transform"),
+}
+"""By classifier, the arguments that it may be given.
+
+Left out is everything by which a fit could tell of its records beside its model: ``verbose`` (losses on the standard
+output), ``n_jobs`` (other processes, with warnings and memory of their own), ``warm_start`` (state of an earlier fit),
+``copy_X`` and its like (records overwritten in place), ``cache_size``, whatever stores intermediate results, and
+arguments that are callables or objects of scikit-learn.
+"""
+
+
+def check_arguments(classifier: str, given: Iterable[str]) -> None:
+    """Refuse a classifier without an allow-list, and arguments that are not on it.
+
+    Parameters
+    ----------
+    given
+        The names of the arguments.
+
+    Raises
+    ------
+    ValueError
+        Naming what is refused, and what is allowed.
+    """
+    if classifier in SEVERAL:
+        raise ValueError(f"{classifier} predicts several labels at once; people have one")
+    if classifier not in ALLOWED:
+        raise ValueError(f"scikit-learn has no such classifier; it has: {', '.join(sorted(ALLOWED))}")
+    refused = sorted(set(given) - ALLOWED[classifier])
+    if refused:
+        allowed = ", ".join(sorted(ALLOWED[classifier]))
+        raise ValueError(f"{classifier} may not be given {refused[0]!r}; allowed: {allowed}")

@@ -1,1 +1,0 @@
-"""What adaptation works out on the public side alone, where nothing is spent."""

@@ -1,0 +1,198 @@
+"""What the public side says before an iteration: where to begin, how wide residuals are, how far to go; its fits.
+
+Everything here is a function of public records and public settings. It is the same for neighbouring samples, so the
+noise may be calibrated to it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from common.core.arrays import Floats
+from common.numerics.special import expit
+from curator.learners.adaptation.discrepancy import Loss
+from curator.learners.adaptation.domains import Side
+
+CLIP_QUANTILE = 0.82
+"""Of the public residuals' sizes. For normal residuals it is 1.345 standard deviations, Huber's constant (1964)."""
+LEAST_CLIP = 2.0**-8
+"""Share of the greatest residual, radius norm + 1, below which a public clip never is: a clip bounds how far w moves in
+a step, so a source that is fitted exactly must not stop it.
+"""
+WANDER = 0.25
+"""By what share of itself noise alone may raise the public loss."""
+RIDGE = 1e-5
+"""Penalty of the logistic fit, times the square of the rows' norm: without one, separable classes have no fit."""
+
+
+class PublicFit(NamedTuple):
+    """The fit of the public side alone.
+
+    Attributes
+    ----------
+    weights
+        w_0, shape (d,), in the ball: the least mean loss of the public side.
+    residual_clip
+        The :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
+    reach
+        How far from w_0 noise may take w; see :func:`reach`.
+    """
+
+    weights: Floats
+    residual_clip: float
+    reach: float
+
+
+def fit_public(side: Side, loss: Loss, radius: float, norm: float) -> PublicFit:
+    """Fit the public side over ||w|| <= ``radius``.
+
+    Parameters
+    ----------
+    side
+        Its rows, within public bounds: ||x|| <= ``norm``, |y| <= 1.
+    loss
+        ``squared`` or ``logistic``.
+    """
+    shares = np.full(len(side), 1.0 / len(side))
+    if loss == "squared":
+        weights = least_squares(side, shares, radius)
+    else:
+        weights = logistic_in_ball(side, shares, RIDGE * norm * norm, radius)
+    weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), radius))
+    residuals = np.abs(side.features @ weights - side.responses)
+    clip = max(float(np.quantile(residuals, CLIP_QUANTILE)), LEAST_CLIP * (radius * norm + 1.0))
+    return PublicFit(weights, clip, reach(side, loss, weights, radius))
+
+
+def reach(side: Side, loss: Loss, weights: Floats, radius: float) -> float:
+    """Return rho: isotropic noise of root mean square length rho raises the public mean loss by a quarter at most.
+
+    With M the mean of x x', such noise raises the squared loss by rho^2 tr(M)/d in expectation, exactly, and the
+    logistic one by an eighth of that at most (its second derivative is 1/4 at most), beside what the slope adds, which
+    is 0 in expectation. T noisy steps of size step are a martingale of root mean square length step sigma sqrt(d T) if
+    nothing pulls back, and the gradient of a convex loss only pulls back.
+    """
+    scores = side.features @ weights
+    losses = (scores - side.responses) ** 2 if loss == "squared" else np.logaddexp(0.0, -side.responses * scores)
+    spread = float(np.square(side.features).sum(axis=1).mean()) * (1.0 if loss == "squared" else 0.125)
+    allowed = WANDER * float(losses.mean()) * side.dimension
+    return min(radius, math.sqrt(allowed / spread)) if spread > 0.0 else radius
+
+
+_NEWTON_STEPS = 50
+_HALVINGS = 24
+"""Of the interval in which the logarithm of a penalty lies."""
+_FLATTEST = 1e-12
+"""Ridge, as a share of the largest curvature, that decides between equally good weights."""
+
+
+def least_squares(side: Side, shares: Floats, radius: float) -> Floats:
+    """Return the minimizer of sum_i q_i (w . x_i - y_i)^2 over ||w|| <= radius.
+
+    Exact up to rounding: the ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it,
+    by bisection in the eigenbasis of A.
+
+    Parameters
+    ----------
+    side
+        k rows.
+    shares
+        q, shape (k,), non-negative.
+    radius
+        Of the ball.
+    """
+    weighted = side.features * shares[:, None]
+    return constrained(weighted.T @ side.features, weighted.T @ side.responses, radius)
+
+
+def constrained(curvature: Floats, slope: Floats, radius: float) -> Floats:
+    """Return the minimizer of w'Aw - 2 b'w over ||w|| <= radius, for A positive semidefinite, shape (d, d)."""
+    values, vectors = np.linalg.eigh(curvature)
+    values, projected = np.maximum(values, 0.0), vectors.T @ slope
+    least = _FLATTEST * max(float(values[-1]), 1e-300)
+    if np.linalg.norm(projected / (values + least)) <= radius:
+        return np.asarray(vectors @ (projected / (values + least)))
+    low, high = least, float(np.linalg.norm(projected)) / radius + least
+    for _ in range(200):
+        middle = np.sqrt(low * high)
+        if np.linalg.norm(projected / (values + middle)) > radius:
+            low = middle
+        else:
+            high = middle
+    return np.asarray(vectors @ (projected / (values + high)))
+
+
+def logistic(side: Side, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
+    """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
+
+    Parameters
+    ----------
+    side
+        k rows; responses are -1 or +1.
+    shares
+        q, shape (k,), non-negative; about 1 in sum.
+    penalty
+        Positive.
+    start
+        Where to begin, shape (d,); 0 by default.
+    """
+    signed = side.features * side.responses[:, None]
+    weights = np.zeros(signed.shape[1]) if start is None else start.copy()
+    value = _objective(signed, shares, penalty, weights)
+    for _ in range(_NEWTON_STEPS):
+        wrong = expit(-(signed @ weights))
+        slope = penalty * weights - signed.T @ (shares * wrong)
+        curvature = (signed * (shares * wrong * (1.0 - wrong))[:, None]).T @ signed
+        curvature[np.diag_indices_from(curvature)] += penalty
+        step = cho_solve(cho_factor(curvature), slope)
+        decrement, length = float(slope @ step), 1.0
+        if decrement < 1e-14 * max(1.0, value):
+            break
+        while (
+            tried := _objective(signed, shares, penalty, weights - length * step)
+        ) > value - 0.25 * length * decrement:
+            length *= 0.5
+            if length < 1e-10:
+                return weights
+        weights, value = weights - length * step, tried
+    return weights
+
+
+def logistic_in_ball(side: Side, shares: Floats, penalty: float, radius: float, start: Floats | None = None) -> Floats:
+    """Return the :func:`logistic` fit over ||w|| <= radius, up to a thousandth of the radius.
+
+    Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the
+    penalty. That is the minimizer over the ball up to ``penalty ||w||^2/2``, by its Lagrangian.
+
+    Parameters
+    ----------
+    side, shares, penalty, start
+        As of :func:`logistic`.
+    radius
+        Of the ball, positive.
+    """
+    weights = logistic(side, shares, penalty, start)
+    if np.linalg.norm(weights) <= radius:
+        return weights
+    # At the least loss, penalty ||w|| is the size of the gradient, at most that of the greatest row.
+    greatest = float(shares @ np.linalg.norm(side.features, axis=1)) / radius
+    low, high = np.log(penalty), np.log(max(greatest, 2.0 * penalty))
+    inside = logistic(side, shares, float(np.exp(high)), np.zeros_like(weights))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        found = logistic(side, shares, float(np.exp(middle)), inside)
+        if np.linalg.norm(found) > radius:
+            low = middle
+            continue
+        inside, high = found, middle
+        if np.linalg.norm(inside) > 0.999 * radius:
+            break
+    return inside
+
+
+def _objective(signed: Floats, shares: Floats, penalty: float, weights: Floats) -> float:
+    return float(shares @ np.logaddexp(0.0, -(signed @ weights)) + 0.5 * penalty * (weights @ weights))

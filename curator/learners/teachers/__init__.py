@@ -1,1 +1,0 @@
-"""Votes of teachers on public points, and how a winner is released privately: subsample and aggregate."""

@@ -1,1 +1,0 @@
-"""Mechanisms that choose: among hypotheses, among runs, among parities."""

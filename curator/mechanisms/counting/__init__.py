@@ -1,1 +1,0 @@
-"""Mechanisms that count: people by cell, by value, with a property."""

@@ -1,0 +1,263 @@
+"""What every way to keep the records of a shard can do, and drawn records as a compiled loop reads them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Indices, Labels, Singles
+from common.local.hypotheses.linear import Linear
+from common.local.losses import Weighing
+from common.local.records import Records
+from common.numerics.kernels import njit, njit_inlined, prefetch, prefetch_near
+from common.numerics.lanes import WIDTH, load, load_some, singles, store
+
+_AHEAD = 96
+"""How many cache lines ahead memory is asked for one, so that it is there when its turn comes."""
+_LINE = 64
+"""Bytes in a cache line."""
+_LONG = 128
+"""Bytes from which on a row is better read where it lies than copied: shorter ones must be asked for many at a time."""
+
+
+class Rows(ABC):
+    """Records in a fixed order, in memory or mapped from a file, never copied as a whole.
+
+    What a method returns of a row depends on that row alone, bit for bit: not on the block it is read in, nor on where
+    a shard begins.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of records."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features d."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features as learners see them, float32 or uint8."""
+
+    @abstractmethod
+    def block(self, begin: int, end: int) -> Records:
+        """Return the records begin, ..., end - 1 (a view where the rows are kept as records)."""
+
+    @abstractmethod
+    def take(self, rows: Indices) -> Records:
+        """Return the given rows in the given order (a copy); the numbers must be in 0..n-1."""
+
+    @property
+    @abstractmethod
+    def long(self) -> bool:
+        """Whether loops had better read single rows where they lie, if these are in memory."""
+
+    @property
+    @abstractmethod
+    def mapped(self) -> bool:
+        """Whether they are mapped from a file: a loop that reads single rows would wait for the disk."""
+
+    @abstractmethod
+    def located(self, rows: Indices) -> GatheredRows:
+        """Return the given rows in the given order, for a loop that reads them where they lie."""
+
+    def copied(self, rows: Indices) -> GatheredRows:
+        """Return copies of the given rows in the given order, for a loop."""
+        return GatheredRows.of(self.take(rows))
+
+    def signed_margins(self, plane: Linear, rows: Indices) -> Singles | None:
+        """Return l_i (<w, x_i> - b) of the given rows as :meth:`Linear.gaps`; None if they must be copied for that."""
+        return None
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse what no computation should see.
+
+        Raises
+        ------
+        BadData
+            As :meth:`common.local.records.Records.check`.
+        """
+
+    def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
+        """Return what computes the losses of records begin, ..., end - 1: :meth:`Weighing.count`."""
+        return lambda begin, end: weighing.count(self.block(begin, end))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={len(self)}, d={self.dimension})"
+
+
+def is_long(width: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether rows of so many columns are long."""
+    return width * dtype.itemsize >= _LONG
+
+
+@njit
+def gather(matrix: AnyArray, rows: Indices, out: AnyArray) -> None:
+    """Copy rows of a C-contiguous matrix, asking memory for each a little ahead.
+
+    Eight features have a loop of known length: a third less time.
+    """
+    if matrix.shape[1] == 8:
+        _gather(matrix, rows, 8, out)
+    else:
+        _gather(matrix, rows, matrix.shape[1], out)
+
+
+@njit_inlined
+def _gather(matrix: AnyArray, rows: Indices, width: int, out: AnyArray) -> None:
+    line = max(1, _LINE // matrix.itemsize)
+    ahead = max(4, _AHEAD // -(-width // line))
+    for k in range(len(rows)):
+        if k + ahead < len(rows):
+            for j in range(0, width, line):
+                prefetch(matrix, rows[k + ahead] * width + j)
+        row = rows[k]
+        for j in range(width):
+            out[k, j] = matrix[row, j]
+
+
+"""Bytes in a cache line."""
+_ONES = np.ones(WIDTH, dtype=np.float32)
+_ROWS_AHEAD = 8
+"""Records ahead that memory is asked for one where it lies."""
+
+
+class Codes(NamedTuple):
+    """What 16-bit codes stand for: feature j is ``low + (code & bits_j) * step``, exactly.
+
+    Attributes
+    ----------
+    low, step
+        Singles; see :class:`curator.sample.fixed_rows.Grid`.
+    bits
+        Shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1).
+    room
+        Shape (2, d + 7) or larger, float32: two decoded rows, for the loop that reads these draws.
+    """
+
+    low: Any
+    step: Any
+    bits: AnyArray
+    room: AnyArray
+
+
+class GatheredRows(NamedTuple):
+    """Records for the functions below. What is None is left out when a loop is compiled.
+
+    Attributes
+    ----------
+    matrix
+        Shape (n, d), C-contiguous: features, or codes.
+    labels
+        Shape (n,); None where codes hold them.
+    rows
+        Which rows are the draws, in order; None: all of them.
+    codes
+        What the codes stand for; None for features.
+    """
+
+    matrix: AnyArray
+    labels: Labels | None
+    rows: Indices | None
+    codes: Codes | None
+
+    @classmethod
+    def of(cls, records: Records) -> GatheredRows:
+        """Return these records, in order."""
+        return cls(np.asarray(records.features), np.asarray(records.labels), None, None)
+
+    @property
+    def size(self) -> int:
+        """Number of draws."""
+        return len(self.matrix) if self.rows is None else len(self.rows)
+
+
+@njit_inlined
+def how_many(matrix: AnyArray, rows: Indices | None) -> int:
+    """Return the number of draws."""
+    return len(matrix) if rows is None else len(rows)
+
+
+@njit_inlined
+def row_of(rows: Indices | None, k: int) -> Any:
+    """Return the row of draw k."""
+    return k if rows is None else rows[k]
+
+
+@njit_inlined
+def label(matrix: AnyArray, labels: Labels | None, row: int) -> float:
+    """Return the label of a row."""
+    if labels is None:
+        return 2.0 * np.float64(np.int64(matrix[row, 0]) & 1) - 1.0
+    return np.float64(labels[row])
+
+
+@njit_inlined
+def feature(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
+    """Return feature j of a row, draw k, which is then at hand for :func:`feature_again` until draw k + 2 is read."""
+    if codes is None:
+        return np.float32(matrix[row, j])
+    value = codes.low + np.float32(np.uint16(matrix[row, j] & codes.bits[j])) * codes.step
+    codes.room[k & 1, j] = value
+    return value
+
+
+@njit_inlined
+def feature_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
+    """Return feature j of a row, draw k, that was read before."""
+    if codes is None:
+        return np.float32(matrix[row, j])
+    return codes.room[k & 1, j]
+
+
+@njit_inlined
+def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
+    """Return features j, ..., j + 7 of a row, draw k, as a vector of float32; only ``count`` of them, if not None.
+
+    They are then at hand for :func:`some_features_again`, as in :func:`feature`.
+    """
+    place = row * matrix.shape[1] + j
+    found = load(matrix, place) if count is None else load_some(matrix, place, count)
+    if codes is None:
+        return singles(found)
+    bits = load(codes.bits, j) if count is None else load_some(codes.bits, j, count)
+    ones = load(_ONES, 0) if count is None else load_some(_ONES, 0, count)
+    values = singles(found & bits) * codes.step + ones * codes.low
+    store(codes.room, (k & 1) * codes.room.shape[1] + j, values)
+    return values
+
+
+@njit_inlined
+def some_features_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
+    """Return features of a row, draw k, that were read before."""
+    if codes is None:
+        place = row * matrix.shape[1] + j
+        return singles(load(matrix, place) if count is None else load_some(matrix, place, count))
+    place = (k & 1) * codes.room.shape[1] + j
+    return load(codes.room, place) if count is None else load_some(codes.room, place, count)
+
+
+@njit_inlined
+def line_of(matrix: AnyArray) -> int:
+    """Return how many features of a row a cache line holds."""
+    return max(1, _LINE // matrix.itemsize)
+
+
+@njit_inlined
+def ask_ahead(matrix: AnyArray, labels: Labels | None, rows: Indices | None, k: int, j: int) -> None:
+    """While draw k is worked on, ask memory for one that comes soon: for feature j, and the label.
+
+    To be called for every :func:`line_of` features. Without a branch or loop, as everything that is called for each
+    draw: then the compiler sees that no reference to an array need be counted, which takes longer than the rest.
+    """
+    if rows is not None:
+        row = rows[min(k + _ROWS_AHEAD, len(rows) - 1)]
+        prefetch_near(matrix, row * matrix.shape[1] + j)
+        if labels is not None:
+            prefetch_near(labels, row)

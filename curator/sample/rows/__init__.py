@@ -1,1 +1,0 @@
-"""Ways to keep the records of a shard."""
