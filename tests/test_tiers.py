@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from itertools import product
+from typing import Any
 
 import pytest
 
 from tests.documents.reading import ROOT
+from tests.tiers import for_each, thinned
 
 GROUPED = """
 import os
@@ -20,6 +22,49 @@ import pytest
 def test_it(number):
     print(os.environ["PYTEST_XDIST_WORKER"])
 """
+
+
+def test_a_loop_tries_every_case_and_reports_each_that_failed(tmp_path):
+    @for_each("number", range(4))
+    @for_each(("word", "size"), [("a", 1), ("bb", 3), ("c", 2)])
+    def loop(tmp_path, number, word, size):
+        (tmp_path / "own").touch(exist_ok=False)
+        tried.append((number, word))
+        assert len(word) == size
+
+    tried: list[tuple[int, str]] = []
+    with pytest.raises(ExceptionGroup, match="4 of 4 cases failed") as failed:
+        loop(tmp_path=tmp_path)
+    assert tried == list(product(range(4), ["a", "bb", "c"]))
+    notes = [(one.__notes__, [inner.__notes__ for inner in one.exceptions]) for one in failed.value.exceptions]
+    assert notes[1] == (["with number = 1"], [["with word, size = bb, 3"], ["with word, size = c, 2"]])
+
+
+def test_a_loop_is_skipped_only_where_each_case_is(tmp_path):
+    @for_each("number", range(3))
+    class Some:
+        def test_it(self, number, most):
+            if number < most:
+                pytest.skip("for a reason")
+
+    some: Any = Some()
+    some.test_it(most=2)
+    with pytest.raises(pytest.skip.Exception, match="for a reason"):
+        some.test_it(most=3)
+
+
+def test_marked_cases_of_a_loop_are_a_test_of_their_own():
+    @for_each("number", thinned(range(4), 2))
+    def loop(number):
+        tried.append(number)
+
+    (mark,) = loop.pytestmark
+    tried: list[int] = []
+    quick, slow = mark.args[1]
+    assert ([m.name for m in quick.marks], [m.name for m in slow.marks]) == ([], ["slow"])
+    for part in (quick, slow):
+        loop(**{mark.args[0]: part.values[0]})
+    assert tried == [0, 2, 1, 3]
 
 
 @pytest.mark.slow

@@ -330,7 +330,12 @@ SLOW: tuple[Job, ...] = (
         around.me,
         ports=(8000, 8001, 8020),
     ),
-    finished("referee run adult --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, status="(done|exhausted)"),
+    finished(
+        "referee run adult --set data=DIRECTORY",
+        values={"DIRECTORY": data("adult")},
+        status="(done|exhausted)",
+        thorough=True,
+    ),
     finished("referee run domain-adaptation", "squared loss on T, true 0.0"),
     finished("referee run domain-adaptation-nonconvex"),
     finished("referee run reverse-adaptation"),
@@ -407,13 +412,14 @@ SLOW: tuple[Job, ...] = (
     ),
     job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=around.what_fits_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps),
-    finished("referee run hand-over", check=around.both_labels),
+    finished("referee run hand-over", check=around.both_labels, thorough=True),
     finished("referee run portfolio", "is shown with 95% confidence to be"),
     finished(
         "referee run flights --set data=DIRECTORY",
         "is shown with 95% confidence to be",
         values={"DIRECTORY": data("nyc_flights")},
         status="(done|exhausted)",
+        thorough=True,
     ),
     job("python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real", check=around.the_same_page),
     Job(
@@ -425,8 +431,8 @@ SLOW: tuple[Job, ...] = (
         )
     ),
     finished("referee run model-agnostic"),
-    finished("referee run model-agnostic-transfer", status="(done|exhausted)"),
-    finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}),
+    finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
+    finished("referee run model-agnostic --set data=DIRECTORY", values={"DIRECTORY": data("adult")}, thorough=True),
     finished("referee run model-agnostic-classes"),
     job("referee plan model-agnostic", "sigma"),
     job("referee plan FILE.yaml", "violated|keeps every bound", prepare=around.smallest_scenario),
@@ -434,7 +440,7 @@ SLOW: tuple[Job, ...] = (
     finished("referee run parity-chooses-secret --seed 2", "in truth correct"),
     finished("referee run parity-chooses-secret --seed 2 --set alone=agents", "in truth wrong", thorough=True),
     finished("referee run parity", "loss on T, true 0.0000"),
-    finished("referee run ball-lasso"),
+    finished("referee run ball-lasso", thorough=True),
     *(
         job(f"referee run {words}", status=status, varies=r"[\d.]+ [GMT]iB are available")
         for words, status in (

@@ -13,7 +13,10 @@ from tests.documents.reading import ROOT, Block, Printed, blocks, commands, ment
 
 PRINTED = commands()
 RUN = {step.command for job in (*table.QUICK, *table.SLOW) for step in job.steps}
-ROWS = {*RUN, *unrun.PARSED, *unrun.IN_CI, *unrun.CORRECTIONS, *unrun.CONTAINERS, *unrun.EXTRAS, *unrun.NAMES}
+ROWS = {
+    *(*RUN, *unrun.PARSED, *unrun.IN_CI, *unrun.SITE),
+    *(*unrun.CORRECTIONS, *unrun.CONTAINERS, *unrun.EXTRAS, *unrun.NAMES),
+}
 LONG = re.compile(r"\b(hours?|minutes?)\b")
 
 

@@ -77,8 +77,11 @@ PARSED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Takes long, and the document says so near it: only parsed. With values for what stands for something."""
 
-IN_CI = ("make install", "make check", "make docs", "make test COVERAGE=1", "make test-slow")
+IN_CI = ("make install", "make check", "make test COVERAGE=1", "make test-slow")
 """What ``.ci/run`` itself runs, line by line: an installation, and each tier of tests once."""
+
+SITE = ("make docs",)
+"""Run by ``tests/documents/test_site.py``."""
 
 CORRECTIONS = tuple(
     f"python -m benchmarks.corrections.{path.stem}"
