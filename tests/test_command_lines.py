@@ -15,6 +15,7 @@ from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
 from tandem.cli import app as ui_command
 from tests.support import TINY
+from tests.tiers import for_each
 
 RUNNER = CliRunner()
 SETS = [part for override in TINY for part in ("--set", override)]
@@ -31,7 +32,7 @@ def fails(command, arguments: list[str], status: int, why: str, **environment: s
     assert not isinstance(outcome.exception, TypeError | KeyError | ValueError | OSError)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("extra", "status", "why"),
     [
         (["nosuch"], 2, "no shipped scenario is called 'nosuch'"),
@@ -127,7 +128,7 @@ SPOILED: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SPOILED))
+@for_each("name", sorted(SPOILED))
 def test_tables_that_cannot_be_used(tmp_path, name):
     content, why = SPOILED[name]
     (tmp_path / "people.csv").write_bytes(content)
@@ -225,7 +226,7 @@ def test_an_agent_without_a_referee_or_a_record(tmp_path):
     fails(agent_command, ["host", "ball", *SETS, *dead[:3], "nowhere", *dead[4:]], 1, "http://")
 
 
-@pytest.mark.parametrize("command", [referee_command, curator_command, agent_command])
+@for_each("command", [referee_command, curator_command, agent_command])
 def test_usage_mistakes_are_status_2(command):
     for arguments in (["--nonsense"], ["nonsense"]):
         outcome = RUNNER.invoke(command, arguments)
@@ -266,7 +267,7 @@ def test_a_sample_that_does_not_fit_claims_nothing(tmp_path, deployment):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("wrong", ["curator.learner.steps=many", "curator.learner.name=sdg", "protocol=gossip"])
+@for_each("wrong", ["curator.learner.steps=many", "curator.learner.name=sdg", "protocol=gossip"])
 def test_a_plan_refuses_what_a_run_would_refuse(wrong):
     fails(referee_command, ["plan", "ball", "--set", wrong], 2, wrong.rpartition("=")[2])
 

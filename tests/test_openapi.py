@@ -30,6 +30,7 @@ from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.curator.contributions.given import scenario as contributed
 from tests.support import TOKEN, Bench
+from tests.tiers import for_each
 from tests.vouched import an_issuer
 
 schemathesis.serializer.alias(REQUEST_TYPE, "application/octet-stream")
@@ -104,8 +105,8 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]
         yield found
 
 
-@pytest.mark.parametrize("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("operation", COLLECTING)
+@for_each("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
+@for_each("operation", COLLECTING)
 def test_whatever_is_sent_to_who_collects_it_answers_as_described(collection, operation, examples):
     assert set(COLLECTING) <= set(operations(collecting_app(collection)))
     check(collecting_app(collection), operation, examples)
@@ -121,7 +122,7 @@ def app_of(party: str, bench: Bench) -> FastAPI:
     return referee if party == "referee" else relay_app("http://referee.invalid", carrier=httpx.ASGITransport(referee))
 
 
-@pytest.mark.parametrize("party", SERVICES)
+@for_each("party", SERVICES)
 def test_every_error_is_described_as_a_problem_document(bench, party):
     described = app_of(party, bench).openapi()
     assert set(described["components"]["schemas"]["Problem"]["required"]) == {"type", "title", "status", "detail"}
@@ -144,8 +145,8 @@ def test_nothing_is_left_out(bench):
     assert set(RELAY) <= set(operations(app_of("relay", bench)))
 
 
-@pytest.mark.parametrize("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("party", "operation"), [(party, name) for party, names in SERVICES.items() for name in names])
+@for_each("examples", [2, pytest.param(50, marks=pytest.mark.slow)])
+@for_each(("party", "operation"), [(party, name) for party, names in SERVICES.items() for name in names])
 def test_whatever_is_sent_it_answers_as_described(bench, party, operation, examples):
     check(app_of(party, bench), operation, examples)
 

@@ -14,6 +14,7 @@ from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served, tiny
+from tests.tiers import for_each
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 RUNNER = CliRunner()
@@ -27,9 +28,7 @@ def address(tmp_path_factory):
             yield found
 
 
-@pytest.mark.parametrize(
-    ("kind", "party"), [(CuratorClient, "curator"), (RefereeClient, "referee"), (Client, "service")]
-)
+@for_each(("kind", "party"), [(CuratorClient, "curator"), (RefereeClient, "referee"), (Client, "service")])
 def test_another_service_at_the_address_is_called_so(kind, party):
     transport = httpx.MockTransport(lambda request: httpx.Response(404, json={"detail": "Not Found"}))
     client = kind("http://elsewhere:8001", transport=transport)

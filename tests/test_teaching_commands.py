@@ -26,13 +26,14 @@ from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
 from referee.view import listing
 from tandem.cli import app as tandem_command
+from tests.tiers import for_each
 
 RUNNER = CliRunner()
 ROOT = Path(__file__).parents[1]
 COMMANDS = [referee_command, curator_command, agent_command, issuer_command, tandem_command]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@for_each("command", COMMANDS)
 def test_every_command_has_a_version(command):
     done = RUNNER.invoke(command, ["--version"], prog_name="it")
     assert (done.exit_code, done.stdout) == (0, f"it {version()}\n")
@@ -63,7 +64,7 @@ def test_a_shell_completes_commands():
     assert done.stdout.split() == ["check"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "hint"),
     [
         (["rnu", "ball"], "Did you mean 'run'?"),
@@ -88,7 +89,7 @@ def test_a_name_like_no_other_gets_no_hint():
     assert nearest("xyz", ["ball", "sparse"]) == ""
 
 
-@pytest.mark.parametrize("name", [7, None, ["ball"], "ball" * 10**6])
+@for_each("name", [7, None, ["ball"], "ball" * 10**6])
 def test_what_is_no_name_is_compared_with_nothing(name):
     assert nearest(name, ["ball"]) == ""
 
@@ -102,7 +103,7 @@ def test_the_list_fits_a_screen(capsys, monkeypatch):
     assert lines[0] == f"scenarios: {', '.join(scenarios.names())} ({len(scenarios.names())})"
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@for_each("kind", sorted(KINDS))
 def test_each_kind_is_listed_with_a_sentence_for_each_name(kind):
     document = json.loads(RUNNER.invoke(referee_command, ["list", kind, "--json"]).stdout)
     assert list(document) == registered()[kind]
@@ -130,7 +131,7 @@ def every_command() -> Iterator[tuple[str, list[str], typer.Typer]]:
             waiting += [([*path, name], below) for name, below in getattr(command, "commands", {}).items()]
 
 
-@pytest.mark.parametrize(("name", "path", "application"), [pytest.param(*c, id=c[0]) for c in every_command()])
+@for_each(("name", "path", "application"), [pytest.param(*c, id=c[0]) for c in every_command()])
 def test_every_command_shows_an_example_of_itself_and_its_exit_statuses(name, path, application):
     shown = RUNNER.invoke(application, [*path, "--help"])
     words = " ".join(shown.stdout.split())
@@ -148,7 +149,7 @@ def test_the_page_about_commands_has_the_exit_statuses_that_are_defined():
     assert {int(status): meaning for status, meaning in rows} == cli.EXIT_STATUSES
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raised", "status"),
     [(BadScenario("x"), 2), (BadInput("x"), 1), (OSError("x"), 1), (KeyboardInterrupt(), 130), (None, 0)],
 )

@@ -20,6 +20,7 @@ from referee.service.app import referee_app
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served, tiny
+from tests.tiers import for_each
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"fastapi", "llvmlite", "matplotlib", "numba", "polars", "scipy", "sklearn", "sqlalchemy", "uvicorn"}
@@ -76,7 +77,7 @@ def tops(modules: list[str]) -> set[str]:
     return {name.partition(".")[0] for name in modules}
 
 
-@pytest.mark.parametrize("module", ["curator.cli", "local_agent.cli", "referee.cli"])
+@for_each("module", ["curator.cli", "local_agent.cli", "referee.cli"])
 def test_help_loads_nothing_heavy(module):
     shown, modules = json.loads(python(HELP, module))
     assert shown == [0] * len(shown)

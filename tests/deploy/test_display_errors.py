@@ -22,6 +22,7 @@ from referee.protocols.examples import small_ball
 from referee.view import show
 from referee.view.face import charts
 from tests.support import TINY
+from tests.tiers import for_each
 
 SETS = [part for override in [*TINY, "baselines=[]"] for part in ("--set", override)]
 PROGRAM = [sys.executable, "-c", "from referee.cli import main; main()"]
@@ -38,7 +39,7 @@ def stored(folder: Path) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("breaks", ["beginning", "a line", "end", "all"])
+@for_each("breaks", ["beginning", "a line", "end", "all"])
 def test_a_display_that_fails_is_one_warning_and_the_run_goes_on(
     breaks: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -36,6 +36,7 @@ from referee.service.app import referee_app
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
+from tests.tiers import for_each
 
 PERSON = {"features": [0.1] * 8, "label": 1}
 FEW = ("agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=600")
@@ -214,7 +215,7 @@ def test_what_a_record_says_of_its_columns_is_read_or_refused(tmp_path):
         read_record(path)
 
 
-@pytest.mark.parametrize(("more", "why"), [
+@for_each(("more", "why"), [
     (["--accept", "los"], "no question is of kind 'los'"),
     (["--refuse", "scores"], "no question is of kind 'scores'"),
     (["--accept", "loss", "--refuse", "loss"], "leave no kind of question"),

@@ -14,7 +14,7 @@ from deploy.simulation import conduct
 from referee.audit.audit import audit
 from referee.collection.ordering.order import commitment, public_randomness, simulated
 from tests.support import ABOUT, Bench, Halted, leave_folder, small
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 RUNS = [(name, alone) for name in ABOUT for alone in (None, "curator", "agents")]
 
@@ -28,7 +28,7 @@ def run(chosen: Scenario, folder: Any) -> dict[str, Any]:
     return complete(finished.result, chosen, 1, left, lambda text, numbers: None)
 
 
-@pytest.mark.parametrize(("name", "alone"), thinned(RUNS, 10, several=True))
+@for_each(("name", "alone"), thinned(RUNS, 10, several=True))
 def test_a_run_is_audited_and_costs_what_it_says(tmp_path, name, alone):
     chosen = small(name, alone=alone)
     result = run(chosen, tmp_path)
@@ -67,7 +67,7 @@ def _die() -> None:
     raise Halted
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@for_each("name", ABOUT)
 def test_public_randomness_is_the_same_in_every_deployment_of_a_seed(tmp_path, name):
     chosen = small(name)
     finished = Embedded(tmp_path).run(chosen, 1, "run", lambda text, numbers: None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from typer.testing import CliRunner
 
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
 from tests.documents.reading import ROOT
+from tests.tiers import for_each
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 SECTION = PAGE.partition("## What a malicious party can do")[2].partition("\n## ")[0]
@@ -23,13 +23,13 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in found if "cannot" in sentence]
 
 
-@pytest.mark.parametrize("sentence", sentences(PROSE), ids=lambda text: text[:60])
+@for_each("sentence", sentences(PROSE), ids=lambda text: text[:60])
 def test_each_sentence_that_says_cannot_has_a_row(sentence):
     after = sentence.partition("cannot")[2]
     assert [claim for _, claim, _ in ROWS if claim in after], f"no test tries: {sentence}"
 
 
-@pytest.mark.parametrize(("who", "claim", "tests"), ROWS)
+@for_each(("who", "claim", "tests"), ROWS)
 def test_each_row_is_a_claim_of_the_page_and_names_tests(who, claim, tests):
     assert any(claim in sentence.partition("cannot")[2] for sentence in sentences(PROSE)), claim
     named = re.findall(r"`(test_\w+)`", tests)
@@ -71,7 +71,7 @@ TOO_BROAD = {
 """Sentences that claimed more than their theorem, and what is true."""
 
 
-@pytest.mark.parametrize("pattern", TOO_BROAD)
+@for_each("pattern", TOO_BROAD)
 def test_no_sentence_that_claimed_too_much_comes_back(pattern):
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
     product = ("common", "curator", "deploy", "local_agent", "referee", "tandem", "scenarios", "benchmarks")

@@ -12,6 +12,7 @@ import pytest
 
 from common.scenario.sections import CuratorSection
 from tests.documents.reading import ROOT, pages
+from tests.tiers import for_each
 
 SOURCES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem", "scenarios")
 TREES = (*SOURCES, "benchmarks", "tests", "docs", "examples")
@@ -106,7 +107,7 @@ def links(page: Path) -> Iterator[str]:
             yield target
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+@for_each("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_what_a_document_names_exists(page: Path) -> None:
     assert wrong(page.read_text("utf-8"), page.parent) == []
     assert [target for target in links(page) if not (page.parent / target).exists()] == []
@@ -131,7 +132,7 @@ def _prose(path: Path) -> str:
     return "\n".join([*docstrings, *re.findall(r"(?:^|\s)# (.*)", text)])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "see `common/numerics/nowhere.py`",

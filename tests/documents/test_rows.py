@@ -10,6 +10,7 @@ import pytest
 from tests.documents import table, unrun
 from tests.documents.parsing import examples, named_only, options, understood
 from tests.documents.reading import ROOT, Block, Printed, blocks, commands, mentions, of_page, pages
+from tests.tiers import for_each
 
 PRINTED = commands()
 RUN = {step.command for job in (*table.QUICK, *table.SLOW) for step in job.steps}
@@ -52,7 +53,7 @@ def test_every_block_is_known_for_what_it_is() -> None:
     assert without_a_kind([block for page in pages() for block in blocks(page)]) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "    referee run nobody-knows-this",
@@ -71,7 +72,7 @@ def test_a_new_command_in_a_page_is_noticed(tmp_path: Path, text: str) -> None:
     assert len(without_a_row(list(of_page(page)))) == 1
 
 
-@pytest.mark.parametrize("text", ["    frobnicate --all", "```\nhelm install tandem\n```", "```perl\nprint 1\n```"])
+@for_each("text", ["    frobnicate --all", "```\nhelm install tandem\n```", "```perl\nprint 1\n```"])
 def test_code_of_an_unknown_kind_is_noticed(tmp_path: Path, text: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# Title\n\n{text}\n")

@@ -17,7 +17,6 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from common.crypto import identity
@@ -25,6 +24,7 @@ from common.scenario import loading
 from common.scenario.scenario import Scenario
 from deploy.checking import checked
 from tests.support import ABOUT, Bench, small, tiny
+from tests.tiers import for_each
 
 KEPT = Path(__file__).with_name("digests.json")
 LEARNERS: dict[str, tuple[str, ...]] = {
@@ -89,7 +89,7 @@ def digest(name: str, folder: Path) -> str:
 NAMES = ["tiny", *ABOUT, *sorted(LEARNERS)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_seeded_run_leaves_the_transcript_that_was_kept(name, tmp_path):
     assert digest(name, tmp_path) == json.loads(KEPT.read_text("utf-8"))[name]
 

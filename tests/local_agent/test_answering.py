@@ -3,7 +3,6 @@
 from typing import Literal
 
 import numpy as np
-import pytest
 
 from common.core.arrays import Floats, Indices
 from common.local.mechanisms.none import NoMechanism
@@ -13,6 +12,7 @@ from common.numerics.randomness import RandomSource
 from local_agent.answering import CONSTANT, evaluate
 from local_agent.hosted import asking
 from local_agent.hosted.asking import answer_together
+from tests.tiers import for_each
 
 
 class Touchy(Query):
@@ -55,7 +55,7 @@ class Row:
         return Records(features, np.ones(len(people), dtype=np.int8))
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
+@for_each("count", [0, 1, 3, 4, 5, 8, 9])
 def test_everybody_answers_in_blocks_of_any_size(monkeypatch, count):
     monkeypatch.setattr(asking, "BLOCK", 4)
     people = np.arange(count) * 2 + 1

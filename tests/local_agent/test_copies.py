@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from common.crypto.identity import verify
 from common.data.population import TableRecordSource
@@ -23,6 +22,7 @@ from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal
+from tests.tiers import for_each
 
 PERSON = Records(np.zeros((1, 8), dtype=np.float32), np.ones(1, dtype=np.int8))
 COPIES = 20
@@ -35,7 +35,7 @@ def copies(folder: Path, record: Records = PERSON, policy: Policy = POLICY) -> l
     return [Agent(record, policy, folder / f"copy-{number}") for number in range(COPIES)]
 
 
-@pytest.mark.parametrize("asked", ["the same assignment", "other slots", "other runs"])
+@for_each("asked", ["the same assignment", "other slots", "other runs"])
 def test_copies_of_a_person_answer_alike(tmp_path, asked):
     """Independent answers at epsilon 2 would all agree with probability below 0.9^20 = 0.13; slots and runs are new."""
     answers, reports = set(), set()
@@ -72,7 +72,7 @@ def test_noise_belongs_to_the_question_the_part_the_record_and_the_secret():
     assert (uniforms(coordinate, 1, "a") != uniforms(coordinate, 2, "a")).all()
 
 
-@pytest.mark.parametrize("name", QUERIES.names())
+@for_each("name", QUERIES.names())
 def test_slots_of_the_same_part_are_asked_the_same(name):
     """The contract of ``parts``: where two slots have the same part, every record has the same value there."""
     for query in QUERIES[name].example():

@@ -24,6 +24,7 @@ from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import seal
+from tests.tiers import for_each
 
 ITEM = {"kind": "item", "first": 1, "bits": 3, "public": 9}
 POLICY = Policy(REFEREE.public, 2.0, queries=ALL_QUERIES)
@@ -45,7 +46,7 @@ def people(items: list[int]) -> Records:
     return Records(features, np.ones(len(items), dtype=np.int8))
 
 
-@pytest.mark.parametrize("name", sorted(MISMATCHES))
+@for_each("name", sorted(MISMATCHES))
 def test_what_a_mechanism_cannot_randomize_is_refused_before_anybody_is_looked_at(name, tmp_path, monkeypatch):
     mechanism, query, why = MISMATCHES[name]
 
@@ -84,7 +85,7 @@ def test_nothing_is_randomized_by_what_cannot(mechanism, query):
             call(asked, np.zeros(1), found, np.zeros(1, dtype=np.int64), RandomSource.secure())
 
 
-@pytest.mark.parametrize("broken", ["raises", "floats", "negative", "shape", "text"])
+@for_each("broken", ["raises", "floats", "negative", "shape", "text"])
 def test_an_item_that_cannot_be_said_is_the_constant(monkeypatch, broken):
     def evaluate_badly(self: Any, records: Records, slots: Any) -> Any:
         if broken == "raises":
@@ -119,7 +120,7 @@ def test_items_beyond_the_domain_are_clamped(monkeypatch):
     assert evaluate(parse_query(ITEM), people([0, 0, 0]), np.arange(3)).tolist() == [7, 7, 7]
 
 
-@pytest.mark.parametrize("mechanism", ORACLES)
+@for_each("mechanism", ORACLES)
 def test_the_public_word_is_that_of_the_question_and_the_slot(mechanism):
     """1000 people together and one by one: own items are supported with p, not q, within 5.5 standard errors."""
     oracle: Any = parse_mechanism({"name": mechanism, "epsilon": 3.0})

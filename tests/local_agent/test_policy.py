@@ -16,6 +16,7 @@ from common.vocabulary.demands.base import DEMANDS, Demands
 from common.wire import messages
 from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
 from tests.support import seal, tiny
+from tests.tiers import for_each
 
 REFEREE = Identity.create()
 LOSS: dict[str, Any] = {"kind": "loss", "hypothesis": {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}}
@@ -71,7 +72,7 @@ LATER: dict[str, tuple[type[TandemError], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(LATER))
+@for_each("name", sorted(LATER))
 def test_what_it_does_not_accept(name):
     error, changes = LATER[name]
     agreed = configuration()
@@ -79,7 +80,7 @@ def test_what_it_does_not_accept(name):
         POLICY.check(assignment(agreed, **changes), seal(REFEREE, agreed), 8)
 
 
-@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
+@for_each("poison", [math.nan, math.inf, -math.inf])
 def test_a_query_with_numbers_that_are_not_finite_is_refused(poison):
     agreed = configuration()
     good = assignment(agreed)
@@ -162,7 +163,7 @@ def _asked(demands: Demands) -> set[str]:
     return {kind for pattern in patterns for kind in pattern.kinds("agents")}
 
 
-@pytest.mark.parametrize(("accept", "refuse", "why"), [
+@for_each(("accept", "refuse", "why"), [
     (["los"], [], "no question is of kind 'los'.*loss"),
     ([], ["scores"], "no question is of kind 'scores'.*score"),
     (["loss"], ["loss"], "leave no kind"),

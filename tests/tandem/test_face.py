@@ -13,6 +13,7 @@ import pytest
 
 import tandem
 from common.core.errors import AuditFailed, BadScenario, RunFailed
+from tests.tiers import for_each
 
 ROOT = Path(__file__).parents[2]
 TINY = (
@@ -76,7 +77,7 @@ def test_importing_it_loads_nothing_else():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", tandem.__all__)
+@for_each("name", tandem.__all__)
 def test_every_name_is_there(name):
     assert getattr(tandem, name).__doc__
     assert name in dir(tandem)

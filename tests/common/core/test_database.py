@@ -20,6 +20,7 @@ from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 from common.core.database import alone, open_database, sqlite_url
 from common.core.errors import BadInput
 from common.core.migrating import downgrade, schema_of, upgrade
+from tests.tiers import for_each
 
 TABLES = {
     "common.log.migrations": {"entries"},
@@ -57,7 +58,7 @@ def test_up_down_and_up_again(tmp_path, package):
     engine.dispose()
 
 
-@pytest.mark.parametrize("package", [*sorted(TABLES), "curator.contributions.migrations", "issuer.migrations"])
+@for_each("package", [*sorted(TABLES), "curator.contributions.migrations", "issuer.migrations"])
 def test_a_new_file_gets_what_the_migrations_come_to(package):
     kept = resources.files(package).joinpath("newest.sql").read_text(encoding="utf-8")
     assert kept == schema_of(package), f"python -m common.core.migrating {package}"

@@ -12,6 +12,7 @@ from common.core.durable import claim, hold, make_folder, user_state, write_dura
 from common.core.errors import BadInput
 from common.numerics.randomness import durable_secret
 from local_agent.person.journal import Journal
+from tests.tiers import for_each
 
 
 def test_a_cut_off_write_leaves_the_old_content(tmp_path, monkeypatch):
@@ -108,7 +109,7 @@ def _synced(monkeypatch) -> list[str]:
     return synced
 
 
-@pytest.mark.parametrize("opened", [lambda place: hold(place).close(), lambda place: claim(place, {}), make_folder])
+@for_each("opened", [lambda place: hold(place).close(), lambda place: claim(place, {}), make_folder])
 def test_a_power_cut_does_not_take_a_folder_that_was_made(tmp_path, monkeypatch, opened):
     synced = _synced(monkeypatch)
     opened(tmp_path / "made" / "below" / "state")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 import common.net.edge  # noqa: F401 - services raise no errors of their own
 from common.core import errors
 from common.core.errors import (
@@ -17,6 +15,7 @@ from common.core.errors import (
     every_error,
     from_document,
 )
+from tests.tiers import for_each
 
 OWN = (RunCancelled, Superseded, PeerError)
 
@@ -36,7 +35,7 @@ def test_the_tree_in_the_docstring_is_the_tree():
         assert kind.__name__ in str(errors.__doc__)
 
 
-@pytest.mark.parametrize("kind", every_error(), ids=lambda kind: kind.__name__)
+@for_each("kind", every_error(), ids=lambda kind: kind.__name__)
 def test_a_document_gives_the_error_back(kind):
     error = kind("a sentence", spent=1.5, budget=2)
     document = error.document()
@@ -49,7 +48,7 @@ def test_a_document_gives_the_error_back(kind):
     assert (again.detail, again.members, again.document()) == (error.detail, error.members, document)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "document",
     [
         {},

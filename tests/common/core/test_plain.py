@@ -6,18 +6,18 @@ import io
 import json
 import logging
 
-import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import MEMBERS, PeerError, from_document
 from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
 from common.net.cli import application, fail_clearly
+from tests.tiers import for_each
 
 TITLE = "\x1b]0;mine\x07"
 ATTACKS = [TITLE, "\x9b31m", "a\nb", "a\rb", "\u202eabc", "\u2066x", "\u2028", "\x00", "\ud800", "\u200b", "\U000e0001"]
 
 
-@pytest.mark.parametrize("text", ATTACKS)
+@for_each("text", ATTACKS)
 def test_nothing_of_it_is_a_command(text):
     shown = plain(f"before {text} after")
     assert shown.isprintable()
@@ -26,7 +26,7 @@ def test_nothing_of_it_is_a_command(text):
     shown.encode()
 
 
-@pytest.mark.parametrize("text", ["", "loss 0.1 < 0.2", "Übermaß: 5 µs, 日本語, 🙂"])
+@for_each("text", ["", "loss 0.1 < 0.2", "Übermaß: 5 µs, 日本語, 🙂"])
 def test_what_can_be_seen_stays(text):
     assert plain(text) == text
 

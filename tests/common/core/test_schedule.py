@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.core.schedule import Schedule
+from tests.tiers import for_each
 
 
 class Clock:
@@ -21,9 +22,7 @@ class Clock:
         return Schedule(now=lambda: self.time, sleep=self.sleep)
 
 
-@pytest.mark.parametrize(
-    ("work", "point"), [(0.0, 0.5), (0.49, 0.5), (0.5, 0.5), (0.51, 1.0), (1.5, 2.0), (70.0, 128.0)]
-)
+@for_each(("work", "point"), [(0.0, 0.5), (0.49, 0.5), (0.5, 0.5), (0.51, 1.0), (1.5, 2.0), (70.0, 128.0)])
 def test_a_block_ends_at_the_unit_times_a_power_of_two(work: float, point: float) -> None:
     clock = Clock()
     with clock.schedule().held(0.5):

@@ -7,17 +7,16 @@ import scenarios
 from common.core import canonical, strictyaml
 from common.core.errors import BadScenario
 from common.scenario import loading
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize(
-    "text", ["a: 1\na: 2\n", "x: {b: 1, b: 2}\n", "- {c: 1, c: 1}\n", "a: &m {b: 1, b: 2}\nc: *m\n"]
-)
+@for_each("text", ["a: 1\na: 2\n", "x: {b: 1, b: 2}\n", "- {c: 1, c: 1}\n", "a: &m {b: 1, b: 2}\nc: *m\n"])
 def test_a_key_given_twice_is_refused(text):
     with pytest.raises(yaml.YAMLError, match="given twice"):
         strictyaml.load(text, aliases=True)
 
 
-@pytest.mark.parametrize("text", [f"a: {'9' * 5000}", "a: 2001-13-01", "a: 2001-01-01 25:00:00"])
+@for_each("text", [f"a: {'9' * 5000}", "a: 2001-13-01", "a: 2001-01-01 25:00:00"])
 def test_a_value_that_is_none_is_no_yaml(text, tmp_path):
     with pytest.raises(yaml.YAMLError):
         strictyaml.load(text)

@@ -8,6 +8,7 @@ import pytest
 
 from common.core.errors import BadMessage, Forged
 from common.crypto.identity import Identity, announce_body, check_announcement
+from tests.tiers import for_each
 
 WHO = Identity.create()
 SAID = announce_body(WHO, "PUT", "/a", b"body")
@@ -18,7 +19,7 @@ def test_a_proof_announces_the_body():
         assert check_announcement(SAID, "PUT", "/a", 4, key) == hashlib.sha256(b"body").hexdigest()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "said",
     [
         ("POST", "/a", 4, None),
@@ -42,7 +43,7 @@ SPOILED = {
 }
 
 
-@pytest.mark.parametrize("how", SPOILED)
+@for_each("how", SPOILED)
 def test_what_is_no_proof(how):
     with pytest.raises(BadMessage):
         check_announcement(SPOILED[how], "PUT", "/a", 4, None)

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
 from common.core.errors import BadMessage
 from common.crypto.hpke import KEY_BYTES, TAG_BYTES, RecipientKey, seal
+from tests.tiers import for_each
 
 # RFC 9180, appendix A.1.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode.
 INFO = bytes.fromhex("4f6465206f6e2061204772656369616e2055726e")
@@ -60,7 +61,7 @@ def test_what_is_sealed_twice_has_nothing_in_common():
     assert len(first.ciphertext) == len(b"same") + TAG_BYTES
 
 
-@pytest.mark.parametrize("change", ["encapsulated", "ciphertext", "info", "key", "short", "small order", "empty"])
+@for_each("change", ["encapsulated", "ciphertext", "info", "key", "short", "small order", "empty"])
 def test_what_was_changed_does_not_open(change):
     sealed, key = seal(PUBLIC, b"text", INFO), RecipientKey.of(PRIVATE)
     enc, text, info = sealed.encapsulated, sealed.ciphertext, INFO
@@ -83,7 +84,7 @@ def test_what_was_changed_does_not_open(change):
         key.open(enc, text, info)
 
 
-@pytest.mark.parametrize("public", [b"", bytes(32), b"\x01" + bytes(31), b"x" * 33])
+@for_each("public", [b"", bytes(32), b"\x01" + bytes(31), b"x" * 33])
 def test_nothing_is_sealed_to_what_is_no_key(public):
     with pytest.raises(BadMessage):
         seal(public, b"text", INFO)

@@ -28,6 +28,7 @@ from common.crypto.vouching import (
 )
 from common.wire.messages import Enrolment
 from common.wire.sealed import Sealed, read
+from tests.tiers import for_each
 from tests.vouched import ours
 
 GRANTS = Identity.create()
@@ -90,7 +91,7 @@ def test_an_issuers_key_is_encoded_as_the_rfc_says_and_other_libraries_read_it()
     assert KEY.token_key.public_numbers() == found.public_numbers()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tokens",
     [
         "x" * 464,

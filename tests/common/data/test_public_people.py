@@ -14,6 +14,7 @@ from common.scenario.loading import load
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse
 from curator.service.startup import open_curator
+from tests.tiers import for_each
 
 LINE = {"name": "drifting-line", "side": "target", "d": 3}
 PLAIN = {
@@ -48,7 +49,7 @@ def test_unknown_labels_tell_nothing():
     np.testing.assert_array_equal(unlabelled.features, public_sample(parse(PLAIN), 1).features)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("public", "reason"),
     [
         ({"distribution": {**LINE, "d": 4}, "count": 50}, "public people have 5 features, the curator's 4"),

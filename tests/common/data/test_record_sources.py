@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import BadData, BadScenario
 from common.data import population as people_module
 from common.data.population import PopulationSpec, SimulatedRecordSource, TableRecordSource, locate, open_records
+from tests.tiers import for_each
 
 BALL = {"name": "gaussian-ball", "side": "source", "d": 4, "close": 2, "sigma_source": 1, "sigma_target": 0.7}
 SIMULATED = PopulationSpec.model_validate({"distribution": BALL})
@@ -89,7 +90,7 @@ def test_more_people_than_a_table_has_are_refused(folder):
         open_records(TABLE, folder, seed=3, size=101)
 
 
-@pytest.mark.parametrize("people", [[-1], [50], [0, 50]])
+@for_each("people", [[-1], [50], [0, 50]])
 def test_people_who_are_not_there_are_refused(people):
     with pytest.raises(BadData, match=r"numbered 0\.\.49"):
         open_records(SIMULATED, None, seed=3, size=50).records(np.array(people))

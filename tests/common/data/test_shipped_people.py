@@ -13,6 +13,7 @@ from common.data.population import locate
 from common.data.tables import load as load_table
 from common.scenario.loading import load, shipped
 from common.vocabulary.demands.base import demands_of
+from tests.tiers import for_each
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
@@ -25,7 +26,7 @@ REWEIGHED = [name for name in shipped() if demands_of(load(name).protocol).rewei
 """Scenarios that rest on a divergence of S and T."""
 
 
-@pytest.mark.parametrize("name", REWEIGHED)
+@for_each("name", REWEIGHED)
 def test_the_assumed_divergence_is_no_smaller_than_the_known_one(name):
     scenario = load(name)
     source: Any = scenario.source.distribution
@@ -42,7 +43,7 @@ def test_the_assumed_divergence_is_no_smaller_than_the_known_one(name):
     assert assumed.supremum is None or assumed.supremum >= known[1] * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("name", REWEIGHED)
+@for_each("name", REWEIGHED)
 def test_source_and_target_differ_in_who_they_are_at_most(name):
     source, target = load(name).source, load(name).target
     if load(name).problem is not None:

@@ -12,7 +12,7 @@ from common.data.tables.sampling import placed, ranked
 from common.data.tables.source import apart
 from common.numerics.randomness import RandomSource
 from tests.common.data.stability import Sampled, afterwards, sampled, with_a_field_changed
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 ROWS, N = 600, 150
 LABEL = {"column": "rich", "positive": ["yes"], "negative": ["no"]}
@@ -53,8 +53,8 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize(("column", "text"), thinned(CHANGES, 2, several=True))
+@for_each("name", TABLES)
+@for_each(("column", "text"), thinned(CHANGES, 2, several=True))
 def test_a_changed_field_changes_one_record_in_its_slot(folder, tmp_path, name, column, text):
     """For rows all over the file; before, all slots behind the changed row had other people in them."""
     before = sampled(table(name), N, folder)
@@ -113,7 +113,7 @@ def test_too_few_people_are_refused_without_saying_how_many_there_are():
     assert "10" not in refused.value.detail
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "other", "separate"),
     [
         ({}, {}, False),

@@ -16,6 +16,7 @@ from common.privacy.events import Event, Release
 from common.privacy.guarantee import Protected
 from common.scenario.loading import load, shipped
 from curator.learners.base import LEARNERS, Learner
+from tests.tiers import for_each
 
 SGD = {"name": "sgd", "steps": "plan", "clip": 1, "noise": "plan", "diameter": 60}
 SHIPPED = [name for name in shipped() if load(name).curator.learner is not None]
@@ -30,7 +31,7 @@ def test_every_learner_of_the_curator_derives_from_public_settings():
         assert (learner.by_choice, learner.reweighs) == (SETTINGS[name].by_choice, SETTINGS[name].reweighs)
 
 
-@pytest.mark.parametrize("name", OPEN.names())
+@for_each("name", OPEN.names())
 def test_settled_settings_are_open_ones_of_which_nothing_is_open(name):
     opened, settled = OPEN[name], SETTINGS[name]
     assert issubclass(settled, opened)
@@ -73,7 +74,7 @@ def test_settling_refuses_numbers_out_of_range():
         OpenParity(epsilon="plan", rule="paper").settled(ParitySettings, epsilon=5.0)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@for_each("name", SHIPPED)
 def test_a_scenario_keeps_its_learner_as_it_is_written(name):
     learner = load(name).curator.learner
     assert isinstance(learner, OpenSettings)
@@ -82,7 +83,7 @@ def test_a_scenario_keeps_its_learner_as_it_is_written(name):
     assert isinstance(learner, LearnerSettings) is not any(left_open(value) for value in written.values())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "said"),
     [
         (None, "no learner has the name None"),

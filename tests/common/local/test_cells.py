@@ -11,6 +11,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Stump
 from common.local.records import Records
+from tests.tiers import for_each
 
 FIRST = Linear(weights=(1.0,), threshold=0.0)
 ROWS = np.array([[-2.0, 0, 0], [-1.0, 1, 0], [0.5, 0, 1], [3.0, 1, 1]], dtype=np.float32)
@@ -42,7 +43,7 @@ def test_labels_are_those_that_the_hypothesis_is_held_against():
         ScoreCells.parse({"hypothesis": Relabelled(column=2, hypothesis=FIRST).wire(), "cuts": [0.0]})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "words"),
     [
         ({"cuts": []}, "at least 1"),
@@ -66,7 +67,7 @@ def test_a_tilt_looks_its_item_up():
     assert tilt.count(PEOPLE).dtype == np.uint16
 
 
-@pytest.mark.parametrize("parts", [(0, 1, 2), (0, 1, 2, 1025), (0, 1, 2, -1), (0, 1, 2, 3, 4)])
+@for_each("parts", [(0, 1, 2), (0, 1, 2, 1025), (0, 1, 2, -1), (0, 1, 2, 3, 4)])
 def test_a_tilt_has_one_number_in_range_for_each_item(parts):
     with pytest.raises(BadMessage):
         Tilt.parse({"cells": {"hypothesis": FIRST.wire(), "cuts": [0.0]}, "parts": list(parts)})

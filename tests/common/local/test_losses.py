@@ -12,6 +12,7 @@ from common.local.hypotheses.rules import Constant, Stump
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.operations.operation import parse_operation
+from tests.tiers import for_each
 
 PLANE = Linear(weights=(1.0,), threshold=0.25)
 """Margins of the records below: 0.5, 0.5, -0.5, 4, 4, 0."""
@@ -27,13 +28,13 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("loss", EXPECTED)
+@for_each("loss", EXPECTED)
 def test_losses_are_as_defined(loss):
     assert losses.evaluate(loss, PLANE, RECORDS).tolist() == EXPECTED[loss]
     assert LossQuery(hypothesis=PLANE, loss=loss).evaluate(RECORDS, np.arange(6)).tolist() == EXPECTED[loss]
 
 
-@pytest.mark.parametrize("loss", EXPECTED)
+@for_each("loss", EXPECTED)
 def test_counts_are_the_nearest_parts(loss):
     random = np.random.default_rng(1)
     records = Records(

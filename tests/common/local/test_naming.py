@@ -24,6 +24,7 @@ from common.local.queries.score import ScoreQuery
 from common.local.queries.sole_error import SoleErrorQuery
 from common.local.records import Records
 from common.scenario.loading import target_table
+from tests.tiers import for_each
 
 TABLE = TableSource.parse(
     {
@@ -75,7 +76,7 @@ def test_where_records_are_shortened_no_share_of_a_bound_is_claimed():
     assert shortened.true(1, 0.5) == '"plan" is above 0.5'
 
 
-@pytest.mark.parametrize("wrong", [
+@for_each("wrong", [
     None,
     7,
     [],

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadMessage
 from common.local.packing import answer_type, mask_bytes, pack_answers, pack_one, unpack_answers
+from tests.tiers import for_each
 
 
 @settings(max_examples=150, derandomize=True)
@@ -63,7 +64,7 @@ def test_the_attacks_by_name():
         unpack_answers(silent, 1, "real")
 
 
-@pytest.mark.parametrize(("kind", "size"), [(3, 1), (256, 1), (257, 2), (65536, 2)])
+@for_each(("kind", "size"), [(3, 1), (256, 1), (257, 2), (65536, 2)])
 def test_symbols_take_a_byte_or_two(kind, size):
     answered, symbols = np.array([True, False, True]), np.array([kind - 1, 1, 2])
     body = pack_answers(answered, symbols, kind)
@@ -103,7 +104,7 @@ def test_any_bytes_decode_to_symbols_that_encode_to_them_or_are_refused(body, pe
     assert pack_answers(answered, answers, kind) == body
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "kind", "why"),
     [
         (b"\xc0\x02\x03", 3, "hold 3; the symbols are 0 to 2"),
@@ -120,7 +121,7 @@ def test_the_attacks_on_symbols_by_name(body, kind, why):
         unpack_answers(body, 2, kind)
 
 
-@pytest.mark.parametrize("kind", ["bit", 3, 256, 257, 65536])
+@for_each("kind", ["bit", 3, 256, 257, 65536])
 def test_one_answer_is_one_of_the_symbols_or_is_refused(kind):
     most = 1 if kind == "bit" else kind - 1
     for answer in (0.0, 1.0, float(most)):

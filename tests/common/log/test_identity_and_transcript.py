@@ -10,6 +10,7 @@ from common.core.errors import AuditFailed, BadInput, Forged
 from common.crypto.identity import Identity, Signed, verify
 from common.log.merkle import merkle_root
 from common.log.transcript import append, read, split
+from tests.tiers import for_each
 
 ME = Identity.create()
 
@@ -58,7 +59,7 @@ def test_a_chain_reads_back():
     assert read(split(raw)) == entries == read(split(raw), ME.public)
 
 
-@pytest.mark.parametrize("raw", [b"", b"\n", b"x", b"{}\n", b"\xff\n", b"[]\n"])
+@for_each("raw", [b"", b"\n", b"x", b"{}\n", b"\xff\n", b"[]\n"])
 def test_what_is_no_transcript(raw):
     with pytest.raises(AuditFailed):
         read(split(raw))

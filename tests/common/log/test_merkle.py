@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.log.merkle import RunningRoot, Tree, merkle_root, root_from_inclusion_proof, verify_consistency
+from tests.tiers import for_each
 
 LEAVES = st.lists(st.binary(max_size=40), min_size=1, max_size=40, unique=True)
 
@@ -58,7 +59,7 @@ def test_what_is_not_there_is_not_found_not_even_across_two_hashes():
     assert merkle_root([]) == hashlib.sha256(b"").hexdigest()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 33])
+@for_each("count", [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 33])
 def test_a_list_is_shown_to_begin_with_each_of_its_beginnings_and_with_no_other_list(count):
     leaves = [bytes([number]) for number in range(count)]
     tree = Tree(leaves)
@@ -91,7 +92,7 @@ def test_the_path_for_a_beginning_is_that_of_the_rfc():
     assert tree.consistency(6) == (node(4, 6), node(6, 7), node(0, 4))
 
 
-@pytest.mark.parametrize("first", [-1, 0, 4])
+@for_each("first", [-1, 0, 4])
 def test_there_is_no_path_for_what_is_no_beginning(first):
     tree = Tree([b"a", b"b", b"c"])
     assert not verify_consistency(tree.root, first, tree.root, 3, ())

@@ -20,6 +20,7 @@ from common.models.pipeline import as_pipeline
 from common.models.predict import features_of, outcome_of, predict, predictions
 from tests.common.models.given import model_of, rows, usable
 from tests.contracts import examples
+from tests.tiers import for_each
 
 NORMS = (None, 0.9, 100.0)
 
@@ -36,8 +37,8 @@ def evaluated(raw, model, data):
     return dict(zip([given.name for given in session.get_outputs()], session.run(None, inputs), strict=True))
 
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("hypothesis", examples(HYPOTHESES))
+@for_each("norm", NORMS)
+@for_each("hypothesis", examples(HYPOTHESES))
 class TestEveryKind:
     def test_it_predicts_what_the_hypothesis_does(self, hypothesis, norm):
         model = model_of(hypothesis, norm)
@@ -101,7 +102,7 @@ class TestEveryKind:
         assert as_pipeline(model)[:-1].get_feature_names_out().shape == (model.table.dimension,)
 
 
-@pytest.mark.parametrize("hypothesis", examples(HYPOTHESES))
+@for_each("hypothesis", examples(HYPOTHESES))
 def test_a_prediction_depends_on_the_inputs_only(hypothesis):
     """Columns that are none of them may be missing, so this is what makes a prediction without them the same one."""
     model = model_of(hypothesis)
@@ -115,10 +116,8 @@ def test_a_prediction_depends_on_the_inputs_only(hypothesis):
     assert all(0 <= number < hypothesis.min_features for number in hypothesis.inputs)
 
 
-@pytest.mark.parametrize("norm", [None, 1.5])
-@pytest.mark.parametrize(
-    "count", [1, 7, 8, 9, 62, *(pytest.param(count, marks=pytest.mark.slow) for count in (16, 31, 129, 300))]
-)
+@for_each("norm", [None, 1.5])
+@for_each("count", [1, 7, 8, 9, 62, *(pytest.param(count, marks=pytest.mark.slow) for count in (16, 31, 129, 300))])
 def test_onnx_adds_up_in_the_same_order_at_every_width(count, norm):
     """Margins agree in every bit, so a row on the border has the same label too."""
     generator = np.random.default_rng(count)

@@ -24,6 +24,7 @@ from common.models.predict import calibration, predict
 from common.scenario.loading import load as load_scenario
 from tests.common.models.given import model_of, rows
 from tests.contracts import examples
+from tests.tiers import for_each
 
 WEIGHTS = (3.0, -1.0, 0.5, 2.0, -2.0, 0.25, 0.0, 1.0, 0.5)
 LINEAR = Linear(weights=WEIGHTS, threshold=0.75)
@@ -34,7 +35,7 @@ def wide(**changes) -> Model:
 
 
 class TestForms:
-    @pytest.mark.parametrize("form", ["polars", "pandas", "csv", "csv.gz", "parquet", "dicts", "records"])
+    @for_each("form", ["polars", "pandas", "csv", "csv.gz", "parquet", "dicts", "records"])
     def test_all_forms_of_the_same_rows_give_the_same(self, form, tmp_path):
         data = rows(wide().table, 80)
         frame = polars.DataFrame(data).with_columns(renews=polars.lit("perhaps"), more=polars.lit(1))
@@ -79,7 +80,7 @@ class TestForms:
 
 
 class TestWhatIsRefused:
-    @pytest.mark.parametrize(
+    @for_each(
         ("data", "why"),
         [
             ([{"visits": 1}], "row 1 has no field 'months'"),
@@ -95,7 +96,7 @@ class TestWhatIsRefused:
         with pytest.raises(BadData, match=why):
             predict(wide(), data)
 
-    @pytest.mark.parametrize("value", ["seven", "inf", "NaN", "1e999"])
+    @for_each("value", ["seven", "inf", "NaN", "1e999"])
     def test_numbers_that_are_none_are_named_by_their_place_only(self, value):
         data = rows(wide().table, 3)
         data[1]["months"] = value
@@ -165,9 +166,7 @@ class TestProbabilities:
         assert found.probabilities[0] == 1.0
         assert 0.0 <= found.probabilities[1] < 1e-300
 
-    @pytest.mark.parametrize(
-        "hypothesis", examples(HYPOTHESES, lambda kind: kind.probabilities is Hypothesis.probabilities)
-    )
+    @for_each("hypothesis", examples(HYPOTHESES, lambda kind: kind.probabilities is Hypothesis.probabilities))
     def test_other_kinds_say_that_they_have_none(self, hypothesis):
         model = model_of(hypothesis)
         with pytest.raises(BadInput, match="gives no probabilities"):
@@ -240,7 +239,7 @@ class TestDocuments:
         tree["in_words"] = ["of another version"]
         assert parse_document(tree) == wide()
 
-    @pytest.mark.parametrize("content", ["{", "[]", '{"format": "other"}', "[" * 100_000, "\xff"])
+    @for_each("content", ["{", "[]", '{"format": "other"}', "[" * 100_000, "\xff"])
     def test_what_is_no_model_is_refused_in_one_line(self, content, tmp_path):
         (tmp_path / "model.json").write_bytes(content.encode("latin-1"))
         with pytest.raises(BadData, match="is no model"):
@@ -272,7 +271,7 @@ def test_labels_by_a_bound_are_named_by_it():
     assert label_classes(Label(column="income", positive=(">50K", ">50K."), negative=("<=50K",))) == ("<=50K", ">50K")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("overrides", "loss"),
     [
         ((), "logistic"),

@@ -19,7 +19,7 @@ from curator.service.app import curator_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -63,8 +63,8 @@ NONSENSE = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(sorted(NONSENSE), 5))
-@pytest.mark.parametrize(("party", "method", "path"), TARGETS)
+@for_each("name", thinned(sorted(NONSENSE), 5))
+@for_each(("party", "method", "path"), TARGETS)
 def test_nonsense_is_a_problem_document_and_no_fault(addresses, party, method, path, name):
     reply = httpx.request(
         method, addresses[party] + path, content=NONSENSE[name], headers=AUTHORIZED, trust_env=False, timeout=60
@@ -103,8 +103,8 @@ HUGE = [
 ]
 
 
-@pytest.mark.parametrize("message", HUGE, ids=range(len(HUGE)))
-@pytest.mark.parametrize("path", sorted(KINDS))
+@for_each("message", HUGE, ids=range(len(HUGE)))
+@for_each("path", sorted(KINDS))
 def test_well_signed_nonsense_is_refused_too(addresses, path, message):
     method, kind = KINDS[path]
     signed = Identity.create().sign(kind, message)
@@ -128,8 +128,8 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
         assert "levels deep" in reply.json()["detail"]
 
 
-@pytest.mark.parametrize("party", ["referee", "curator"])
-@pytest.mark.parametrize(
+@for_each("party", ["referee", "curator"])
+@for_each(
     ("method", "path", "status"),
     [
         ("GET", "/v1/nothing", 404),
@@ -144,8 +144,8 @@ def test_places_that_do_not_exist(addresses, party, method, path, status):
     assert reply.status_code in ((status,) if party == "referee" else (status, 404, 405))
 
 
-@pytest.mark.parametrize("header", ["Chunked", "chunked", "gzip, chunked", "identity"])
-@pytest.mark.parametrize("party", ["referee", "curator"])
+@for_each("header", ["Chunked", "chunked", "gzip, chunked", "identity"])
+@for_each("party", ["referee", "curator"])
 def test_bodies_declare_their_length(addresses, party, header):
     parts = urlsplit(addresses[party])
     with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
@@ -184,9 +184,7 @@ def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
     assert reply.json()["detail"].startswith("this is a fault")
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("PUT", "/v1/runs/new"), ("GET", "/v1/runs/run/reports/1"), ("POST", "/v1/enrolments")]
-)
+@for_each(("method", "path"), [("PUT", "/v1/runs/new"), ("GET", "/v1/runs/run/reports/1"), ("POST", "/v1/enrolments")])
 def test_what_needs_a_token_needs_the_right_one(addresses, method, path):
     body = (
         Identity.create().sign("enrolment", {"agents": 1}).model_dump_json() if "enrol" in path else '{"scenario": {}}'

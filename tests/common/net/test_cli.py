@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from common.net.cli import NEW_OBJECTS
+from tests.tiers import for_each
 
 COUNT = """
 import gc, sys
@@ -23,7 +24,7 @@ print(gc.get_threshold()[0], file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("module", ["referee.cli", "curator.cli", "local_agent.cli", "issuer.cli", "tandem.cli"])
+@for_each("module", ["referee.cli", "curator.cli", "local_agent.cli", "issuer.cli", "tandem.cli"])
 def test_a_command_looks_for_garbage_rarely(module):
     said = subprocess.run(
         [sys.executable, "-c", COUNT.format(module=module)], check=True, capture_output=True, text=True

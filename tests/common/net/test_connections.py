@@ -19,6 +19,7 @@ from common.net import server
 from common.net.app import create_app
 from common.net.server import Limits, raise_descriptors
 from tests.support import served
+from tests.tiers import for_each
 
 LONG = 64 << 20
 MEDIUM = 24 << 10
@@ -106,7 +107,7 @@ def test_who_says_no_more_is_let_go():
         assert closed(quiet)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "head",
     [
         b"GET /v1/health HTTP/1.1\r\nX: " + bytes([120]) * (1 << 17),

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from common.core.errors import Unauthorized
 from common.net import edge as module
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Bodies, Call, Edge, Guarded, Opening, Reply, fault, problem
+from tests.tiers import for_each
 
 Parts = list[tuple[bytes, bool]]
 
@@ -82,7 +83,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(parts, monkeypatch):
     assert asyncio.run(put(behind, [(b"abc", False)]))[0] == 200
 
 
-@pytest.mark.parametrize(("path", "most"), [("/tiny", TINY), ("/echo", SMALL), ("/large", 1 << 20)])
+@for_each(("path", "most"), [("/tiny", TINY), ("/echo", SMALL), ("/large", 1 << 20)])
 def test_a_body_has_the_limit_of_its_resource(path, most):
     assert asyncio.run(put(edge(), [(bytes(most), False)], path=path))[0] == 200
     assert asyncio.run(put(edge(), [], length=most + 1, path=path))[::2] == (413, b"close")
@@ -116,7 +117,7 @@ def test_nothing_of_a_large_body_is_read_before_somebody_has_said_that_it_may_co
     assert asyncio.run(put(behind, [(b"abc", False)], path="/token", token="known"))[:2] == (200, b"abc")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parts", "length", "status", "body"),
     [
         ([(b"4\n", True), (b"wxyz", False)], None, 200, b"wxyz"),

@@ -3,10 +3,10 @@
 import struct
 
 import numpy as np
-import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from common.numerics.chacha import fill
+from tests.tiers import for_each
 
 
 def plain(key, counter, nonce, stream, rounds):
@@ -44,8 +44,8 @@ def test_the_published_vector():
     )
 
 
-@pytest.mark.parametrize("nonce", [0, 7, 2**32 - 1])
-@pytest.mark.parametrize("stream", [0, 1])
+@for_each("nonce", [0, 7, 2**32 - 1])
+@for_each("stream", [0, 1])
 def test_every_lane_is_the_block_of_its_number(nonce, stream):
     key = np.random.default_rng(1).bytes(32)
     expected = b"".join(plain(key, block, nonce, stream, 8) for block in range(96))

@@ -7,6 +7,7 @@ import pytest
 
 from common.core.arrays import Words
 from common.numerics.randomness import RandomSource
+from tests.tiers import for_each
 
 
 class Scripted(RandomSource):
@@ -28,7 +29,7 @@ def test_the_first_53_bits_of_a_word_decide() -> None:
     assert source.bernoullis(threshold / 2.0**53, 5).tolist() == [1, 0, 1, 0, 0]
 
 
-@pytest.mark.parametrize("probability", [0.0, 2.0**-20, 0.5, 0.75, 1.0])
+@for_each("probability", [0.0, 2.0**-20, 0.5, 0.75, 1.0])
 def test_words_are_consumed_by_the_number_of_coins_alone(probability: float) -> None:
     """Whatever comes: an earlier sampler drew further words where the first sixteen bits tied with the threshold."""
     source = Scripted([int(probability * 2.0**53) << 11 & (1 << 64) - 1] * 100_000)
@@ -37,12 +38,12 @@ def test_words_are_consumed_by_the_number_of_coins_alone(probability: float) -> 
         source.words(1)
 
 
-@pytest.mark.parametrize(("probability", "bit"), [(0.0, 0), (2.0**-54, 0), (1.0, 1)])
+@for_each(("probability", "bit"), [(0.0, 0), (2.0**-54, 0), (1.0, 1)])
 def test_certain_outcomes(probability: float, bit: int) -> None:
     assert set(RandomSource.seeded(1).bernoullis(probability, 200_000).tolist()) == {bit}
 
 
-@pytest.mark.parametrize("probability", [1e-5, 0.2, 0.5, 0.731058578630005, 1 - 1e-5])
+@for_each("probability", [1e-5, 0.2, 0.5, 0.731058578630005, 1 - 1e-5])
 def test_frequency(probability: float) -> None:
     ones = int(RandomSource.seeded(5).bernoullis(probability, 1_000_000).sum())
     # 6 standard deviations: 2e-9.
@@ -55,7 +56,7 @@ def test_words_are_the_keystream_whatever_the_pieces() -> None:
     np.testing.assert_array_equal(whole, np.concatenate([pieces.words(k) for k in (1, 32_767, 32_769, 34_463)]))
 
 
-@pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
+@for_each("probability", [-0.1, 1.1, float("nan")])
 def test_refuses_what_is_no_probability(probability: float) -> None:
     with pytest.raises(ValueError, match="probability"):
         RandomSource.seeded(1).bernoullis(probability, 1)

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from common.numerics import counter
+from tests.tiers import for_each
 
 MASK = (1 << 64) - 1
 PEOPLE = np.array([0, 1, 2, 5, 10**6, 2**40], dtype=np.int64)
@@ -41,7 +42,7 @@ def test_the_finalizer_gives_the_published_splitmix64_sequence():
     assert found == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
-@pytest.mark.parametrize("seed", [0, 7, MASK])
+@for_each("seed", [0, 7, MASK])
 def test_words_are_the_hash_of_seed_stream_person_and_coordinate(seed):
     expected = [[plain_word(seed, 3, int(i), j) for j in range(9)] for i in PEOPLE]
     assert words(seed, 3, PEOPLE, 9).tolist() == expected
@@ -78,7 +79,7 @@ def test_normals_of_many_words_are_bit_for_bit_those_of_single_ones():
     assert np.abs(found).max() < 8.5
 
 
-@pytest.mark.parametrize("width", [1, 7, 5000])
+@for_each("width", [1, 7, 5000])
 def test_any_number_of_coordinates_can_be_drawn(width):
     uniforms = ((words(5, 0, PEOPLE, width) >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
     np.testing.assert_allclose(normals(5, 0, PEOPLE, width), ndtri(uniforms), rtol=1e-12)
@@ -101,7 +102,7 @@ def test_moments_and_shape_are_those_of_a_standard_normal():
     assert np.sqrt(n) * gap < 3.2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("what", "other"),
     [
         ("the next coordinate", lambda: normals(3, 0, np.arange(100_000), 4)[:, 1:]),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import pytest
-
 from common.numerics.bisection import crossing
+from tests.tiers import for_each
 
 SHAPES: list[tuple[str, Callable[[float], float], float]] = [
     ("straight", lambda x: x - 3.0, 3.0),
@@ -17,7 +16,7 @@ SHAPES: list[tuple[str, Callable[[float], float], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "excess", "root"), SHAPES, ids=[shape[0] for shape in SHAPES])
+@for_each(("name", "excess", "root"), SHAPES, ids=[shape[0] for shape in SHAPES])
 def test_it_ends_just_below_the_root(name: str, excess: Callable[[float], float], root: float) -> None:
     asked: list[float] = []
 

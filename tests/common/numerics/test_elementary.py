@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from common.core.arrays import Floats
 from common.numerics import elementary, loops
 from common.numerics.kernels import njit
+from tests.tiers import for_each
 
 RANDOM = np.random.default_rng(0)
 
@@ -38,7 +38,7 @@ def looped(work: Any, x: Floats) -> Floats:
     return out
 
 
-@pytest.mark.parametrize("x", [RANDOM.uniform(-708, 709, 20_000), RANDOM.uniform(-2, 2, 20_000), np.zeros(1)])
+@for_each("x", [RANDOM.uniform(-708, 709, 20_000), RANDOM.uniform(-2, 2, 20_000), np.zeros(1)])
 def test_exponentials(x):
     found = elementary.exp(x)
     assert (np.abs(found - np.exp(x)) <= np.spacing(np.exp(x))).all()
@@ -53,9 +53,7 @@ def test_exponentials_end_in_zero_and_infinity():
     np.testing.assert_array_equal(looped(exps, x), expected)
 
 
-@pytest.mark.parametrize(
-    "x", [np.exp(RANDOM.uniform(-708, 709, 20_000)), RANDOM.uniform(0.5, 2, 20_000), np.array([2.0**-1022, 1.0])]
-)
+@for_each("x", [np.exp(RANDOM.uniform(-708, 709, 20_000)), RANDOM.uniform(0.5, 2, 20_000), np.array([2.0**-1022, 1.0])])
 def test_logarithms(x):
     found = elementary.log(x)
     assert (np.abs(found - np.log(x)) <= np.spacing(np.abs(np.log(x)))).all()

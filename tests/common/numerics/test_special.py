@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
 from scipy import special as scipys
 
 from common.numerics import special
+from tests.tiers import for_each
 
 LOADED = "import sys; print('numpy.f2py.crackfortran' in sys.modules)"
 
@@ -26,9 +26,7 @@ def test_a_compiler_of_fortran_does_not_come_with_them() -> None:
     assert said(f"import common.numerics.special; {LOADED}") == "False"
 
 
-@pytest.mark.parametrize(
-    "use", ["import numpy.f2py as f", "from numpy import f2py as f", "import numpy; f = numpy.f2py"]
-)
+@for_each("use", ["import numpy.f2py as f", "from numpy import f2py as f", "import numpy; f = numpy.f2py"])
 def test_who_uses_it_finds_it_whole(use: str) -> None:
     assert said(f"import common.numerics.special; {use}; print(f.get_include()); {LOADED}").endswith("src\nTrue")
 

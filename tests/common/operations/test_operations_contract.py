@@ -19,6 +19,7 @@ from common.operations.operation import (
 )
 from common.privacy.events import NoEvent, Release
 from curator.operations import HANDLERS, OperationHandler
+from tests.tiers import for_each
 
 CONSTANT = {"kind": "constant", "label": 1}
 CELLS = {"hypothesis": CONSTANT, "cuts": [0.0], "groups": []}
@@ -52,7 +53,7 @@ def test_every_operation_is_covered_and_has_a_handler():
     assert OPERATIONS.shipped() == HANDLERS.shipped() == sorted(ANSWERED)
 
 
-@pytest.mark.parametrize("kind", OPERATIONS.names())
+@for_each("kind", OPERATIONS.names())
 def test_operation_result_and_handler_belong_together(kind):
     operation = OPERATIONS[kind]
     assert issubclass(operation, Operation)
@@ -62,7 +63,7 @@ def test_operation_result_and_handler_belong_together(kind):
     assert get_args(HANDLERS[kind].__orig_bases__[0]) == (operation, operation.result)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("kind", "request_", "result"), PAIRS)
+@for_each(("kind", "request_", "result"), PAIRS)
 def test_requests_and_results_go_there_and_back(kind, request_, result):
     operation = parse_operation({"kind": kind, **request_})
     assert parse_operation(json.loads(json.dumps(operation.wire()))) == operation
@@ -75,7 +76,7 @@ def test_requests_and_results_go_there_and_back(kind, request_, result):
     assert (operation.read(release), findings(release), declared_event(release)) == (found, result, event)
 
 
-@pytest.mark.parametrize(("kind", "request_", "result"), PAIRS)
+@for_each(("kind", "request_", "result"), PAIRS)
 def test_a_result_holds_what_it_declares_and_nothing_else(kind, request_, result):
     operation = parse_operation({"kind": kind, **request_})
     for wrong in (
@@ -88,7 +89,7 @@ def test_a_result_holds_what_it_declares_and_nothing_else(kind, request_, result
             operation.read(wrong)
 
 
-@pytest.mark.parametrize("kind", OPERATIONS.shipped())
+@for_each("kind", OPERATIONS.shipped())
 def test_only_reweigh_and_rake_change_weights_and_they_release_nothing(kind):
     request_, _ = ANSWERED[kind][0]
     operation = parse_operation({"kind": kind, **request_})
@@ -103,9 +104,7 @@ def test_a_release_without_an_event_that_is_known_declares_none():
             declared_event(release)
 
 
-@pytest.mark.parametrize(
-    "wire", [{}, {"kind": "hack"}, {"kind": ["learn"]}, {"kind": "learn"}, {"kind": "learn", "round": 0}]
-)
+@for_each("wire", [{}, {"kind": "hack"}, {"kind": ["learn"]}, {"kind": "learn"}, {"kind": "learn", "round": 0}])
 def test_requests_of_no_kind_are_refused(wire):
     with pytest.raises(BadMessage):
         parse_operation(wire)
@@ -135,7 +134,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", sorted(WRONG))
+@for_each("what", sorted(WRONG))
 def test_a_result_that_does_not_answer_the_request_is_refused(what):
     request_, result, words = WRONG[what]
     with pytest.raises(BadMessage, match=words):

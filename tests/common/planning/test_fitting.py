@@ -17,6 +17,7 @@ from common.scenario.loading import altered, load
 from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from referee.protocols.base import PROTOCOLS
+from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
 
@@ -30,7 +31,7 @@ def shifted(*changes: str) -> Scenario:
     return load("portfolio", ["curator.learner.noise=5", *changes])
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@for_each("epsilon", [0.5, 1.0, 3.0])
 def test_the_better_of_two_candidates_that_differ_as_is_told_has_the_smaller_estimate_in_95_of_100_runs(epsilon):
     """Among three candidates there are two questions, each answered by half of the agents."""
     mechanism, agents, runs = Warner(epsilon=epsilon), 5_000, 4_000
@@ -132,7 +133,7 @@ def test_the_ball_is_as_wide_as_noise_allows():
         assert diameter(*wrong, 24) == 2.0  # refused later, where the scenario is read
 
 
-@pytest.mark.parametrize("changes", [[], ["agents.count=617"], ["curator.n=500"]])
+@for_each("changes", [[], ["agents.count=617"], ["curator.n=500"]])
 def test_nothing_of_a_scenario_but_its_numbers_decides(changes):
     """Scenarios with other people and the same numbers get the same advice: no record is read."""
     one, other = shifted(*changes), shifted(*changes, "target.distribution.inside=0.9")
@@ -149,7 +150,7 @@ def test_a_number_that_is_open_is_not_guessed():
     assert advice(shifted("agents.count=plan"), 20_000, 617) is not None
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.shipped())
+@for_each("protocol", PROTOCOLS.shipped())
 def test_only_models_that_agents_could_judge_get_advice(protocol):
     scenario = PROTOCOLS[protocol].example()[0]
     judged = protocol in ("subsample-test-reweigh", "learn-and-test", "portfolio")
@@ -158,6 +159,6 @@ def test_only_models_that_agents_could_judge_get_advice(protocol):
         assert advice(altered(scenario, ("agents.loss=hinge",)), 1_000, 1_000) is None
 
 
-@pytest.mark.parametrize(("share", "words"), [(0.1434, "15 points"), (0.15, "15 points"), (0.00723, "0.73 points")])
+@for_each(("share", "words"), [(0.1434, "15 points"), (0.15, "15 points"), (0.00723, "0.73 points")])
 def test_points_are_rounded_to_the_side_that_promises_less(share, words):
     assert points(share) == words

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from common.core.errors import BadInput
 from common.planning import formulas
 from common.planning.moments import truncation
+from tests.tiers import for_each
 
 X = 1.3515339910798754
 
@@ -63,7 +64,7 @@ def test_without_a_gap_there_is_no_number_of_rounds() -> None:
         formulas.rounds(1.0, formulas.gap(0.05, 2.0, 1.7, True))
 
 
-@pytest.mark.parametrize(("supremum", "moments"), [(None, {}), (2.5, {}), (None, {4.0: math.exp(6 * 0.6**2)})])
+@for_each(("supremum", "moments"), [(None, {}), (2.5, {}), (None, {4.0: math.exp(6 * 0.6**2)})])
 def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(
     supremum: float | None, moments: dict[float, float]
 ) -> None:
@@ -159,7 +160,7 @@ def test_draws_let_the_exponential_mechanism_reach_alpha() -> None:
     assert bad / 400 <= beta
 
 
-@pytest.mark.parametrize(("answers", "dropout"), [(1, 0.5), (1000, 0.1), (10**6, 0.3)])
+@for_each(("answers", "dropout"), [(1, 0.5), (1000, 0.1), (10**6, 0.3)])
 def test_enrolment_covers_dropout(answers: int, dropout: float) -> None:
     from scipy.stats import binom
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from common.planning.learners.sgd import MIN_NOISE, _least, _least_noise
 from common.privacy.calibration import PRECISION
+from tests.tiers import for_each
 
 Fits = Callable[[float, bool], bool]
 
@@ -26,7 +25,7 @@ def asking_at_every_step(fits: Fits) -> float:
     return private
 
 
-@pytest.mark.parametrize("slow", [0.05, 0.11, 0.5, 1.0, 1.8, 1.97, 1.9999, 2.0])
+@for_each("slow", [0.05, 0.11, 0.5, 1.0, 1.8, 1.97, 1.9999, 2.0])
 def test_fewer_questions_find_the_same_noise(slow):
     asked: dict[str, int] = {"few": 0, "all": 0}
 

@@ -14,7 +14,7 @@ from common.scenario.loading import load
 from common.scenario.scenario import Scenario, parse
 from curator.learners.base import parse_learner
 from deploy.checking import checked
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 SPARSE = {"name": "sparse-vector", "cutoff": 30, "epsilon": "plan", "delta": "plan"}
 
@@ -45,7 +45,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "learner", "curator"), thinned(CASES, 4, several=True))
+@for_each(("name", "learner", "curator"), thinned(CASES, 4, several=True))
 def test_plans_keep_to_the_budget_and_use_it(name, learner, curator):
     resolved = checked(scenario(name, learner, **curator))
     assert "'plan'" not in str(resolved.wire())
@@ -92,7 +92,7 @@ def test_what_is_given_is_kept():
     assert resolved.curator.settings.aggregation.noise == 500.0  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "learner", "curator", "says"),
     [
         ("model-agnostic", {}, {"delta": 0.0}, "positive delta"),

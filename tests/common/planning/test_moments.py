@@ -15,6 +15,7 @@ from common.core.errors import BadInput
 from common.data.distributions.base import parse_distribution
 from common.planning import formulas
 from common.planning.moments import gaussian_moment, truncation
+from tests.tiers import for_each
 
 ORDERS = st.floats(1.2, 40.0)
 ALPHAS = st.floats(0.01, 0.4)
@@ -55,7 +56,7 @@ def test_higher_orders_pass_the_supremum() -> None:
     assert sixteenth > formulas.density(0.08, 1.3516, supremum).kappa
 
 
-@pytest.mark.parametrize(("order", "close", "truncated"), [(16.0, 2, False), (4.0, 2, False), (4.0, 8, True)])
+@for_each(("order", "close", "truncated"), [(16.0, 2, False), (4.0, 2, False), (4.0, 8, True)])
 def test_the_rule_with_the_fewest_people_is_taken(order: float, close: int, truncated: bool) -> None:
     """... but not enough for the rounds that the smaller gap costs, unless the supremum is far above the moments."""
     x, supremum = gaussian_moment(2.0, 0.1, 0.07, close), (0.1 / 0.07) ** close
@@ -82,7 +83,7 @@ def test_a_wider_target_has_no_supremum_and_gains_by_its_fourth_moment() -> None
     assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
 
 
-@pytest.mark.parametrize(("source", "target", "k"), [(1.0, 0.4, 6), (1.0, 0.02, 10), (0.1, 0.07, 2)])
+@for_each(("source", "target", "k"), [(1.0, 0.4, 6), (1.0, 0.02, 10), (0.1, 0.07, 2)])
 def test_second_moments_are_the_known_answers(source: float, target: float, k: int) -> None:
     ball: Any = parse_distribution(
         {"name": "gaussian-ball", "side": "source", "d": k, "close": k, "sigma_source": source, "sigma_target": target}
@@ -90,7 +91,7 @@ def test_second_moments_are_the_known_answers(source: float, target: float, k: i
     assert gaussian_moment(2.0, source, target, k) == pytest.approx(ball.chi_squared(), rel=1e-12)
 
 
-@pytest.mark.parametrize(("order", "target"), [(1.0, 0.7), (3.0, 0.7), (4.0, 1.1), (2.5, 1.2)])
+@for_each(("order", "target"), [(1.0, 0.7), (3.0, 0.7), (4.0, 1.1), (2.5, 1.2)])
 def test_gaussian_moments_are_their_integrals(order: float, target: float) -> None:
     def integrand(x: float) -> float:
         log_weight = -math.log(target) - 0.5 * x * x * (target**-2 - 1.0)

@@ -15,6 +15,7 @@ from common.planning.plan import Plan, plan, resolve, rows
 from common.privacy.calibration import PRECISION
 from common.scenario import scenario as scenarios
 from common.scenario.scenario import Scenario
+from tests.tiers import for_each
 
 BALL = {
     "name": "gaussian-ball", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "inside": 0.4,
@@ -81,8 +82,8 @@ def test_appendix_d() -> None:
     assert paper.rounds.formula.startswith("given; 128 log_2")
 
 
-@pytest.mark.parametrize("bounds", ["paper", "tight"])
-@pytest.mark.parametrize(
+@for_each("bounds", ["paper", "tight"])
+@for_each(
     "changes",
     [
         pytest.param({}, marks=pytest.mark.slow),
@@ -162,7 +163,7 @@ def test_a_plan_breaks_none_of_its_own_bounds() -> None:
     assert violations(resolve(make(**SOUND))) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "said"),
     [
         ({"curator__n": 20}, "privacy: kappa n must be above 10"),
@@ -215,7 +216,7 @@ def test_what_breaks_a_bound_is_named(changes: dict[str, Any], said: str) -> Non
     assert any(text.startswith(said) for text in told), told
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "words"),
     [
         ({"mode": "agnostic", "curator__kappa": 0.5}, "tell every round's loss to within alpha/2"),
@@ -239,7 +240,7 @@ def test_a_size_is_too_small_only_where_a_theorem_asks_for_more(changes: dict[st
     assert words in told[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changes",
     [
         {"curator__learner": EXPONENTIAL},
@@ -259,7 +260,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(changes: dict[str, An
     assert violations(scenario)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("learner", "said"),
     [
         ({"name": "scikit", "C": "plan"}, "curator.learner.C cannot be left at plan for the learner 'scikit'"),

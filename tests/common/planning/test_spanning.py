@@ -14,6 +14,7 @@ from common.planning.plan import plan, resolve
 from common.scenario import loading
 from common.scenario import scenario as scenarios
 from common.scenario.scenario import Scenario
+from tests.tiers import for_each
 
 
 def test_paper_known_answers() -> None:
@@ -53,7 +54,7 @@ def test_two_blocks_at_epsilon_1_and_fewer_than_beta_allows_are_refused() -> Non
         spanning.rows_of(chances, 0.2119415576, 0.05, 1)
 
 
-@pytest.mark.parametrize(("chances", "beta"), [([1e-9] * 4, 0.1), ([1e-300], 0.1), ([0.5], 0.0), ([0.5], 1.0)])
+@for_each(("chances", "beta"), [([1e-9] * 4, 0.1), ([1e-300], 0.1), ([0.5], 0.0), ([0.5], 1.0)])
 def test_what_cannot_be_counted_is_refused(chances: list[float], beta: float) -> None:
     with pytest.raises(BadInput):
         spanning.spanning_rows(np.array(chances), beta)
@@ -88,7 +89,7 @@ def test_blocks_that_are_given_are_kept_and_counted_with() -> None:
     assert found.n.value > plan(parity()).n.value
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("overrides", "said"),
     [
         (["curator.learner.epsilon=0.6"], "privacy: 1 rounds cost epsilon = 0.6"),

@@ -10,6 +10,7 @@ import pytest
 
 from common.core.errors import BadMessage
 from common.privacy.guarantee import NOTHING, Guarantee, of_agent, of_curator, together
+from tests.tiers import for_each
 
 
 def test_a_curators_names_what_is_protected_in_what_neighbours_differ_and_what_is_covered():
@@ -38,7 +39,7 @@ def test_no_privacy_and_no_release_are_two_things():
     assert of_curator((math.inf, 1.0), "records").pair == (math.inf, 1.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"epsilon": 1.0},
@@ -65,7 +66,7 @@ def test_a_row_that_changes_sides_costs_both_and_no_less():
     assert "all that the curator releases and all agents answer" in str(both)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sides",
     [
         (of_curator((1.0, 0.1), "labels"), of_agent((1.0, 0.0))),

@@ -17,6 +17,7 @@ from common.privacy.budget import Budget, certify, cost, fits, open_budget, shar
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
+from tests.tiers import for_each
 
 STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.447)
 RELEASE = SubsampledRelease(draws=200, tv_bound=1e-5, epsilon=1.0, delta=1e-9)
@@ -147,7 +148,7 @@ def test_pure_budgets_need_no_delta() -> None:
     assert budget.guarantee == (1.0, 0.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon", "delta"),
     [(None, 0.1), (1.0, None), (0.0, 0.1), (math.nan, 0.1), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)],
 )

@@ -20,6 +20,7 @@ from common.privacy.calibration import (
     steps_plan,
 )
 from common.privacy.theorems.gaussian_dp import mu_allowed
+from tests.tiers import for_each
 
 RATIO = 2.0 / math.sqrt(20.0)
 
@@ -28,7 +29,7 @@ def flat(kappa: float, rounds: int, steps: int) -> Callable[[int], Plan]:
     return lambda n: steps_plan(sampling_schedule(n, kappa, 60.0, rounds)[1:], steps, RATIO)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kappa", "rounds", "steps", "renyi"),
     [
         (0.08 / (4 * 1.35), 1001, 50_000_000, 4.65e7),
@@ -86,7 +87,7 @@ def test_the_schedule_starts_uniform_and_ends_at_the_cap_from_above() -> None:
     assert sampling_schedule(1000, 0.1, 0.0, 3) == (schedule[0],) * 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("n", "kappa", "eta", "rounds"),
     [
         (100, 0.1, 0.1, 5),

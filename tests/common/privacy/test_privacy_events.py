@@ -19,6 +19,7 @@ from common.privacy.events import (
     parse_event,
 )
 from common.privacy.theorems.stopping import Poisson, geometric
+from tests.tiers import for_each
 
 EVENTS: list[Event] = [
     NoEvent(),
@@ -32,14 +33,14 @@ EVENTS: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
+@for_each("event", EVENTS, ids=lambda event: event.kind)
 def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
     again = parse_event(event.wire())
     assert again == event
     assert hash(again) == hash(event)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wire",
     [
         None,

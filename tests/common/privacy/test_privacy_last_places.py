@@ -20,6 +20,7 @@ from common.privacy.theorems import gaussian_dp as gdp
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems import renyi as rdp
 from common.privacy.theorems import selection as selection
+from tests.tiers import for_each
 
 GEOMETRIC = stopping.geometric(10.0)
 OTHER = stopping.NegativeBinomial(eta=-0.5, gamma=0.01, most=60)
@@ -127,17 +128,17 @@ FOUND: list[tuple[Callable[[], float], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("number", "known"), COMPUTED)
+@for_each(("number", "known"), COMPUTED)
 def test_what_is_computed_is_rounded_so_far_and_no_farther(number: Callable[[], float], known: float) -> None:
     assert number() == pytest.approx(known, rel=PLACES, abs=0.0)
 
 
-@pytest.mark.parametrize(("number", "known"), FOUND)
+@for_each(("number", "known"), FOUND)
 def test_what_is_searched_for_is_found_where_it_was(number: Callable[[], float], known: float) -> None:
     assert number() == pytest.approx(known, rel=4e-13, abs=0.0)
 
 
-@pytest.mark.parametrize("value", [1.0, -1.5, 3e-300, -1e300])
+@for_each("value", [1.0, -1.5, 3e-300, -1e300])
 def test_rounding_moves_a_number_by_as_many_units_as_it_is_told_and_one_place(value: float) -> None:
     assert up(value) == math.nextafter(value + abs(value) * 4.0 * UNIT, math.inf)
     assert down(value) == math.nextafter(value - abs(value) * 4.0 * UNIT, -math.inf)

@@ -15,6 +15,7 @@ from common.privacy.sampling_error import NUMBER, check_numbers, delta_left, err
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
 from curator.numerics.gaussian_noise import EXACT_BITS
+from tests.tiers import for_each
 
 STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.5)
 
@@ -32,7 +33,7 @@ def test_only_gaussian_noise_has_an_error_and_it_grows_with_the_numbers():
     assert error_paid([(STEPS, 2), (NoEvent(), 5)]) == module.ALLOWANCE * 2 * sampling_error(STEPS)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@for_each("epsilon", [0.1, 1.0, 5.0])
 def test_what_is_left_pays_for_the_error_at_that_epsilon(epsilon):
     error = Fraction(1, 10**9)
     left = delta_left(1e-6, epsilon, error)
@@ -67,8 +68,8 @@ def test_many_small_releases_cannot_have_more_error_than_was_paid_for():
         budget.admit([small, small], small)
 
 
-@pytest.mark.parametrize("plan", [[(STEPS, 3)], [(Gaussian(count=10, mu=0.05), 1)], [(Release(epsilon=0.3), 2)]])
-@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+@for_each("plan", [[(STEPS, 3)], [(Gaussian(count=10, mu=0.05), 1)], [(Release(epsilon=0.3), 2)]])
+@for_each("delta", [1e-5, 1e-9])
 def test_a_budget_of_what_a_plan_costs_admits_it(plan, delta):
     price = cost(plan, delta)
     events = [event for event, times in plan for _ in range(times)]
@@ -81,8 +82,8 @@ def test_the_exact_sampler_costs_next_to_nothing():
     assert cost([(Gaussian(mu=0.5), 1)], 1e-6) == pytest.approx(epsilon_of(0.5, 1e-6), rel=1e-12)
 
 
-@pytest.mark.parametrize("delta", [1e-4, 1e-9])
-@pytest.mark.parametrize("error", [Fraction(1, 10**20), Fraction(1, 2**116), Fraction(1, 10**300)])
+@for_each("delta", [1e-4, 1e-9])
+@for_each("error", [Fraction(1, 10**20), Fraction(1, 2**116), Fraction(1, 10**300)])
 def test_what_is_payable_leaves_half_of_delta_and_little_more_leaves_none(delta, error):
     epsilon = payable(delta, error)
     assert delta / 2.0 <= delta_left(delta, epsilon, error) < delta
@@ -93,7 +94,7 @@ def test_where_the_error_is_too_large_nothing_is_payable():
     assert payable(1e-9, Fraction(1, 10**9)) == payable(0.0, Fraction(1, 10**99)) == 0.0
 
 
-@pytest.mark.parametrize("epsilon", [80.0, 300.0, 700.0, 1e5])
+@for_each("epsilon", [80.0, 300.0, 700.0, 1e5])
 def test_a_budget_that_is_larger_than_another_holds_what_that_one_holds(epsilon):
     """Of its e^epsilon the error of the noise would take more than delta: it is opened at less."""
     events = [STEPS, STEPS, STEPS]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
 from common.privacy.accountants.base import Counts, share_of
 from common.privacy.budget import open_budget
 from common.privacy.events import Release
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("amount", "cap", "share"),
     [
         (Fraction(1), Fraction(4), 0.25),

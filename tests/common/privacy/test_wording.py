@@ -2,13 +2,12 @@
 
 import math
 
-import pytest
-
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.3, 1.0, 2.0, 5.0, 20.0, 800.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-3, 0.5, 1.0])
+@for_each("epsilon", [0.0, 1e-6, 0.3, 1.0, 2.0, 5.0, 20.0, 800.0])
+@for_each("delta", [0.0, 1e-9, 1e-3, 0.5, 1.0])
 def test_a_guess_is_never_said_to_be_worse_than_the_best_test_of_the_worst_mechanism(epsilon, delta):
     """The worst (epsilon, delta) mechanism: with delta it tells the record, else it is randomized response."""
     truth = 1.0 / (1.0 + math.exp(-epsilon))

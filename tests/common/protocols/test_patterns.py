@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import PatternViolation
 from common.protocols.patterns import END, NOTHING, Pattern, agents, curator, many, maybe, sequence, some
+from tests.tiers import for_each
 
 STR = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
 LEARN, LOSS, REWEIGH = ("curator", "learn"), ("agents", "loss"), ("curator", "reweigh")
@@ -33,7 +34,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "next_message", "legal", "may_end"), CASES)
+@for_each(("said", "next_message", "legal", "may_end"), CASES)
 def test_subsample_test_reweigh_allows_exactly_these_messages(said, next_message, legal, may_end):
     state = STR
     for message in said:

@@ -7,6 +7,7 @@ from common.core import strictyaml
 from common.core.errors import BadScenario
 from common.net.cli import version
 from common.scenario.loading import load
+from tests.tiers import for_each
 
 
 def refused(tmp_path, text: str, *sets: str) -> str:
@@ -53,7 +54,7 @@ def test_what_does_not_fit_together_names_the_file(tmp_path):
     assert refused(tmp_path, text).endswith("(mine.yaml)")
 
 
-@pytest.mark.parametrize(("path", "expected"), [
+@for_each(("path", "expected"), [
     (("a",), (1, 1)), (("b", "c"), (3, 3)), (("b", "d", 1), (4, 10)), (("b", "function-wrap", "c"), (3, 3)),
     (("z",), None), ((), None),
 ])  # fmt: skip

@@ -15,7 +15,7 @@ from common.scenario.scenario import Scenario, parse
 from common.vocabulary.demands.base import DEMANDS, demands_of
 from referee.protocols.base import PROTOCOLS
 from tests.support import TINY
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 SETTLED = load("ball", list(TINY))
 
@@ -44,7 +44,7 @@ def test_the_json_form_is_read_back():
     assert parse(wire).wire() == parse_resolved(wire).wire() == wire
 
 
-@pytest.mark.parametrize(
+@for_each(
     "opened", ["curator.n", "curator.rounds", "curator.eta", "curator.kappa", "agents.count", "curator.learner.noise"]
 )
 def test_what_is_left_at_plan_is_refused(opened):
@@ -55,7 +55,7 @@ def test_what_is_left_at_plan_is_refused(opened):
             refuse()
 
 
-@pytest.mark.parametrize("name", thinned([name for name in shipped() if load(name).data is None], 8))
+@for_each("name", thinned([name for name in shipped() if load(name).data is None], 8))
 def test_every_shipped_scenario_resolves_to_one_that_a_run_admits(name):
     found = resolve(load(name))
     assert not found.anything_open

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from common.statistics.bins import FINE_CUTS, Within, cleared, coarser, middles
+from tests.tiers import for_each
 
 
 def test_bins_have_about_the_same_people():
@@ -33,7 +34,7 @@ def test_where_nobody_is_all_fine_bins_count_alike():
     assert within.weights.tolist() == [0.5, 0.5, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("noise", [0.0, 5.0, 30.0])
+@for_each("noise", [0.0, 5.0, 30.0])
 def test_empty_bins_are_cleared_of_noise(noise):
     """The nearest counts with the known sum; cutting negative ones off alone would leave half of the noise there."""
     true = np.zeros(32)

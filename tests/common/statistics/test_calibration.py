@@ -9,6 +9,7 @@ import pytest
 
 from common.statistics.bins import FINE_CUTS, Within, chances, octave_quarter
 from common.statistics.calibration import VAGUE, Calibration, Prior, Shares, Told, believed, calibrate, forecast
+from tests.tiers import for_each
 
 SCORES = np.linspace(-3.0, 3.0, 9)
 MASS = np.full(9, 1.0 / 9.0)
@@ -29,8 +30,8 @@ def shares(items: np.ndarray, precision: float = 1e6, within: Within = POINTS) -
     return Shares(items, np.full(items.shape[1], precision), within)
 
 
-@pytest.mark.parametrize("step", [-4, 0, 3])
-@pytest.mark.parametrize("intercept", [-2.0, 0.3])
+@for_each("step", [-4, 0, 3])
+@for_each("intercept", [-2.0, 0.3])
 def test_it_is_found_from_exact_shares(step, intercept):
     found = calibrate(shares(items(octave_quarter(step), (intercept,))))
     assert found.slope == octave_quarter(step)

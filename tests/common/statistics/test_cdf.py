@@ -17,6 +17,7 @@ from common.numerics.randomness import RandomSource
 from common.statistics.cdf import Cdf, agents_needed, error, estimate_cdf, ladder, largest_sum
 from common.statistics.frequency import reports_by_length
 from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
+from tests.tiers import for_each
 
 BITS = 8
 EVERY = np.arange(1 << BITS, dtype=np.uint64)
@@ -50,8 +51,8 @@ def off(shares: Floats, n: int, cuts: int, seed: int, prefixes: tuple[int, ...])
     return float(np.abs(found(EVERY) - below).max())
 
 
-@pytest.mark.parametrize("name", ["uniform", "two atoms", "ends", "worst path", "geometric"])
-@pytest.mark.parametrize(("n", "cuts"), [(30_000, 60), (8_000, 9)])
+@for_each("name", ["uniform", "two atoms", "ends", "worst path", "geometric"])
+@for_each(("n", "cuts"), [(30_000, 60), (8_000, 9)])
 def test_the_error_is_as_promised_at_all_thresholds_at_once(name: str, n: int, cuts: int) -> None:
     beta, runs, prefixes = 0.3, 30, ladder(BITS)
     promised = error(ItemQuery(bits=BITS, prefixes=prefixes), ORACLE, n, beta, cuts)
@@ -84,7 +85,7 @@ def test_agents_needed_is_the_inverse_of_the_error() -> None:
     assert wide < 1.1 * 16 * fine
 
 
-@pytest.mark.parametrize("bits", [1, 3, 7])
+@for_each("bits", [1, 3, 7])
 def test_the_largest_variance_is_that_of_the_worst_threshold(bits: int) -> None:
     """Every threshold, from the weight of every node in its estimate: the search's own arithmetic, fed with units."""
     largest = 0.0
@@ -161,7 +162,7 @@ def test_weighted_nodes_have_a_fraction_of_the_variance_of_sums_of_nodes() -> No
     assert 8.0 < 63 / largest_sum(64) < 8.5
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@for_each("name", ORACLES)
 def test_any_oracle_finds_the_quantiles(name: str) -> None:
     oracle = oracle_of(name, 4.0)
     items = np.sort(RandomSource.seeded(2).words(40_000) >> np.uint64(55))

@@ -15,6 +15,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import likeliest_parity, signed_shares
 from local_agent.answering import evaluate, randomize
+from tests.tiers import for_each
 
 BITS = 4
 WARNER = Warner(epsilon=1.0)
@@ -100,7 +101,7 @@ def test_without_noise_the_transform_is_exact_for_each_row():
     np.testing.assert_allclose(signed_shares([(query, answers)], NoMechanism()), expected)
 
 
-@pytest.mark.parametrize("sign", [-1, 1 << 20, "labels"])
+@for_each("sign", [-1, 1 << 20, "labels"])
 def test_a_sign_that_is_no_feature_is_refused(sign):
     with pytest.raises(BadMessage):
         parse_query({"kind": "code", "first": 0, "bits": 4, "sign": sign, "public": 1})

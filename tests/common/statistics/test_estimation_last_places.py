@@ -14,6 +14,7 @@ from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
 from common.statistics import evidence
 from common.statistics.intervals import estimate
 from common.statistics.loss_tests import FixedTest, SequentialTest
+from tests.tiers import for_each
 
 
 def made(**settings: float | str) -> Mechanism:
@@ -107,7 +108,7 @@ KNOWN: list[tuple[Callable[[], float], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("number", "known"), KNOWN)
+@for_each(("number", "known"), KNOWN)
 def test_known_numbers(number: Callable[[], float], known: float) -> None:
     assert number() == pytest.approx(known, rel=2e-14, abs=1e-18)
 

@@ -16,6 +16,7 @@ from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.item import ItemQuery
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import Shares, binomial_intervals, estimate_shares, reports, reports_by_length
+from tests.tiers import for_each
 
 ORACLES = ["krr", "olh", "hadamard"]
 
@@ -35,8 +36,8 @@ def ask(query: ItemQuery, oracle: FrequencyOracle, items: Words, seed: int) -> A
     return Answers(asked=len(items), values=said, slots=slots)
 
 
-@pytest.mark.parametrize("rate", [0.0, 0.003, 0.25, 0.5, 1.0])
-@pytest.mark.parametrize("trials", [1, 40, 700])
+@for_each("rate", [0.0, 0.003, 0.25, 0.5, 1.0])
+@for_each("trials", [1, 40, 700])
 def test_binomial_intervals_miss_as_rarely_as_stated_exactly(rate: float, trials: int) -> None:
     counts = np.arange(trials + 1)
     lows, highs = binomial_intervals(counts, trials, 0.1)
@@ -47,7 +48,7 @@ def test_binomial_intervals_miss_as_rarely_as_stated_exactly(rate: float, trials
         assert law[(lows > rate) | (highs < rate)].sum() > 0.07
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@for_each("name", ORACLES)
 def test_all_intervals_of_the_domain_cover_at_once(name: str) -> None:
     oracle, shares = oracle_of(name), np.array([0.5, 0.2, 0.1, 0.1, 0.05, 0.05, 0.0, 0.0])
     missed = 0
@@ -102,7 +103,7 @@ def test_no_answers_say_nothing() -> None:
     assert found.highs.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("supports", "count", "confidence", "among", "complaint"),
     [
         ([1], 2, 1.0, 1, "confidence"),

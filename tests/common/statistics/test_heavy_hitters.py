@@ -16,7 +16,7 @@ from common.numerics.randomness import RandomSource
 from common.statistics.heavy_hitters import Guarantee, agents_needed, find, guarantee, ladder
 from local_agent import answering
 from tests.common.statistics.test_frequency import ORACLES, ask, oracle_of
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 BITS, KEPT, BETA = 40, 32, 0.2
 
@@ -101,7 +101,7 @@ def test_ladders_end_with_the_whole_item() -> None:
     assert ladder(64, oracle_of("olh")) == (16, 24, 32, 40, 48, 56, 64)
 
 
-@pytest.mark.parametrize("name", ORACLES)
+@for_each("name", ORACLES)
 def test_supports_of_continuations_are_those_of_the_items(name: str) -> None:
     oracle, domain = oracle_of(name), 1 << 12
     source = RandomSource.seeded(5)
@@ -142,7 +142,7 @@ def test_missing_answers_are_no_matter_and_none_at_all_list_nothing() -> None:
     assert len(find(query, oracle, none, 0.05, kept=8).items) == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("beta", "least", "kept", "complaint"),
     [(0.0, 0.0, 4, "failure"), (1.0, 0.0, 4, "failure"), (0.1, 1.0, 4, "nothing is listed"), (0.1, 0.0, 0, "kept")],
 )

@@ -11,7 +11,7 @@ from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.statistics.intervals import Estimate, edge, estimate, tally
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
 NONE = parse_mechanism({"name": "none"})
@@ -34,7 +34,7 @@ def ever_misses(mechanism: BitMechanism, loss: float, confidence: float, looks: 
     return absorbed
 
 
-@pytest.mark.parametrize(("mechanism", "loss"), [(WARNER, 0.3), (NONE, 0.1), (NONE, 0.5)], ids=str)
+@for_each(("mechanism", "loss"), [(WARNER, 0.3), (NONE, 0.1), (NONE, 0.5)], ids=str)
 def test_it_covers_under_optional_stopping(mechanism: BitMechanism, loss: float) -> None:
     assert 0.005 < ever_misses(mechanism, loss, 0.8, 70) <= 0.2
 
@@ -57,7 +57,7 @@ def test_it_covers_under_optional_stopping_for_real_answers(mechanism: Mechanism
     assert missed <= 20
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=str)
+@for_each("mechanism", EVERY, ids=str)
 def test_it_shrinks_like_one_over_the_root_of_the_count(mechanism: Mechanism) -> None:
     count = 4_000_000
     mean = 0.3 if not isinstance(mechanism, BitMechanism) else (1 - mechanism.truth) + (2 * mechanism.truth - 1) * 0.3
@@ -103,7 +103,7 @@ def test_tally_of_bits_and_reals() -> None:
     assert tally(LAPLACE, np.array([0.5, -2.0])) == (-1.5, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("total", "count", "confidence", "among"),
     [(1, -1, 0.9, 1), (1, 2, 0.9, 0), (1, 2, 0.0, 1), (1, 2, 1.0, 1), (3, 2, 0.9, 1), (-1, 2, 0.9, 1)],
 )

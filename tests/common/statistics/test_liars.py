@@ -14,13 +14,12 @@ from common.statistics.evidence import implausible
 from common.statistics.intervals import estimate
 from common.statistics.loss_tests import SequentialTest
 from common.statistics.robustness import RobustTest, liars, robust
+from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
 
 
-@pytest.mark.parametrize(
-    ("count", "share", "found"), [(0, 0.3, 0), (100, 0.29, 29), (30, 0.1, 3), (7, 0.1, 0), (5, 1, 5)]
-)
+@for_each(("count", "share", "found"), [(0, 0.3, 0), (100, 0.29, 29), (30, 0.1, 3), (7, 0.1, 0), (5, 1, 5)])
 def test_how_many_may_lie(count, share, found):
     assert liars(count, share) == found
 
@@ -49,7 +48,7 @@ def test_numbers_bear_no_liar():
     assert (found.low, found.high) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+@for_each("share", [-0.1, 1.1, float("nan")])
 def test_shares_outside_are_refused(share):
     with pytest.raises(BadInput, match="share of liars"):
         robust(WARNER, 30, 100, 0.95, share=share)

@@ -19,7 +19,7 @@ from common.numerics.randomness import RandomSource
 from common.statistics import evidence
 from common.statistics.intervals import estimate, tally
 from common.statistics.loss_tests import FixedTest, SequentialTest
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
 NONE = parse_mechanism({"name": "none"})
@@ -115,7 +115,7 @@ def test_it_always_ends_by_the_worst_case(
     assert test.verdict is not None
 
 
-@pytest.mark.parametrize("mechanism", EVERY, ids=str)
+@for_each("mechanism", EVERY, ids=str)
 def test_it_ends_by_the_worst_case_on_the_hardest_mean(mechanism: Mechanism) -> None:
     test = SequentialTest(mechanism, 0.2, 0.4, 1e-3)
     middle = evidence.gather(mechanism, 0.2, 0.4).middle
@@ -135,8 +135,8 @@ def run(mechanism: Mechanism, test: SequentialTest | FixedTest, loss: float, sou
     return test.count
 
 
-@pytest.mark.parametrize("mechanism", thinned(EVERY, 2), ids=str)
-@pytest.mark.parametrize("kind", [SequentialTest, FixedTest])
+@for_each("mechanism", thinned(EVERY, 2), ids=str)
+@for_each("kind", [SequentialTest, FixedTest])
 def test_batches_of_real_answers_give_the_right_verdict(
     mechanism: Mechanism, kind: type[SequentialTest | FixedTest]
 ) -> None:
@@ -201,8 +201,8 @@ def exact_error(mechanism: Mechanism, loss: float, size: int, threshold: float) 
     return float(binom.sf(math.floor(threshold * size), size, ones_rate(mechanism, loss)))
 
 
-@pytest.mark.parametrize("mechanism", [WARNER, NONE], ids=str)
-@pytest.mark.parametrize("miss", [0.05, 1e-4])
+@for_each("mechanism", [WARNER, NONE], ids=str)
+@for_each("miss", [0.05, 1e-4])
 def test_fixed_size_errs_at_most_beta(mechanism: Mechanism, miss: float) -> None:
     test = FixedTest(mechanism, 0.2, 0.4, miss)
     threshold = ones_rate(mechanism, evidence.gather(mechanism, 0.2, 0.4).middle)
@@ -225,7 +225,7 @@ def test_fixed_test_of_the_paper() -> None:
     assert below.verdict == "below"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("low", "high", "miss"),
     [
         (0.0, 0.3, 0.1),
@@ -237,7 +237,7 @@ def test_fixed_test_of_the_paper() -> None:
         (0.1, 0.3, 1.0),
     ],
 )
-@pytest.mark.parametrize("kind", [SequentialTest, FixedTest])
+@for_each("kind", [SequentialTest, FixedTest])
 def test_impossible_questions_are_refused(
     kind: type[SequentialTest | FixedTest], low: float, high: float, miss: float
 ) -> None:

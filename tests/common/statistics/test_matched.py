@@ -11,6 +11,7 @@ from common.core.errors import BadInput
 from common.local.mechanisms.warner import Warner
 from common.statistics.intervals import estimate
 from common.statistics.paired import Matches, bounds, mixture
+from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
 
@@ -55,7 +56,7 @@ def test_a_plan_makes_the_interval_narrower_where_it_is_right_and_little_wider_e
         assert high - low < factor * (more - less)
 
 
-@pytest.mark.parametrize(("losses", "both"), [((0.2, 0.2), 0.19), ((0.1, 0.4), 0.05), ((0.5, 0.5), 0.5)])
+@for_each(("losses", "both"), [((0.2, 0.2), 0.19), ((0.1, 0.4), 0.05), ((0.5, 0.5), 0.5)])
 def test_the_difference_is_covered_at_all_numbers_of_matches_at_once(losses, both) -> None:
     """Of 40 sequences at confidence .8, 8 may miss somewhere; 18 would be 4 standard deviations more."""
     assert sum(race_of_two(seed, losses, both) for seed in range(40)) <= 18
@@ -66,7 +67,7 @@ def test_agents_who_are_counted_again_and_again_are_noticed() -> None:
     assert sum(race_of_two(seed, (0.2, 0.2), 0.19, reuse=16) for seed in range(40)) > 18
 
 
-@pytest.mark.parametrize("errs", [0.1, 0.3, 0.5])
+@for_each("errs", [0.1, 0.3, 0.5])
 def test_a_matched_difference_is_narrower_than_two_intervals_and_sole_errors_are_narrower_yet(errs) -> None:
     def width(share: float) -> float:
         one = 1 - WARNER.truth + (2 * WARNER.truth - 1) * share

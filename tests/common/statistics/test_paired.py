@@ -12,6 +12,7 @@ from common.local.mechanisms.krr import KaryResponse
 from common.local.mechanisms.warner import Warner
 from common.statistics.intervals import estimate
 from common.statistics.paired import difference
+from tests.tiers import for_each
 
 KRR = KaryResponse(epsilon=1.0)
 
@@ -30,7 +31,7 @@ def test_it_is_unbiased_and_mirrored() -> None:
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
 
 
-@pytest.mark.parametrize("outcomes", [(0.05, 0.9, 0.05), (0.6, 0.4, 0.0), (0.0, 1.0, 0.0)])
+@for_each("outcomes", [(0.05, 0.9, 0.05), (0.6, 0.4, 0.0), (0.0, 1.0, 0.0)])
 def test_the_ends_are_where_the_mixture_of_bets_reaches_the_bar(outcomes: tuple[float, float, float]) -> None:
     """Worked out again from the answers one by one, at the lower end."""
     counts = told(outcomes, 300)
@@ -59,7 +60,7 @@ def test_intervals_hold_at_all_counts_at_once(outcomes: tuple[float, float, floa
     assert missed <= 24
 
 
-@pytest.mark.parametrize(("errs", "apart"), [(0.2, 0.02), (0.2, 0.1), (0.4, 0.1)])
+@for_each(("errs", "apart"), [(0.2, 0.02), (0.2, 0.1), (0.4, 0.1)])
 def test_it_is_sharper_than_both_losses_asked_one_by_one(errs: float, apart: float) -> None:
     """At epsilon = 1, half of the agents about each hypothesis, which differ on a share ``apart`` of the people."""
     count, warner = 20_000, Warner(epsilon=1.0)
@@ -74,7 +75,7 @@ def test_nobody_says_nothing() -> None:
     assert (found.value, found.low, found.high) == (0.0, -1.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("counts", "confidence", "among"),
     [([1, 2], 0.9, 1), ([1, -1, 2], 0.9, 1), ([1, 1, 1], 1.0, 1), ([1, 1, 1], float("nan"), 1), ([1, 1, 1], 0.9, 0)],
 )

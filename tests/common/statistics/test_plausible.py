@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from scipy import stats
 
 from common.local.mechanisms.none import NoMechanism
 from common.local.mechanisms.warner import Warner
 from common.statistics.evidence import FALSE_ALARM, implausible
+from tests.tiers import for_each
 
 COUNTS = [1, 2, 5, 20, 100, 1_000, 60_000]
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 3.0, 10.0, 30.0])
-@pytest.mark.parametrize("count", COUNTS)
+@for_each("epsilon", [0.01, 0.5, 1.0, 3.0, 10.0, 30.0])
+@for_each("count", COUNTS)
 def test_a_false_alarm_is_as_rare_as_the_theorem_says(epsilon: float, count: int) -> None:
     """The chances are exact tails; between the ends of a probability it is rarest to see few ones at the lower end."""
     mechanism = Warner(epsilon=epsilon)
@@ -27,7 +27,7 @@ def test_a_false_alarm_is_as_rare_as_the_theorem_says(epsilon: float, count: int
     assert chance <= math.log(FALSE_ALARM / 2.0)
 
 
-@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 100), (1.0, 150), (3.0, 700)])
+@for_each(("epsilon", "count"), [(0.5, 100), (1.0, 150), (3.0, 700)])
 def test_all_that_is_left_when_ones_are_thrown_away_is_noticed(epsilon: float, count: int) -> None:
     mechanism = Warner(epsilon=epsilon)
     assert implausible(mechanism, 0, count)

@@ -20,6 +20,7 @@ from common.numerics.randomness import RandomSource
 from common.statistics import evidence
 from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
 from local_agent import answering
+from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
 StoppingDistribution = Callable[[int], float]
@@ -71,8 +72,8 @@ def holds(found: Quantile, law: StoppingDistribution, share: float, tolerance: f
     return law(found.first) < share + tolerance and law(found.last + 1) > share - tolerance
 
 
-@pytest.mark.parametrize("law", [uniform(10), two_atoms, flat], ids=["uniform", "two atoms", "flat"])
-@pytest.mark.parametrize("share", [0.5, 0.25])
+@for_each("law", [uniform(10), two_atoms, flat], ids=["uniform", "two atoms", "flat"])
+@for_each("share", [0.5, 0.25])
 def test_what_is_said_fails_no_more_often_than_beta(law: StoppingDistribution, share: float) -> None:
     tolerance, beta, runs = 0.1, 0.3, 60
     failures = 0
@@ -161,7 +162,7 @@ def test_devices_answer_what_the_search_asks() -> None:
     assert abs(np.mean(items < found.first) - 0.3) < 0.06
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bits", "share", "tolerance", "beta", "complaint"),
     [
         (0, 0.5, 0.1, 0.1, "bits"),

@@ -9,6 +9,7 @@ from common.core.errors import BadInput
 from common.local.mechanisms.warner import Warner
 from common.statistics.paired import Matches, bounds
 from common.statistics.race import WIDER, Race
+from tests.tiers import for_each
 
 WARNER = Warner(epsilon=1.0)
 
@@ -38,7 +39,7 @@ def heats(
     return race
 
 
-@pytest.mark.parametrize("losses", [(0.3, 0.3, 0.3), (0.1, 0.25, 0.4, 0.5), (0.2, 0.22)])
+@for_each("losses", [(0.3, 0.3, 0.3), (0.1, 0.25, 0.4, 0.5), (0.2, 0.22)])
 def test_all_that_is_promised_holds_together_as_often_as_promised(losses):
     best, runs, kept = min(losses), 150, 0
     for seed in range(runs):
@@ -125,7 +126,7 @@ def test_the_aim_is_what_a_choice_by_beliefs_may_reach_and_no_more():
         assert race.winner == winner
 
 
-@pytest.mark.parametrize("liar", [0, 1, 2])
+@for_each("liar", [0, 1, 2])
 def test_the_promise_holds_whatever_is_believed(liar):
     """Somebody is believed to make no mistake at all."""
     losses, runs, kept = (0.2, 0.24, 0.3), 150, 0

@@ -14,6 +14,7 @@ from common.core.values import Value
 from common.crypto.identity import Identity, Signed
 from common.wire import messages, sealed
 from common.wire.sealed import Sealed, read, report_payload
+from tests.tiers import for_each
 
 SOMEBODY = Identity.create()
 DIGEST = "ab" * 32
@@ -69,7 +70,7 @@ ONE = b'{"answer":%s,"assignment":"' + DIGEST.encode() + b'","digest":"' + DIGES
 ONE += b'","question":%s,"report_id":"' + b"0" * 32 + b'","run":"%s"}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "question", "run"),
     [
         (b"1", b"0", b"r"),
@@ -125,7 +126,7 @@ def changed(raw: bytes) -> dict[str, bytes]:
 POLL = SOMEBODY.sign("poll", {"participant": SOMEBODY.public}).raw()
 
 
-@pytest.mark.parametrize("name", changed(POLL))
+@for_each("name", changed(POLL))
 def test_what_differs_is_read_or_refused_as_the_parser_does(name):
     raw = changed(POLL)[name]
 

@@ -11,6 +11,7 @@ from common.data.tables.record import record_of
 from common.data.tables.source import TableSource
 from curator.contributions import fields
 from tests.curator.contributions.given import CONTRIBUTED, TABLE, rows, write
+from tests.tiers import for_each
 
 SOURCE = TableSource.parse(CONTRIBUTED)
 ONE = {"visits": 12, "plan": "family", "renews": "yes"}
@@ -38,7 +39,7 @@ def test_no_more_is_sent_than_the_table_describes():
     assert fields.checked({**ONE, "name": "Ada", "address": "here"}, SOURCE).keys() == ONE.keys()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "said"),
     [
         ({"visits": 31}, "field 'visits' is beyond the public bounds 0 to 30"),
@@ -76,7 +77,7 @@ def test_a_label_above_a_number_has_its_length_too():
 GOOD = fields.written(fields.checked(ONE, SOURCE), SOURCE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "plaintext",
     [
         b"",

@@ -10,6 +10,7 @@ from common.core.errors import BadMessage
 from curator.contributions import messages
 from curator.contributions.messages import Offer
 from tests.curator.contributions.given import CONTRIBUTED
+from tests.tiers import for_each
 
 PRIVATE = bytes(range(32))
 CURATOR, PERSON, NAME = "c" * 64, "a" * 64, "0" * 32
@@ -37,7 +38,7 @@ def test_what_was_sealed_is_opened_by_the_curator_and_is_another_each_time():
     assert b"record" not in base64.b64decode(first.sealed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "contributor", "private"),
     [
         ({"curator": "d" * 64}, PERSON, PRIVATE),

@@ -21,6 +21,7 @@ from curator.engine.policy import Policy
 from curator.operations import LearnHandler
 from curator.sample.base import LocalSample
 from tests.support import tiny
+from tests.tiers import for_each
 
 HYPOTHESIS = {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}
 LEARN = parse_operation({"kind": "learn", "round": 1})
@@ -144,8 +145,8 @@ def test_one_operation_has_one_release_under_each_seed_and_number():
 # The past -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cut", range(len(SCRIPT)))
-@pytest.mark.parametrize("unfinished", [False, True])
+@for_each("cut", range(len(SCRIPT)))
+@for_each("unfinished", [False, True])
 def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinished):
     """Also where the last operation was charged, and perhaps half done, before the power went."""
     whole = engine()

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from curator.engine.engine import History, extended
+from tests.tiers import for_each
 
 
 def reweigh(number: int) -> dict[str, object]:
@@ -47,7 +48,7 @@ def test_the_last_operation_may_be_entered_again_and_counts_once():
     assert history.enter("2", LEARN) == extended(first, "2", LEARN)
 
 
-@pytest.mark.parametrize(("number", "operation"), [("1", reweigh(1)), ("0", LEARN), ("0", reweigh(0))])
+@for_each(("number", "operation"), [("1", reweigh(1)), ("0", LEARN), ("0", reweigh(0))])
 def test_no_number_gets_the_randomness_of_another_operation(number, operation):
     history = History()
     history.enter("0", LEARN)

@@ -12,6 +12,7 @@ from common.privacy.events import Gaussian, NonPrivate
 from curator.learners.adaptation.learners import AdaptationLearner
 from curator.learners.base import learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
+from tests.tiers import for_each
 
 COMMON = {"features": 3, "alpha": 0.3, "norm": 1.0, "radius": 3.0, "iterations": 1500, "kappa_1": 5.0, "mu": 3.0}
 REGRESSION = {**COMMON, "name": "cnvx-adap", "response": 4}
@@ -81,8 +82,8 @@ def test_what_it_costs_does_not_depend_on_the_weights():
         assert parse_learner({**settings, "mu": None}).event(1e-4) == NonPrivate()
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, 1.2])
-@pytest.mark.parametrize("settings", [REGRESSION, LABELS])
+@for_each("alpha", [0.0, 1.0, 1.2])
+@for_each("settings", [REGRESSION, LABELS])
 def test_alpha_outside_the_open_interval_is_refused(settings, alpha):
     with pytest.raises(BadScenario, match="alpha"):
         parse_learner({**settings, "alpha": alpha})
@@ -129,8 +130,8 @@ def correlated(n, seed):
     return Records(features, np.where(features[:, 4] > 0.5, 1, -1).astype(np.int8))
 
 
-@pytest.mark.parametrize("private", ["target", "source"])
-@pytest.mark.parametrize("intercept", [True, False])
+@for_each("private", ["target", "source"])
+@for_each("intercept", [True, False])
 def test_whitening_by_the_public_sample_learns_what_narrow_correlated_features_say(private, intercept):
     own, public, test = correlated(2000, 1), correlated(2000, 2), correlated(2000, 3)
     settings = {**REGRESSION, "iterations": 600, "private": private, "intercept": intercept, "output": "suffix"}

@@ -12,6 +12,7 @@ from common.learners.base import parse_settings
 from common.learners.scikit import ALLOWED, SEVERAL
 from curator.learners.base import parse_learner
 from curator.learners.scikit import classifiers
+from tests.tiers import for_each
 
 TELLING = ("verbose", "n_jobs", "warm_start", "copy_X", "copy_X_train", "store_covariance", "store_cv_results")
 ALSO_REFUSED = {"cache_size", "covariance_estimator", "interaction_cst", "kernel", "metric_params", "monotonic_cst"}
@@ -30,7 +31,7 @@ def test_every_classifier_has_a_list_and_every_name_on_it_is_one_of_its_own() ->
         assert own - allowed <= {*TELLING, *ALSO_REFUSED}, name
 
 
-@pytest.mark.parametrize(("name", "what"), LOUD)
+@for_each(("name", "what"), LOUD)
 def test_what_tells_of_records_is_refused_with_its_name_and_what_is_allowed(name: str, what: str) -> None:
     loud = {"classifier": name, "parameters": {what: 1}}
     one = next(iter(sorted(ALLOWED[name])))
@@ -56,7 +57,7 @@ def test_what_tells_of_records_is_refused_with_its_name_and_what_is_allowed(name
                 read(settings)
 
 
-@pytest.mark.parametrize("value", [{"classifier": "print"}, {"__class__": "x"}, [[1]], ["print"]])
+@for_each("value", [{"classifier": "print"}, {"__class__": "x"}, [[1]], ["print"]])
 def test_arguments_are_data(value: Any) -> None:
     with pytest.raises(BadInput):
         parse_learner(

@@ -23,7 +23,7 @@ from curator.weights.reweighing import Reweighing
 from tests.curator.learners.test_declared import ALSO, SHORT
 from tests.curator.learners.test_learner_contract import accepts
 from tests.curator.metering.greedy import CHEATS, Honest
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 N = 600
 WAYS = {
@@ -67,13 +67,13 @@ def run(found: Given) -> Any:
     return found.workspace.run(operation, found.workspace.event(operation), RandomSource.seeded(1))
 
 
-@pytest.mark.parametrize("way", PROMISING)
+@for_each("way", PROMISING)
 def test_a_twin_that_asks_for_no_more_is_the_learner(way: str) -> None:
     assert run(given(way, Honest)) == run(given(way, None))
 
 
-@pytest.mark.parametrize("cheat", thinned(CHEATS, 4), ids=lambda cheat: cheat.__name__)
-@pytest.mark.parametrize("way", PROMISING)
+@for_each("cheat", thinned(CHEATS, 4), ids=lambda cheat: cheat.__name__)
+@for_each("way", PROMISING)
 def test_a_twin_that_asks_for_more_releases_nothing(way: str, cheat: type[Honest]) -> None:
     with pytest.raises(Overdrawn):
         run(given(way, cheat))

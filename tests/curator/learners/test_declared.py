@@ -24,6 +24,7 @@ from curator.learners.base import LEARNERS, learn_from, parse_learner
 from curator.weights.reweighing import Reweighing
 from tests.curator.learners.counted import CountingSampler
 from tests.curator.learners.test_learner_contract import accepts
+from tests.tiers import for_each
 
 S = 1e-3
 """What is declared as the total variation of mu and mu': a release with it is one from draws."""
@@ -75,7 +76,7 @@ def declared(event: Event, settings: dict[str, Any]) -> int:
     raise AssertionError(f"no rule for the event {event}")
 
 
-@pytest.mark.parametrize("way", sorted(WAYS))
+@for_each("way", sorted(WAYS))
 def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
     learner = parse_learner({**WAYS[way], **(SHORT.get(WAYS[way]["name"], {}) if way in EXAMPLES else {})})
     features = np.random.default_rng(3).uniform(-1, 1, size=(600, 90 if "many" in way else 3)).astype(np.float32)
@@ -108,7 +109,7 @@ def one_step(side: int, width: int, settings: dict[str, Any], runs: int) -> AnyA
     return np.array([h.wire()["weights"] for h in found])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("width", "noise", "clip"),
     [(2, 0.5, 1.0), (2, 2.0, 3.0), (2, 1000.0, 1.0), (80, 2.0, 0.5)],
     ids=["little noise", "noise", "fine grid", "single precision"],

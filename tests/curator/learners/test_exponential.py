@@ -16,6 +16,7 @@ from curator.learners.base import learn_from, parse_learner
 from curator.learners.exponential import Exponential
 from curator.mechanisms.exponential import _Conjunctions, _Stumps, choose_level
 from curator.weights.reweighing import Reweighing
+from tests.tiers import for_each
 
 
 def boolean(n=130, d=9, seed=1):
@@ -49,7 +50,7 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@for_each("name", sorted(CLASSES))
 def test_counts_agree_with_brute_force_and_every_member_can_be_found(name):
     records, build = CLASSES[name]
     members = every_member(records, name)
@@ -106,7 +107,7 @@ def test_utility_is_as_mcsherry_and_talwar_say():
         assert learned.mistakes(draws).sum() <= 2 * np.log(30 * 29 / 2 / 1e-6) / 0.8
 
 
-@pytest.mark.parametrize(("literals", "size"), [(1, 1), (2, 2), (3, 3), (4, 4)])
+@for_each(("literals", "size"), [(1, 1), (2, 2), (3, 3), (4, 4)])
 def test_conjunctions_have_as_many_literals_as_asked(literals, size):
     learner = Exponential(hypotheses="conjunctions", draws=200, epsilon=1.0, literals=literals)
     learned: Any = learn_from(learner, Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
@@ -138,7 +139,7 @@ def test_an_empty_grid_is_refused():
         parse_learner({"name": "exponential", "hypotheses": "stumps", "draws": 9, "epsilon": 1, "low": 1, "high": 0})
 
 
-@pytest.mark.parametrize("literals", [1, 2, 3, 4, 5])
+@for_each("literals", [1, 2, 3, 4, 5])
 def test_every_conjunction_is_counted_once_and_found_by_its_rank(literals):
     generator = np.random.default_rng(literals)
     features = generator.integers(0, 2, (70, 5), dtype=np.uint8)

@@ -29,6 +29,7 @@ from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
 from curator.numerics import gaussian_noise
 from curator.weights.reweighing import Reweighing
 from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import for_each
 
 
 def threshold(x):
@@ -87,7 +88,7 @@ def counted(draw, drawn):
     return drawing
 
 
-@pytest.mark.parametrize("learner", examples(LEARNERS))
+@for_each("learner", examples(LEARNERS))
 class TestContract:
     def test_declares_an_event_that_can_be_stored_and_priced(self, learner):
         event = learner.event(1e-4)
@@ -124,7 +125,7 @@ class TestContract:
         assert learn(learner)[0] == first
         assert isinstance(learn(learner, previous=first)[0], Hypothesis)
 
-    @pytest.mark.parametrize("label", [never, always])
+    @for_each("label", [never, always])
     def test_a_sample_with_one_label_is_no_trouble(self, learner, label):
         learned, records = learn(learner, label)
         none = label is always and learned == Constant(label=-1)  # no hypothesis of its class is +1 everywhere
@@ -165,7 +166,7 @@ class TestContract:
                 parse_learner(broken)
 
 
-@pytest.mark.parametrize("settings", [None, {}, {"name": "oracle"}])
+@for_each("settings", [None, {}, {"name": "oracle"}])
 def test_unknown_learners_are_refused(settings):
     with pytest.raises(BadScenario, match="no learner has the name"):
         parse_learner(settings)

@@ -20,7 +20,7 @@ from curator.metering.access import Access
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
 LINEAR = {"classifier": "RidgeClassifier"}
@@ -61,7 +61,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", thinned(WAYS, 4))
+@for_each("way", thinned(WAYS, 4))
 def test_it_learns_what_the_teachers_know(way):
     chosen = learner(**WAYS[way])
     chosen.check(np.dtype(np.float32), 3)
@@ -134,7 +134,7 @@ def test_points_without_a_label_get_a_fair_coins():
     assert 60 < np.count_nonzero(grown.predict(PUBLIC.features) > 0) < 140
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "says"),
     [
         ({"aggregation": {"name": "gnmax"}}, "either noise, or both"),
@@ -155,7 +155,7 @@ def test_settings_that_cannot_be_are_refused(settings, says):
         learner(**settings)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "people", "says"),
     [
         ({"chunks": 4001}, 4000, "4001 chunks are more than the 4000 records"),

@@ -18,6 +18,7 @@ from curator.learners.model_agnostic import ModelAgnostic
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
+from tests.tiers import for_each
 
 CLUSTERS = ClassClusters(side="target", d=3, classes=4, spread=0.1)
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 5}}
@@ -50,7 +51,7 @@ def sampler(records: Records = PEOPLE) -> Sampler:
     return Reweighing(len(records), 0.5, 0.1).sampler(LocalSample.of(records))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {},
@@ -93,7 +94,7 @@ def test_points_without_an_answer_get_any_class_alike():
     assert (np.abs(np.bincount(grown.classes(PUBLIC.features), minlength=4) - 50) < 25).all()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "dimension", "says"),
     [
         ({}, 6, "stand in features 3 to 6, records have 6"),
@@ -108,7 +109,7 @@ def test_what_cannot_be_is_refused_before_anything_private_is_touched(settings, 
         learner(**settings).check(np.dtype(np.float32), dimension)
 
 
-@pytest.mark.parametrize("classes", [{"first": 0, "count": 4}, {"first": 3, "count": 1}, {"first": 3, "count": 65}, 4])
+@for_each("classes", [{"first": 0, "count": 4}, {"first": 3, "count": 1}, {"first": 3, "count": 65}, 4])
 def test_settings_of_classes_that_cannot_be_are_refused(classes):
     with pytest.raises(BadInput, match="classes"):
         learner(classes=classes)

@@ -21,7 +21,7 @@ from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM, vote
 from curator.numerics.equations import Equations
 from tests.curator.numerics.test_equations import EveryWord
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 CASES = [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)]
 """Features and records of the samples that are gone through, all of them with all their neighbours."""
@@ -80,8 +80,8 @@ def worst(dimension, records, kept, answers, uniform=True):
     return math.log(greatest)
 
 
-@pytest.mark.parametrize(("dimension", "records"), CASES)
-@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+@for_each(("dimension", "records"), CASES)
+@for_each("epsilon", [0.25, 1.0, 3.0])
 def test_the_tight_rule_spends_exactly_epsilon(dimension, records, epsilon):
     kept, answers = rates("tight", epsilon)
     found = worst(dimension, records, kept, answers)
@@ -89,8 +89,8 @@ def test_the_tight_rule_spends_exactly_epsilon(dimension, records, epsilon):
     assert records > 1 or found == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(("dimension", "records"), CASES)
-@pytest.mark.parametrize("epsilon", [0.25, 1.0, 3.0])
+@for_each(("dimension", "records"), CASES)
+@for_each("epsilon", [0.25, 1.0, 3.0])
 def test_the_printed_rule_spends_less(dimension, records, epsilon):
     kept, answers = rates("paper", epsilon)
     found = worst(dimension, records, kept, answers)
@@ -98,7 +98,7 @@ def test_the_printed_rule_spends_less(dimension, records, epsilon):
     assert found < epsilon
 
 
-@pytest.mark.parametrize("twin", ["kept too often", "bottom too rare", "a point that is not uniform"])
+@for_each("twin", ["kept too often", "bottom too rare", "a point that is not uniform"])
 def test_broken_twins_are_caught(twin):
     kept, answers = rates("tight", 1.0)
     broken = {
@@ -118,7 +118,7 @@ def test_known_rates():
     assert 2.0 * math.atanh(0.25) == pytest.approx(0.5108256237659907)
 
 
-@pytest.mark.parametrize(("rule", "epsilon"), [("paper", 3.9), ("paper", 4.0), ("tight", 0.0), ("tight", math.inf)])
+@for_each(("rule", "epsilon"), [("paper", 3.9), ("paper", 4.0), ("tight", 0.0), ("tight", math.inf)])
 def test_rates_that_do_not_exist_are_refused(rule, epsilon):
     with pytest.raises(BadInput):
         rates(rule, epsilon)

@@ -13,7 +13,7 @@ from curator.export.hypotheses import as_hypothesis
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 LINEAR = [
     ("LogisticRegression", {"C": 10.0}),
@@ -45,7 +45,7 @@ def sampler(records):
     return Reweighing(len(records), 0.5, 0.1).sampler(records)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "parameters", "kind"),
     thinned([(*c, "linear") for c in LINEAR] + [(*c, "trees") for c in TREES], 6, several=True),
 )
@@ -98,7 +98,7 @@ def test_a_model_written_down_wrongly_is_refused(monkeypatch):
         learn_from(Scikit(classifier="LinearSVC", draws=100), sampler(people()), RandomSource.seeded(1), None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("settings", "says"),
     [
         ({"classifier": "os.system"}, "no such classifier"),

@@ -13,7 +13,7 @@ from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.weights.reweighing import Reweighing
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 LOGISTIC = {"classifier": "LogisticRegression"}
 BAYES = {"classifier": "GaussianNB"}
@@ -258,7 +258,7 @@ def test_settings_are_honoured(place, fitted):
     assert agreement(name, parameters, fitted)[1] >= 0.997
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "parameters", "says"),
     [
         ("KNeighborsClassifier", {"metric": "canberra"}, "distances of metric 'canberra'"),

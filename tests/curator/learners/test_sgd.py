@@ -19,7 +19,7 @@ from curator.numerics.gaussian_noise import fine_normals, normals
 from curator.sample.base import LocalSample
 from curator.sample.rows import GatheredRows
 from curator.weights.reweighing import Reweighing
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 
 def sampler(n=300, d=4, seed=1, scale=1.0):
@@ -97,8 +97,8 @@ LOOPS = [
 ]
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
-@pytest.mark.parametrize(("d", "noise", "more"), LOOPS)
+@for_each("loss", ["logistic", "hinge", "perceptron"])
+@for_each(("d", "noise", "more"), LOOPS)
 def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     learner = Sgd(**{"steps": 200, "diameter": 6.0, "noise": noise, "loss": loss, **more})
     draws, _ = sampler(d=d)
@@ -108,10 +108,8 @@ def test_kernel_agrees_with_the_algorithm_step_by_step(d, loss, noise, more):
     assert learned.threshold == pytest.approx(threshold, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "perceptron"])
-@pytest.mark.parametrize(
-    "more", [{}, {"start": 0.5, "output": "suffix"}, {"domain": "box", "start": 1.0, "intercept": -0.5}]
-)
+@for_each("loss", ["logistic", "hinge", "perceptron"])
+@for_each("more", [{}, {"start": 0.5, "output": "suffix"}, {"domain": "box", "start": 1.0, "intercept": -0.5}])
 def test_many_coordinates_in_single_precision_agree_with_the_algorithm(loss, more):
     learner = Sgd(**{"steps": 400, "diameter": 6.0, "noise": 0.7, "loss": loss, **more})
     assert learner.descent.single(101)
@@ -122,8 +120,8 @@ def test_many_coordinates_in_single_precision_agree_with_the_algorithm(loss, mor
     assert learned.threshold == pytest.approx(threshold, abs=2e-3)
 
 
-@pytest.mark.parametrize("scale", thinned([1e-30, 0.01, 1.0, 1e10, 1e18, 1e25], 3))
-@pytest.mark.parametrize("intercept", [0.0, 0.3])
+@for_each("scale", thinned([1e-30, 0.01, 1.0, 1e10, 1e18, 1e25], 3))
+@for_each("intercept", [0.0, 0.3])
 def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercept):
     # Without noise, from 0 and with a step of 1, the iterate is the gradient on its grid, exactly.
     learner = Sgd(steps=1, noise=2.0, diameter=1e30, loss="hinge", intercept=intercept)
@@ -149,7 +147,7 @@ def test_no_gradient_in_single_precision_is_longer_than_the_clip(scale, intercep
             assert np.linalg.norm(cells) > 1000
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("single", "more"),
     [
         (True, {}),
@@ -176,7 +174,7 @@ def test_warm_start_begins_at_the_released_hypothesis_inside_the_ball():
     np.testing.assert_allclose(learned.weights, slowly(learner, draws, RandomSource.seeded(4), previous)[0], rtol=1e-8)
 
 
-@pytest.mark.parametrize("previous", [None, Constant(label=1), Linear(weights=(1.0,), threshold=0.0)])
+@for_each("previous", [None, Constant(label=1), Linear(weights=(1.0,), threshold=0.0)])
 def test_warm_start_without_a_fitting_hypothesis_is_the_public_start(previous):
     draws, _ = sampler()
     settings = {"steps": 50, "diameter": 2.0, "noise": 0.5}
@@ -205,8 +203,8 @@ def test_every_iterate_counts_once_however_many_blocks_there_are(d, monkeypatch)
     assert several.threshold == pytest.approx(one.threshold, rel=1e-12)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("cores", [1, 2, 8])
-@pytest.mark.parametrize("d", [4, 80])
+@for_each("cores", [1, 2, 8])
+@for_each("d", [4, 80])
 def test_the_result_does_not_depend_on_the_number_of_threads(cores, d, monkeypatch):
     monkeypatch.setattr("curator.mechanisms.clipped_steps._CELLS", 125 * d)
     draws, _ = sampler(n=3000, d=d)
@@ -224,10 +222,8 @@ def first_moves(d, noise, loss, seeds):
     return -np.array([[*one.weights, -one.threshold] for one in learned])  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("d", "noise", "cells"), [(4, 2.0, 2**11), (8, 0.3, 2**11), (8, 80.0, 2**11), (4, 300.0, 2**26)]
-)
-@pytest.mark.parametrize("loss", ["logistic", "perceptron"])
+@for_each(("d", "noise", "cells"), [(4, 2.0, 2**11), (8, 0.3, 2**11), (8, 80.0, 2**11), (4, 300.0, 2**26)])
+@for_each("loss", ["logistic", "perceptron"])
 def test_gradient_and_noise_are_multiples_of_one_public_unit(d, noise, cells, loss):
     moves = first_moves(d, noise, loss, 40) / (0.5 * noise / cells)
     np.testing.assert_allclose(moves, np.rint(moves), rtol=0, atol=1e-9 * cells)
@@ -340,7 +336,7 @@ def test_warm_start_in_the_box_begins_inside_it():
     np.testing.assert_allclose([*learned.weights, learned.threshold], [1.0, 0.0, 0.5, 0.0, -0.25], atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("width", "noise", "share"), [(3, 0.5, 2.0**-32), (3, 1e4, 2.0**-32), (100, 2.0, 2.0**-10)]
 )  # the last one in single precision
 def test_the_clip_leaves_room_for_every_rounding(width, noise, share):

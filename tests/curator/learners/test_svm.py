@@ -14,6 +14,7 @@ from curator.learners import svm
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.svm import Svm
 from curator.weights.reweighing import Reweighing
+from tests.tiers import for_each
 
 
 def sampler(n=6000, d=60):
@@ -60,7 +61,7 @@ def test_at_the_minimum_the_start_is_forgotten():
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-4, atol=1e-6)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("wrong", [{"draws": 0}, {"penalty": 0.0}, {"penalty": 1e30}, {"until": "exact"}])
+@for_each("wrong", [{"draws": 0}, {"penalty": 0.0}, {"penalty": 1e30}, {"until": "exact"}])
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(BadScenario, match=next(iter(wrong))):
         parse_learner({"name": "svm", "draws": 100} | wrong)

@@ -27,6 +27,7 @@ from curator.learners.teacher_answers import (
     release_until_cutoff,
 )
 from curator.learners.teacher_classes import LabelClasses
+from tests.tiers import for_each
 
 PARTS, WHOLE = GnMax(noise=10.0), Stability(epsilon=1.0, delta=1e-6)
 
@@ -44,7 +45,7 @@ def answers(aggregation: Any, points: int, *, drawn: bool) -> TeacherAnswers:
     )
 
 
-@pytest.mark.parametrize(("aggregation", "drawn"), [(WHOLE, False), (WHOLE, True), (PARTS, True)])
+@for_each(("aggregation", "drawn"), [(WHOLE, False), (WHOLE, True), (PARTS, True)])
 def test_no_more_points_are_answered_than_one_sequence_was_paid_for(aggregation, drawn):
     assert answers(aggregation, 3, drawn=drawn).queries == 3
     with pytest.raises(ValueError, match="4 points are more than the 3 of one sequence"):
@@ -107,7 +108,7 @@ def test_gnmax_for_a_budget_keeps_to_it_exactly() -> None:
     assert 0.999e-4 < delta_of(math.sqrt(50) * event.mu, 2.0) <= 1e-4
 
 
-@pytest.mark.parametrize("aggregation", EACH[2:], ids=str)
+@for_each("aggregation", EACH[2:], ids=str)
 def test_a_sequence_is_one_release_whatever_is_asked_of_it(aggregation: GnMax | Stability | SparseVector) -> None:
     assert aggregation.event(3, 18, 2) == Release(epsilon=9.0, delta=1e-3)
     assert aggregation.guarantee() == (9.0, 1e-3)
@@ -143,7 +144,7 @@ def test_printed_constants_are_those_of_the_paper_and_want_their_chunks() -> Non
             paper.check(30, *short, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mistakes", "queries", "beta", "bottoms"), [(0.0, 100, 0.05, 1), (0.01, 200, 0.05, 15), (0.1, 1000, 0.01, 372)]
 )
 def test_as_many_bottoms_as_theorem_3_2_wants(mistakes: float, queries: int, beta: float, bottoms: int) -> None:
@@ -187,7 +188,7 @@ def test_it_stops_at_the_last_bottom_and_not_one_later():
     assert said([0, 100, 0, 0, 100, 0, 100]) == [BOTTOM, 1, BOTTOM, BOTTOM, UNANSWERED, UNANSWERED, UNANSWERED]
 
 
-@pytest.mark.parametrize("cutoff", [1, 2, 5])
+@for_each("cutoff", [1, 2, 5])
 def test_there_are_never_more_bottoms_than_the_cutoff(cutoff):
     law = SURE._replace(cutoff=cutoff)
     for seed in range(20):
@@ -224,7 +225,7 @@ def silent(count, epsilon, source):
     return np.zeros(count, dtype=np.int64)
 
 
-@pytest.mark.parametrize(("teachers", "people", "touched"), [(7, 3, 1), (3, 7, 1), (5, 5, 2), (4, 9, 2)])
+@for_each(("teachers", "people", "touched"), [(7, 3, 1), (3, 7, 1), (5, 5, 2), (4, 9, 2)])
 def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers, people, touched):
     monkeypatch.setattr(teacher_answers, "geometric_noise", silent)
     step = max(teachers, touched * people) / (teachers * people)
@@ -273,7 +274,7 @@ def test_on_all_but_so_many_queries_two_thirds_agree():
     assert enough_bottoms(most / queries, queries, 0.05) >= 3 * most
 
 
-@pytest.mark.parametrize(("wrong", "told"), [(0.0, (0.0, 0.1)), (0.7, (0.6, 0.8)), (1.0, (0.97, 1.0))])
+@for_each(("wrong", "told"), [(0.0, (0.0, 0.1)), (0.7, (0.6, 0.8)), (1.0, (0.97, 1.0))])
 def test_the_estimate_reaches_from_no_mistakes_to_nothing_but_mistakes(wrong, told):
     votes = (np.arange(50)[:, None] < 50 * wrong) * np.ones((1, 60), dtype=np.int64)
     found = [estimated_mistakes(votes, np.zeros(60), 1, 3.0, RandomSource.seeded(seed)) for seed in range(20)]

@@ -14,6 +14,7 @@ from common.numerics.randomness import RandomSource
 from curator.learners.scikit import Classifier
 from curator.learners.teacher_classes import ColumnClasses, LabelClasses
 from curator.learners.teachers import count_votes, distances, votes
+from tests.tiers import for_each
 
 COLUMNS = ColumnClasses(first=2, count=3)
 CORNERS = np.array([[-1, -1], [1, -1], [0, 1.5]], dtype=np.float32)
@@ -100,14 +101,14 @@ def test_teachers_vote_for_the_classes_of_their_chunks():
     assert np.mean(cast(people()[0]) == people(50, 3)[1]) > 0.9
 
 
-@pytest.mark.parametrize("columns", [[0, 0, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
+@for_each("columns", [[0, 0, 1], [1, 0, 0], [1, 1, 0], [0, 0, 0]])
 def test_a_record_of_any_class_or_none_changes_the_votes_of_its_own_teacher_only(columns):
     (records, _), (other, _) = people(60), people(60)
     other.features[7] = [9.0, 9.0, *columns, 0.0]
     np.testing.assert_array_equal(np.delete(cast(records), 7, axis=0), np.delete(cast(other), 7, axis=0))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@for_each("seed", range(8))
 def test_one_record_moves_counts_by_a_root_of_two_and_distances_by_one_whatever_the_number_of_classes(seed):
     (records, _), (other, _) = people(60, seed), people(60, seed)
     generator = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.scikit import Classifier
 from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
+from tests.tiers import for_each
 
 TREE = Classifier(classifier="DecisionTreeClassifier")
 POINTS = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
@@ -26,9 +27,7 @@ def cast(records: Records, classifier: Classifier = TREE, chunks: int = 5, seed:
     return votes(classifier, records, np.arange(len(records)) % chunks, chunks, POINTS, RandomSource.seeded(seed))
 
 
-@pytest.mark.parametrize(
-    "name", ["DecisionTreeClassifier", "RandomForestClassifier", "LogisticRegression", "GaussianNB"]
-)
+@for_each("name", ["DecisionTreeClassifier", "RandomForestClassifier", "LogisticRegression", "GaussianNB"])
 def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
     classifier = Classifier(classifier=name, parameters={"n_estimators": 3} if "Forest" in name else {})
     records = people()
@@ -58,7 +57,7 @@ def test_a_chunk_without_records_votes_for_class_0_and_one_with_one_label_for_th
     np.testing.assert_array_equal(found.max(axis=1), [0, 1, 0, 0, 0])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "classifier",
     [
         Classifier(classifier="KNeighborsClassifier", parameters={"n_neighbors": 100}),
@@ -167,7 +166,7 @@ def printed(counts: tuple[int, ...]) -> int:
 CASES = [(9, 2, 1), (9, 2, 2), (7, 3, 1), (6, 3, 2), (5, 4, 1)]
 
 
-@pytest.mark.parametrize(("teachers", "classes", "touched"), CASES)
+@for_each(("teachers", "classes", "touched"), CASES)
 def test_one_record_changes_a_distance_by_at_most_1_and_only_at_0_the_winner(teachers, classes, touched):
     for counts in every_count(teachers, classes):
         for other in neighbours(counts, touched):
@@ -176,7 +175,7 @@ def test_one_record_changes_a_distance_by_at_most_1_and_only_at_0_the_winner(tea
                 assert distance(counts, touched) == distance(other, touched) == 0
 
 
-@pytest.mark.parametrize(("teachers", "classes"), [(9, 2), (8, 2), (7, 3)])
+@for_each(("teachers", "classes"), [(9, 2), (8, 2), (7, 3)])
 def test_it_is_the_number_of_teachers_that_can_change_without_another_winner_and_without_a_tie(teachers, classes):
     for counts in every_count(teachers, classes):
         exact = 0

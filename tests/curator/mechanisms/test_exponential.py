@@ -13,9 +13,10 @@ from common.core.arrays import Words
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.exponential import _weights, choose_level
 from curator.mechanisms.whole_numbers import place_of
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 8.0, 100.0, 700.0])
+@for_each("epsilon", [1e-3, 0.1, 1.0, 8.0, 100.0, 700.0])
 def test_weights_are_the_exponentials_to_thirty_digits(epsilon: float) -> None:
     weights = _weights(epsilon, 2000)
     with mpmath.workdps(80):
@@ -26,7 +27,7 @@ def test_weights_are_the_exponentials_to_thirty_digits(epsilon: float) -> None:
     assert len(weights) == 2001 or weights[-1] == 1 << 128
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0])
+@for_each("epsilon", [0.01, 1.0, 8.0])
 def test_each_step_of_the_weights_costs_less_than_half_of_epsilon(epsilon: float) -> None:
     """With the slack for both roundings of a probability: pure epsilon-DP, not almost."""
     weights = _weights(epsilon, 5000)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-import pytest
 
 from common.core.arrays import AnyArray
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gradient_steps import coordinates, descend
 from curator.sample.rows import GatheredRows
+from tests.tiers import for_each
 
 NO_ACCESS, READ_AND_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
 
@@ -34,8 +34,8 @@ def guarded(array: AnyArray) -> Iterator[AnyArray]:
         assert protect(behind, mmap.PAGESIZE, READ_AND_WRITE) == 0
 
 
-@pytest.mark.parametrize("d", [5, 12])
-@pytest.mark.parametrize("intercept", [0.0, 1.0])
+@for_each("d", [5, 12])
+@for_each("intercept", [0.0, 1.0])
 def test_descent_reads_its_arrays_and_nothing_behind_them(d: int, intercept: float) -> None:
     """Draws by their rows, with noise: with and without an intercept, up to eight features and more."""
     random, count = np.random.default_rng(3), 6

@@ -10,6 +10,7 @@ import pytest
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.moments import GRID, ClassMoments
+from tests.tiers import for_each
 
 EXACT = ClassMoments(norm=2.0, width=3, second=0.3, mu=1e9)
 """Noise of less than a cell: the sums themselves."""
@@ -38,7 +39,7 @@ def test_sums_are_those_of_each_class():
         np.testing.assert_array_equal(found.second[side], found.second[side].T)
 
 
-@pytest.mark.parametrize("second", [0.05, 0.3, 0.9])
+@for_each("second", [0.05, 0.3, 0.9])
 def test_no_replacement_moves_the_sums_by_more_than_the_sensitivity_and_some_by_nearly_as_much(second):
     """Theorem: |v - v'| <= Delta. Opposite records of one class nearly attain it, or almost orthogonal ones."""
     mechanism = ClassMoments(norm=2.0, width=3, second=second, mu=1.0)

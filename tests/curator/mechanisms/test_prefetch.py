@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from curator.mechanisms.clipped_steps import prefetch
+from tests.tiers import for_each
 
 
 @pytest.fixture(autouse=True, params=[2, 5])
@@ -17,7 +18,7 @@ def cores(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 50])
+@for_each("count", [0, 1, 2, 3, 50])
 def test_items_come_in_order_whoever_was_quick(count):
     def prepare(number):
         time.sleep(0.002 * (number % 3))
@@ -53,7 +54,7 @@ def test_the_caller_prepares_too_where_it_would_have_to_wait():
     assert len(list(prefetch(prepare, 40))) == 40
 
 
-@pytest.mark.parametrize("wrong", [0, 7])
+@for_each("wrong", [0, 7])
 def test_an_error_reaches_the_caller_and_no_thread_stays(wrong):
     def prepare(number):
         if number == wrong:

@@ -24,6 +24,7 @@ from curator.sample.base import LocalSample, Sample
 from curator.weights.reweighing import Reweighing
 from tests.curator.given import hypothesis, losses_of, split
 from tests.curator.operations.given import assert_law, geometric
+from tests.tiers import for_each
 
 N, ITEMS, ROUNDS = 60, 5, 4
 
@@ -47,7 +48,7 @@ def weighed(losses: AnyArray, kappa: float | None, eta: float) -> tuple[Floats, 
     return np.concatenate([weights for _, weights in sampler.weighted()]), sampler.share_bound
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each("seed", range(30))
 def test_replacing_a_record_moves_shares_by_its_two_weights_at_most(seed: int) -> None:
     """Neighbouring samples, laws with and without a cap: at most one item gains, L1 and L2 norms are as claimed."""
     generator = np.random.default_rng(seed)
@@ -155,8 +156,8 @@ def test_shards_change_no_bit(cuts: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(released(split(records), tilts), released(split(records, *cuts), tilts))
 
 
-@pytest.mark.parametrize("items", [4, 64, MAX_ITEMS])
-@pytest.mark.parametrize("people", [20, 1000, 300_000])
+@for_each("items", [4, 64, MAX_ITEMS])
+@for_each("people", [20, 1000, 300_000])
 def test_the_grid_costs_half_a_percent_of_noise_at_most(people: int, items: int) -> None:
     mechanism = NoisyShares(1.0, items, min(1.0, 2.0 / people))
     least = 2.0 * mechanism.bound * mechanism.whole
@@ -183,7 +184,7 @@ def test_noise_has_the_law_of_its_sensitivity() -> None:
     assert_law((found - mechanism.whole).tolist(), geometric(law, 300))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("epsilon", "items", "bound"),
     [(0.001, 4, 0.1), (31.0, 4, 0.1), (float("nan"), 4, 0.1), (1.0, 0, 0.1), (1.0, 5000, 0.1), (1.0, 4, 0.0)],
 )

@@ -16,6 +16,7 @@ from common.scenario.problems.blender import SPURIOUS, threshold
 from curator.mechanisms import sparse_histogram
 from curator.mechanisms.sparse_histogram import FIXED_BITS, RareNoise, Tail, coins, how_many, listed, which
 from tests.curator.operations.given import assert_law
+from tests.tiers import for_each
 
 CLOSE = Fraction(1, 1 << 200)
 
@@ -70,8 +71,8 @@ def exactly(noise: Laplace) -> dict[int, Fraction]:
     return law
 
 
-@pytest.mark.parametrize("kind", [Laplace, RareNoise])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0, 30.0])
+@for_each("kind", [Laplace, RareNoise])
+@for_each("epsilon", [0.5, 1.0, 8.0, 30.0])
 def test_the_chance_of_a_spurious_value_is_that_of_the_noise_itself(epsilon, kind):
     noise = kind(epsilon=epsilon)
     law = exactly(noise)
@@ -102,7 +103,7 @@ def counted_out(tail: Tail) -> dict[int, Fraction]:
     return {number - lowest: chance for (number, _), chance in paths.items() if chance}
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [(0.5, 1), (0.5, 38), (1.0, 21), (1.0, 128), (8.0, 3)])
+@for_each(("epsilon", "least"), [(0.5, 1), (0.5, 38), (1.0, 21), (1.0, 128), (8.0, 3)])
 def test_amounts_have_the_law_of_the_noise_given_that_it_reaches_the_threshold(epsilon, least):
     """The digits' part counted out: each amount within 2^-200 of its conditional chance, none below the threshold."""
     noise = RareNoise(epsilon=epsilon)
@@ -126,9 +127,7 @@ def test_drawn_amounts_follow_the_law(least):
     assert_law(found, {z - least: float(p / tail.chance) for z, p in law.items() if z >= least})
 
 
-@pytest.mark.parametrize(
-    ("cells", "chance"), [(0, 0.3), (3, 0.3), (40, 0.1), (1 << 64, 2.0**-70), ((1 << 64) - 7, 2.0**-64)]
-)
+@for_each(("cells", "chance"), [(0, 0.3), (3, 0.3), (40, 0.1), (1 << 64, 2.0**-70), ((1 << 64) - 7, 2.0**-64)])
 def test_coins_make_the_binomial_law(cells, chance):
     """Exact fractions: P(N = n) is within 2^-180 of the binomial's given N <= most, for each n."""
     most, exact = 12, Fraction(chance)

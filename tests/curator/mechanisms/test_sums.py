@@ -18,6 +18,7 @@ from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum, LossSum, clipped, noisy_winners
 from curator.numerics.gaussian_noise import FINE_GRID
 from tests.curator.operations.given import assert_law, geometric
+from tests.tiers import for_each
 
 RUNS = 3000
 
@@ -32,7 +33,7 @@ def test_a_row_counts_by_its_direction_and_by_the_norm_at_most():
         assert mechanism.apply(iter([np.array([row])]), RandomSource.seeded(1)) == pytest.approx(kept, abs=5e-3)
 
 
-@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@for_each("odd", [np.nan, np.inf, -np.inf])
 def test_a_row_that_is_not_finite_counts_as_nothing(odd):
     mechanism = ClippedSum(norm=1.0, width=2, mu=1e4)
     rows = np.array([[odd, 1.0], [0.5, 0.0]])
@@ -116,8 +117,8 @@ def test_the_numbers_of_the_corrections():
     assert flips(0.9, 1000, sigma) == pytest.approx(0.0014, abs=5e-5)
 
 
-@pytest.mark.parametrize("touched", [1, 2])
-@pytest.mark.parametrize(("queries", "epsilon", "delta"), [(1, 0.5, 1e-5), (1000, 1.0, 1e-6), (77, 8.0, 1e-3)])
+@for_each("touched", [1, 2])
+@for_each(("queries", "epsilon", "delta"), [(1, 0.5, 1e-5), (1000, 1.0, 1e-6), (77, 8.0, 1e-3)])
 def test_all_answers_together_keep_to_the_budget_and_use_it(queries, epsilon, delta, touched):
     sigma = answers_sigma(queries, epsilon, delta, touched)
     whole = math.sqrt(queries) * answer_mu(sigma, touched)
@@ -165,7 +166,7 @@ def test_the_same_source_says_the_same_and_little_noise_says_the_winner():
     np.testing.assert_array_equal(noisy_winners(ordered, 0.001, RandomSource.seeded(1)), [0, 2])
 
 
-@pytest.mark.parametrize("sigma", [0.0, 1e-4, 1e7, math.nan, math.inf])
+@for_each("sigma", [0.0, 1e-4, 1e7, math.nan, math.inf])
 def test_noise_that_cannot_be_drawn_is_refused(sigma):
     with pytest.raises(BadInput, match="noise on votes"):
         noisy_winners(np.zeros((1, 2), dtype=np.int64), sigma, RandomSource.seeded(1))

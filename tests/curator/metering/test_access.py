@@ -21,6 +21,7 @@ from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 from tests.curator.metering.greedy import Homemade
+from tests.tiers import for_each
 
 N = 500
 COUNT = NoisyCount(0.25)
@@ -127,7 +128,7 @@ def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() ->
         access(Release(epsilon=1.0)).release(Homemade())
 
 
-@pytest.mark.parametrize("kind", sorted(CENTRAL, key=str), ids=str)
+@for_each("kind", sorted(CENTRAL, key=str), ids=str)
 def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(kind: type[Mechanism[Any, Any]]) -> None:
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
@@ -158,9 +159,7 @@ def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() 
     assert spread == pytest.approx([math.sqrt(8.0) / N, math.sqrt(8.0)], rel=0.25)
 
 
-@pytest.mark.parametrize(
-    "event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Gaussian(mu=1.0), Release(epsilon=0.5)]
-)
+@for_each("event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Gaussian(mu=1.0), Release(epsilon=0.5)])
 def test_what_does_not_pay_for_weighted_shares_gets_none(event: Event) -> None:
     given = access(event)
     with pytest.raises(Overdrawn):

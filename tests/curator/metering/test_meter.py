@@ -19,6 +19,7 @@ from common.privacy.events import (
 )
 from curator.learners.base import LEARNERS
 from curator.metering.meter import Meter, Overdrawn
+from tests.tiers import for_each
 
 LAW = LEARNERS["chosen"].example()[0].event(1.0).law  # type: ignore[attr-defined]
 STEPS = SubsampledSteps(count=10, tv_bound=0.01, ratio=2.0)
@@ -52,8 +53,8 @@ PAYS = {
 }
 
 
-@pytest.mark.parametrize("event", EVENTS)
-@pytest.mark.parametrize("ask", ASKS)
+@for_each("event", EVENTS)
+@for_each("ask", ASKS)
 def test_an_event_pays_for_its_own_kind_and_for_nothing_else(event: str, ask: str) -> None:
     meter = Meter(EVENTS[event])
     if ask in PAYS[event]:

@@ -19,6 +19,7 @@ from curator.metering.access import Access, as_it_is
 from curator.metering.meter import Overdrawn
 from curator.metering.persons import items_by_person, own, person_by_person
 from curator.weights.reweighing import Reweighing
+from tests.tiers import for_each
 
 N = 40
 SUM = ClippedSum(norm=1.0, width=2, mu=1.0)
@@ -74,7 +75,7 @@ def in_place(records: Records) -> Any:
 MISTAKES = [augmented, of_the_block, some, fails, not_numbers, in_place]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@for_each("mistake", MISTAKES)
 def test_one_person_moves_a_sum_by_what_was_charged_and_nobody_elses_row(mistake: Any) -> None:
     """The sum is of the values as the mechanism clips them: two samples that differ in a record, the same noise."""
     outcomes = []
@@ -131,7 +132,7 @@ def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
     assert set(items.tolist()) == {-1, 2}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("mechanism", "of"),
     [
         (NoisyCount(1.0), lambda r: np.ones(1000)),

@@ -1,13 +1,13 @@
 """Sums of squares, factor and solution against NumPy's."""
 
 import numpy as np
-import pytest
 
 from curator.numerics.cholesky import add_squares, factor, padded, solve
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float32, 2e-4), (np.float64, 1e-12)])
-@pytest.mark.parametrize(("width", "count"), [(1, 3), (16, 40), (37, 500), (201, 900)])
+@for_each(("dtype", "accuracy"), [(np.float32, 2e-4), (np.float64, 1e-12)])
+@for_each(("width", "count"), [(1, 3), (16, 40), (37, 500), (201, 900)])
 def test_solutions_are_those_of_the_equations(width, count, dtype, accuracy):
     generator = np.random.default_rng(width)
     rows = np.zeros((count, padded(width)), dtype=dtype)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from curator.numerics.equations import Equations
+from tests.tiers import for_each
 
 
 class EveryWord:
@@ -62,7 +63,7 @@ def test_points_are_uniform_on_exactly_the_solutions(data):
             equations.point(RandomSource.seeded(1))
 
 
-@pytest.mark.parametrize("unknowns", [1, 2, 63, 64, 65, 127, 128, 200, 1024])
+@for_each("unknowns", [1, 2, 63, 64, 65, 127, 128, 200, 1024])
 def test_every_width_finds_a_planted_secret(unknowns):
     generator = np.random.default_rng(unknowns)
     secret = generator.integers(0, 2, unknowns).astype(np.uint8)
@@ -77,7 +78,7 @@ def test_every_width_finds_a_planted_secret(unknowns):
     assert equations.rank == unknowns
 
 
-@pytest.mark.parametrize("count", [0, 3, 64, 65, 130])
+@for_each("count", [0, 3, 64, 65, 130])
 def test_rank_is_that_of_plain_elimination(count):
     generator = np.random.default_rng(count)
     coefficients = (generator.random((count, 70)) < 0.03).astype(np.uint8)

@@ -44,7 +44,7 @@ from curator.numerics.gaussian_noise import (
     tables,
     whole_normals,
 )
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 
 def cells(drawn, most):
@@ -149,7 +149,7 @@ def test_every_magnitude_of_the_rest_is_the_one_that_the_table_says(side):
         np.testing.assert_array_equal(drawn[ROOM:], row[ROOM:])
 
 
-@pytest.mark.parametrize("many", [0, 1, 7, ROOM, ROOM + 1, 500, LANES])
+@for_each("many", [0, 1, 7, ROOM, ROOM + 1, 500, LANES])
 def test_the_places_of_the_rest_are_found_whatever_was_there_before(many):
     random = np.random.default_rng(many)
     row = random.integers(-REST_FROM + 1, REST_FROM, LANES).astype(np.int16)
@@ -177,7 +177,7 @@ def test_no_step_of_the_sampler_depends_on_a_word():
                 assert limit in constant | {"range(len(drawn))"}
 
 
-@pytest.mark.parametrize("draw", [normals, fine_normals, partial(whole_normals, 12.5)])
+@for_each("draw", [normals, fine_normals, partial(whole_normals, 12.5)])
 def test_words_are_consumed_by_their_number_alone(draw):
     class Counting(RandomSource):
         used = 0
@@ -212,7 +212,7 @@ def test_fine_normals_have_the_right_law():
     assert chisquare(counts).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("deviation", [2.0**-30, 0.2, 1.0, 7.3, 1000.0, 2.0**30 / 3, 2.0**58])
+@for_each("deviation", [2.0**-30, 0.2, 1.0, 7.3, 1000.0, 2.0**30 / 3, 2.0**58])
 def test_whole_normals_are_rounded_normals_of_at_least_that_deviation(deviation):
     count = 400_000
     drawn = whole_normals(deviation, count, RandomSource.seeded(6))
@@ -227,7 +227,7 @@ def test_whole_normals_are_rounded_normals_of_at_least_that_deviation(deviation)
     assert chisquare(observed, expected).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("deviation", [0.0, -1.0, math.nan, math.inf, 2.0**59])
+@for_each("deviation", [0.0, -1.0, math.nan, math.inf, 2.0**59])
 def test_noise_that_cannot_be_drawn_is_refused(deviation):
     with pytest.raises(BadInput, match="standard deviation"):
         whole_normals(deviation, 1, RandomSource.seeded(1))
@@ -293,7 +293,7 @@ def drawn_rest():
     return counts
 
 
-@pytest.mark.parametrize("m", thinned([0, 1, 2, 100, 2047, 2048, 5000, 8183, 8184, 12_000, 20_000, 32_767], 4))
+@for_each("m", thinned([0, 1, 2, 100, 2047, 2048, 5000, 8183, 8184, 12_000, 20_000, 32_767], 4))
 def test_probabilities_are_those_of_a_rounded_normal(m):
     exact = probability(m)
     assert abs(Fraction(magnitudes()[m], 1 << PRECISION) - exact) < exact / (1 << 184) + Fraction(1, 1 << 230)

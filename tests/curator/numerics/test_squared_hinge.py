@@ -15,6 +15,7 @@ from curator.numerics.squared_hinge import ActiveSet
 from curator.sample.base import LocalSample
 from curator.sample.rows import GatheredRows
 from curator.weights.sampling import Distinct
+from tests.tiers import for_each
 
 
 def rows(m=3000, d=12, noise=0.0, seed=1):
@@ -40,8 +41,8 @@ def objective(weights, features, labels, penalty, intercept=1.0):
     return 0.5 * weights @ weights + penalty * np.square(short).sum()
 
 
-@pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("noise", [0.0, 0.1])
+@for_each("penalty", [0.01, 1.0, 100.0])
+@for_each("noise", [0.0, 0.1])
 def test_the_minimum_is_that_of_scikit_learn(penalty, noise):
     features, labels = rows(noise=noise)
     found = minimize(features, labels, np.zeros(13), penalty, 1.0, separate=False)
@@ -142,8 +143,8 @@ def equations(signed, costs, weights, margins):
     return np.eye(len(weights)) + active.T @ (weighed[:, None] * active), gradient
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.7])
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@for_each("intercept", [0.0, 0.7])
+@for_each("dtype", [np.float32, np.uint8])
 def test_margins_are_those_of_the_signed_rows(intercept, dtype):
     rows, signed, _ = given(intercept=intercept, dtype=dtype)
     weights = np.random.default_rng(2).normal(size=signed.shape[1])

@@ -14,7 +14,7 @@ from curator.operations import HANDLERS
 from tests.contracts import examples
 from tests.curator.metering.greedy import CHEATS, Homemade, Honest
 from tests.curator.operations.test_operation_contract import people, prepared
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 EACH = pytest.mark.parametrize("operation", examples(OPERATIONS))
 
@@ -37,7 +37,7 @@ def test_a_twin_that_asks_for_no_more_is_the_handler(operation: Operation[Any], 
 
 
 @EACH
-@pytest.mark.parametrize("cheat", thinned(CHEATS, 4), ids=lambda cheat: cheat.__name__)
+@for_each("cheat", thinned(CHEATS, 4), ids=lambda cheat: cheat.__name__)
 def test_a_twin_that_asks_for_more_releases_nothing(
     operation: Operation[Any], cheat: type[Honest], monkeypatch: Any
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_twin_that_asks_for_more_releases_nothing(
 
 
 @EACH
-@pytest.mark.parametrize("what", ["records", "people", "features", "release", "draws"])
+@for_each("what", ["records", "people", "features", "release", "draws"])
 def test_what_costs_nothing_gets_nothing(operation: Operation[Any], what: str, monkeypatch: Any) -> None:
     space = prepared(operation, people(1))
     asked = {

@@ -3,19 +3,18 @@
 import math
 
 import numpy as np
-import pytest
 
 from common.local.mechanisms.laplace import Laplace
 from common.operations.counting import Count
 from tests.curator.operations.given import assert_law, geometric, people, release
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 SAMPLE = people(np.arange(24).reshape(12, 2) % 3 == 0)
 """Either feature is 1 for four people of twelve."""
 
 
-@pytest.mark.parametrize("epsilon", thinned([1.0, 0.3, 4.0], 1))
-@pytest.mark.parametrize("feature", [0, 1])
+@for_each("epsilon", thinned([1.0, 0.3, 4.0], 1))
+@for_each("feature", [0, 1])
 def test_the_count_has_geometric_noise(feature, epsilon):
     truth = int(SAMPLE.features[:, feature].sum())
     noise = Laplace(epsilon=epsilon)
@@ -28,7 +27,7 @@ def test_with_much_privacy_to_spend_it_is_the_truth_in_any_shards():
         assert release(Count(feature=1, epsilon=30.0), SAMPLE, cut=cut)["count"] == 4
 
 
-@pytest.mark.parametrize("epsilon", [0.001, 0.3, 1.0, 30.0])
+@for_each("epsilon", [0.001, 0.3, 1.0, 30.0])
 def test_neighbours_have_laws_within_e_to_the_epsilon(epsilon):
     """Counts of neighbours differ by at most 1: the ratio of the two laws is 1/q at every number."""
     q = Laplace(epsilon=epsilon).ratio

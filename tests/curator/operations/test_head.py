@@ -16,7 +16,7 @@ from common.privacy.rounding import down
 from common.scenario.problems.blender import SPURIOUS, threshold
 from curator.mechanisms.sparse_histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 MOST = 40
 """Noise beyond this hardly ever comes, at the epsilons here."""
@@ -50,8 +50,8 @@ def test_the_list_is_a_function_of_the_noisy_histogram(counts, most):
     assert_law(found, law(counts, noise, threshold(1, noise), most))
 
 
-@pytest.mark.parametrize("bits", [8, 48, 64])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
+@for_each("bits", [8, 48, 64])
+@for_each("epsilon", [0.3, 1.0, 8.0])
 def test_the_threshold_is_the_least_that_keeps_spurious_values_rare(bits, epsilon):
     noise = Laplace(epsilon=epsilon)
     least = threshold(bits, noise)
@@ -131,7 +131,7 @@ def test_a_person_is_in_one_half_only():
         assert third["counts"] == one["counts"]
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
+@for_each("most", [1, 2, 3])
 def test_neighbours_have_lists_within_e_to_the_epsilon(most):
     """All samples of two people, and three cells; the noise is for epsilon/2, as two cells change."""
     epsilon = 2.4

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from common.local.records import Records
 from common.operations.operation import parse_operation
 from tests.curator.operations.given import release
+from tests.tiers import for_each
 
 FEATURES = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.uint8)
 FEATURES[:, 2] |= FEATURES[:, 1]
@@ -32,8 +32,8 @@ KNOWN: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("operation", "known"), KNOWN, ids=str)
-@pytest.mark.parametrize("cut", [0, 17])
+@for_each(("operation", "known"), KNOWN, ids=str)
+@for_each("cut", [0, 17])
 def test_known_releases(operation: dict[str, Any], known: list[dict[str, Any]], cut: int) -> None:
     parsed = parse_operation(operation)
     assert [release(parsed, SAMPLE, seed, cut) for seed in range(2)] == known

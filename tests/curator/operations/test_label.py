@@ -23,6 +23,7 @@ from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.office import Office, office
+from tests.tiers import for_each
 
 N, POINTS = 600, 40
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
@@ -206,7 +207,7 @@ def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(l
             local_curator(changes, public)
 
 
-@pytest.mark.parametrize("fields", [{"count": 0}, {"first": -1}, {"count": 1 << 21}, {"transfer": "x"}, {"more": 1}])
+@for_each("fields", [{"count": 0}, {"first": -1}, {"count": 1 << 21}, {"transfer": "x"}, {"more": 1}])
 def test_malformed_requests_are_refused(fields):
     with pytest.raises(BadMessage):
         parse_operation(wire(**fields))

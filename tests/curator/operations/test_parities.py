@@ -11,7 +11,7 @@ from common.operations.learning import LearnParities
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import rates
 from tests.curator.operations.given import assert_law, people, release, workspace
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 BITS = 4
 
@@ -45,8 +45,8 @@ def secrets_by_block(values, blocks, parts, seed):
     return people(np.concatenate([x, y], axis=1), labels), secrets
 
 
-@pytest.mark.parametrize(("blocks", "parts"), [(1, 1), (4, 1), (1, 3), (4, 3), (3, 2)])
-@pytest.mark.parametrize("ties", [False, True])
+@for_each(("blocks", "parts"), [(1, 1), (4, 1), (1, 3), (4, 3), (3, 2)])
+@for_each("ties", [False, True])
 def test_with_much_privacy_to_spend_each_part_learns_the_parity_of_each_of_its_blocks(blocks, parts, ties):
     random = np.random.default_rng(blocks + 10 * parts)
     values = [5] * 600 if ties else random.integers(0, 16, 600).tolist()
@@ -92,7 +92,7 @@ def law(block, width, kept, answers):
     return acceptance_table
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rule", "blocks", "epsilon"),
     thinned([("tight", 2, 2.0), ("tight", 1, 1.0), ("paper", 2, 4.0)], 1, several=True),
 )
@@ -148,7 +148,7 @@ def largest_ratio(blocks, epsilon_of_a_block):
     return largest
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 3])
+@for_each("blocks", [1, 2, 3])
 def test_neighbours_have_laws_within_e_to_the_epsilon(blocks):
     """Replacing one person can change every block of ranks, by one person each."""
     share = 1.0 if blocks == 1 else down(1.0 / blocks)

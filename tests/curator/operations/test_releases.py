@@ -23,6 +23,7 @@ from curator.operations import HANDLERS
 from curator.service.curator import Curator
 from deploy.auditing.office import Office, office, policy
 from tests.support import small
+from tests.tiers import for_each
 
 EPSILON = 1.0
 RELEASES: dict[str, dict[str, Any]] = {
@@ -200,7 +201,7 @@ def test_releases_hold_nothing_but_what_they_declare(tmp_path: Path, local_curat
 # The agreed protocol ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", sorted(RELEASES))
+@for_each("kind", sorted(RELEASES))
 def test_what_the_agreed_protocol_does_not_use_is_refused_and_costs_nothing(kind, tmp_path):
     """A curator of a ball took counts and selections while its budget lasted."""
     learner = {"name": "exponential", "hypotheses": "conjunctions", "literals": 1, "draws": 1, "epsilon": EPSILON}

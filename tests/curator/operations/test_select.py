@@ -3,11 +3,10 @@
 from itertools import product
 
 import numpy as np
-import pytest
 
 from common.operations.counting import Select
 from tests.curator.operations.given import assert_law, people, release
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 SAMPLE = people([[0, 1, 1, 0, 1], [0, 1, 0, 1, 0], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
 
@@ -19,9 +18,7 @@ def law(records, first, count, epsilon):
     return dict(zip(range(first, first + count), weights / weights.sum(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("first", "count", "epsilon"), thinned([(0, 5, 1.0), (1, 3, 2.0), (2, 3, 0.1)], 1, several=True)
-)
+@for_each(("first", "count", "epsilon"), thinned([(0, 5, 1.0), (1, 3, 2.0), (2, 3, 0.1)], 1, several=True))
 def test_a_feature_is_selected_as_often_as_the_exponential_mechanism_says(first, count, epsilon):
     operation = Select(first=first, count=count, epsilon=epsilon)
     found = [release(operation, SAMPLE, seed)["feature"] for seed in range(1500)]

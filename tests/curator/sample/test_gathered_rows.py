@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-import pytest
 
 from common.local.records import Records
 from common.numerics.kernels import njit
@@ -17,6 +16,7 @@ from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.rows import GatheredRows, feature, feature_again, how_many, label, row_of
 from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
+from tests.tiers import for_each
 
 N = 300
 GRID = Grid.over(-4.0, 4.0)
@@ -63,10 +63,8 @@ def same(one, other):
     np.testing.assert_array_equal(one.labels, other.labels)
 
 
-@pytest.mark.parametrize("order", [[5, 0, 299, 5, 17], [42]])
-@pytest.mark.parametrize(
-    ("kind", "d", "dtype"), [("single", 70, np.float32), ("fixed", 70, np.float32), ("single", 200, np.uint8)]
-)
+@for_each("order", [[5, 0, 299, 5, 17], [42]])
+@for_each(("kind", "d", "dtype"), [("single", 70, np.float32), ("fixed", 70, np.float32), ("single", 200, np.uint8)])
 def test_a_loop_reads_the_rows_that_would_be_copied(kind, d, dtype, order):
     held = rows(kind, people(d, dtype))
     chosen = np.array(order, dtype=np.int64)
@@ -75,8 +73,8 @@ def test_a_loop_reads_the_rows_that_would_be_copied(kind, d, dtype, order):
     same(held.take(chosen), seen(GatheredRows.of(held.take(chosen))))
 
 
-@pytest.mark.parametrize("kind", ["single", "fixed"])
-@pytest.mark.parametrize("d", [8, 70])
+@for_each("kind", ["single", "fixed"])
+@for_each("d", [8, 70])
 def test_located_draws_are_the_draws(kind, d):
     sampler = Reweighing(N, 0.5, 0.1).sampler(LocalSample([rows(kind, people(d))]))
     located = sampler.located(500, RandomSource.seeded(3))
@@ -96,9 +94,9 @@ def test_rows_in_a_file_or_in_several_shards_are_copied(tmp_path):
     assert LocalSample([rows("fixed", people(70))]).in_place is not None
 
 
-@pytest.mark.parametrize("d", [5, 8, 70, 203])
-@pytest.mark.parametrize("kind", ["single", "fixed"])
-@pytest.mark.parametrize("more", [{"noise": 0.7}, {"noise": 0.0}, {"noise": 0.7, "start": 0.5, "loss": "logistic"}])
+@for_each("d", [5, 8, 70, 203])
+@for_each("kind", ["single", "fixed"])
+@for_each("more", [{"noise": 0.7}, {"noise": 0.0}, {"noise": 0.7, "start": 0.5, "loss": "logistic"}])
 def test_a_learner_learns_the_same_from_one_shard_and_from_two(kind, d, more):
     records = people(d)
     learner = Sgd(**{"steps": 400, "diameter": 6.0, "loss": "hinge", **more})

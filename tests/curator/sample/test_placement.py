@@ -25,6 +25,7 @@ from curator.sample.placement import check_sample, open_sample
 from curator.sample.source import each_block
 from curator.sample.storage import Layout, RowFile
 from tests.support import tiny
+from tests.tiers import for_each
 
 KINDS = [{"numbers": n, "place": p} for n in ("single", "fixed") for p in ("memory", "disk")]
 
@@ -141,7 +142,7 @@ def test_one_folder_of_rows_is_one_processes(tmp_path):
 # Capacity -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("storage", "rounds", "per_person", "remedy"),
     [
         ({}, 3, 33 + 1, "place: disk.*numbers: fixed.*curator.n"),

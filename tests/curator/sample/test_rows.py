@@ -14,6 +14,7 @@ from common.local.losses import HypothesisLoss, count
 from common.local.records import Records
 from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
 from curator.sample.single_rows import SingleRows
+from tests.tiers import for_each
 
 N = 1000
 GRID = Grid.over(-1.0, 1.0)
@@ -62,7 +63,7 @@ HYPOTHESES = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 class TestContract:
     def test_blocks_and_single_rows_are_the_same_records(self, kind, tmp_path):
         rows = KINDS[kind](tmp_path)
@@ -77,14 +78,14 @@ class TestContract:
         assert len(rows.take(np.empty(0, dtype=np.int64))) == 0
         rows.check()
 
-    @pytest.mark.parametrize("loss", ["zero-one", "hinge"])
-    @pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=str)
+    @for_each("loss", ["zero-one", "hinge"])
+    @for_each("hypothesis", HYPOTHESES, ids=str)
     def test_a_loss_depends_on_its_row_alone(self, kind, tmp_path, hypothesis, loss):
         losses = KINDS[kind](tmp_path).losses(HypothesisLoss(hypothesis, loss))
         pieces = np.concatenate([losses(begin, min(begin + 37, N)) for begin in range(0, N, 37)])
         np.testing.assert_array_equal(losses(0, N), pieces)
 
-    @pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=str)
+    @for_each("hypothesis", HYPOTHESES, ids=str)
     def test_losses_are_those_of_the_records(self, kind, tmp_path, hypothesis):
         rows = KINDS[kind](tmp_path)
         records = rows.block(0, N)
@@ -132,7 +133,7 @@ def test_every_value_is_rounded_to_the_nearest_of_a_grid_that_reaches_both_ends(
     assert (np.abs(decoded.astype(np.float64) - features) <= steps / 2 + slack).all()
 
 
-@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-1.0, 1.0), (-0.0775, 0.0775), (-27.9, 27.9)])
+@for_each("bounds", [(0.0, 1.0), (-1.0, 1.0), (-0.0775, 0.0775), (-27.9, 27.9)])
 def test_values_of_the_grid_come_back_exactly(bounds):
     grid = Grid.over(*bounds)
     codes = np.random.default_rng(0).integers(0, 65536, (N, 3), dtype=np.uint16)
@@ -157,7 +158,7 @@ def test_bounds_come_from_what_is_public():
         Grid.of(PopulationSpec(distribution=parse_distribution(ball)))
 
 
-@pytest.mark.parametrize("bounds", [(1.0, 1.0), (2.0, 1.0), (-np.inf, 0.0), (0.0, np.nan)])
+@for_each("bounds", [(1.0, 1.0), (2.0, 1.0), (-np.inf, 0.0), (0.0, np.nan)])
 def test_bounds_that_bound_nothing_are_refused(bounds):
     with pytest.raises(BadScenario, match="need public bounds"):
         Grid.over(*bounds)
@@ -168,7 +169,7 @@ def test_what_fits_into_bytes_is_not_kept_in_sixteen_bits():
         GRID.encode(people(dtype=np.uint8))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "codes",
     [
         np.zeros(8, dtype=np.uint16),
@@ -182,7 +183,7 @@ def test_codes_of_another_shape_are_refused(codes):
         FixedRows(codes, GRID)
 
 
-@pytest.mark.parametrize("d", [17, 200, 1000])
+@for_each("d", [17, 200, 1000])
 def test_sums_that_single_precision_cannot_tell_from_the_threshold_are_taken_exactly(d):
     generator = np.random.default_rng(d)
     codes = generator.integers(0, 65536, (50, d), dtype=np.uint16)

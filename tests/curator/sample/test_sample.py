@@ -19,6 +19,7 @@ from curator.sample.shard import ScoreHistogram, Shard
 from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 from tests.curator.given import cumulative_losses, losses_of, split
+from tests.tiers import for_each
 
 N = 5000
 GRID = Grid.over(-1.0, 1.0)
@@ -54,8 +55,8 @@ def run(sample):
     return seen
 
 
-@pytest.mark.parametrize("kind", ["single", "fixed"])
-@pytest.mark.parametrize(("cuts", "threads"), [((), 1), ((), 3), ((1,), 2), ((7, 8, 3000), 2)])
+@for_each("kind", ["single", "fixed"])
+@for_each(("cuts", "threads"), [((), 1), ((), 3), ((1,), 2), ((7, 8, 3000), 2)])
 def test_threads_and_shards_change_no_bit(kind, cuts, threads, monkeypatch):
     wanted = run(held(kind, (), 1))
     monkeypatch.setattr(shards, "BLOCK", 101)
@@ -108,7 +109,7 @@ def test_refined_scores_are_whole_multiples():
     np.testing.assert_array_equal(cumulative_losses(sample), np.arange(20) * 1024)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stored", "says"),
     [
         ([np.zeros(19, dtype=np.uint8)], "shape"),
@@ -136,7 +137,7 @@ def test_the_sample_is_never_copied():
     assert np.shares_memory(block.features, records.features)
 
 
-@pytest.mark.parametrize("cuts", [[], [1], [700, 1300]])
+@for_each("cuts", [[], [1], [700, 1300]])
 def test_each_point_of_the_pile_lies_on_one_record_and_each_record_on_as_many_as_it_is_high(cuts):
     """Records are as high as their score says, one after the other, through all shards."""
     n, heights = 1500, np.array([3, 1, 2])

@@ -17,6 +17,7 @@ from common.wire import messages
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from tests.support import Bench, seal, tiny
+from tests.tiers import for_each
 
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
 LEDGER = "ledger.sqlite"
@@ -158,7 +159,7 @@ def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
             reopened(two, witnesses=[FileWitness(witness)])
 
 
-@pytest.mark.parametrize("attack", ["without it", "forgotten", "older"])
+@for_each("attack", ["without it", "forgotten", "older"])
 def test_a_witness_that_was_named_once_is_needed_for_ever(tmp_path, attack):
     witness = tmp_path / "heads"
     with Bench(tmp_path / "bench", witnesses=[FileWitness(witness)]) as bench:

@@ -16,6 +16,7 @@ from common.local.records import Records
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import HEADROOM, Reweighing, project
 from tests.curator.given import cumulative_losses, hypothesis, law, losses_of, reweighed
+from tests.tiers import for_each
 
 
 def projected(weights, kappa, eta=1.0):
@@ -38,7 +39,7 @@ def bisected(log_weights, budget):
     return np.exp(np.minimum(log_weights + high, 0.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("weights", "kappa", "mu", "c"),
     [
         ([0.25] * 4, 0.25, [0.25] * 4, 1.0),
@@ -115,7 +116,7 @@ def test_neighbouring_samples_move_all_other_people_in_one_direction(seed, binar
     assert apart <= weights.sampling_bound() * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("kappa", "eta", "rounds"), [(0.1, 0.7, 3), (0.3, 4.0, 4), (None, 2.0, 3), (0.9, 0.05, 2)])
+@for_each(("kappa", "eta", "rounds"), [(0.1, 0.7, 3), (0.3, 4.0, 4), (None, 2.0, 3), (0.9, 0.05, 2)])
 def test_laws_as_doubles_are_as_near_to_the_exact_ones_as_their_bound_says(kappa, eta, rounds):
     """In L1 norm, for either of two neighbours, by what :meth:`share_bound` has above the bound of exact laws."""
     table = grained(np.random.default_rng(7), (rounds, 200))
@@ -231,7 +232,7 @@ def test_sampling_bound_follows_the_schedule():
     assert Reweighing(1, None, 0.5).sampling_bound() == 1.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("n", "kappa", "eta", "says"),
     [
         (0, None, 0.1, "at least one record"),

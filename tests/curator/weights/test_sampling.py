@@ -21,6 +21,7 @@ from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import MIN_ACCEPTANCE, Density, Sampler, TaskSampler
 from tests.curator.given import cumulative_losses, law, reweighed, split
+from tests.tiers import for_each
 
 N = 60
 
@@ -56,8 +57,8 @@ def oracle(words, ties, density, held):
     return chosen
 
 
-@pytest.mark.parametrize("real", [False, True])
-@pytest.mark.parametrize("kappa", [0.2, 0.5, 1.0, None])
+@for_each("real", [False, True])
+@for_each("kappa", [0.2, 0.5, 1.0, None])
 def test_draws_follow_mu(kappa, real):
     weights, sample = uneven(kappa, real=real)
     chance = law(weights, sample)
@@ -93,7 +94,7 @@ def test_what_rounding_adds_to_light_records_is_rejected():
     )
 
 
-@pytest.mark.parametrize("cuts", [(), (1, 30), (59,)])
+@for_each("cuts", [(), (1, 30), (59,)])
 def test_kernel_agrees_with_rejection_by_hand(cuts):
     weights, whole = uneven(0.3)
     held, density = cumulative_losses(whole), weights.density()
@@ -201,7 +202,7 @@ def test_records_stay_out_of_the_repr():
     assert repr(Reweighing(N, 0.3, 1.0).sampler(people())) == "Sampler(LocalSample(n=60, d=3, shards=1))"
 
 
-@pytest.mark.parametrize("cuts", [(), (20, 45), (20, 20, 59)])
+@for_each("cuts", [(), (20, 45), (20, 20, 59)])
 def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
     records = people()
     sampler = Reweighing(N, None, 0.1).sampler(split(records, *cuts))
@@ -218,8 +219,8 @@ def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
     np.testing.assert_array_equal(found.labels, records.labels[distinct.rows])
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.uint8, "fixed"])
-@pytest.mark.parametrize("count", [30, 900])
+@for_each("kind", [np.float32, np.uint8, "fixed"])
+@for_each("count", [30, 900])
 def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
     dtype = np.float32 if kind == "fixed" else kind
     generator = np.random.default_rng(1)

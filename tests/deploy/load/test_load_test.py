@@ -21,6 +21,7 @@ from deploy.load.light import LightAgent
 from deploy.load.servers.deployment import started
 from deploy.load.testing import Options, load_test
 from referee.cli import app
+from tests.tiers import for_each
 
 ROOT = Path(__file__).parents[3]
 PHASES = {"per_second", "p50_ms", "p99_ms", "cpu_us_referee", "cpu_us_generator", "rejected"}
@@ -104,7 +105,7 @@ def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
     assert loops.faster() is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "why"),
     [
         ({"individuals": 0}, "at least one"),

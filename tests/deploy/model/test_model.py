@@ -11,6 +11,7 @@ from deploy.model.invariants import CAN_END, INVARIANTS
 from deploy.model.rules import SOUND, Rules, Size
 from deploy.model.search import search, steps_from
 from deploy.model.state import initial
+from tests.tiers import for_each
 
 SMALLEST = Size(crashes=0, rogue=False)
 
@@ -53,7 +54,7 @@ def test_all_invariants_hold_in_every_state_with_a_crash_of_each():
     assert search(Size(agents=1, pauses=0)).violated is None
 
 
-@pytest.mark.parametrize("rule", BREAKS)
+@for_each("rule", BREAKS)
 def test_each_broken_rule_breaks_an_invariant(rule):
     size, invariant = BREAKS[rule]
     broken = SOUND.without(rule)

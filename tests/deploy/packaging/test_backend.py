@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.packaging.backend import ROOT, owned, rewritten, stage
+from tests.tiers import for_each
 
 CHECKOUT = Path(__file__).parents[3]
 PACKAGES = {"common", "curator"}
@@ -34,17 +35,17 @@ KEPT = (
 )
 
 
-@pytest.mark.parametrize("code", CHANGED)
+@for_each("code", CHANGED)
 def test_absolute_imports_go_through_the_one_name(code):
     assert rewritten(code.encode(), PACKAGES).decode() == CHANGED[code]
 
 
-@pytest.mark.parametrize("code", KEPT)
+@for_each("code", KEPT)
 def test_everything_else_stays_as_it_is(code):
     assert rewritten(code.encode(), PACKAGES).decode() == code
 
 
-@pytest.mark.parametrize("code", ["import common.a", "import os, curator.b", "from \\\n  common import x"])
+@for_each("code", ["import common.a", "import os, curator.b", "from \\\n  common import x"])
 def test_what_no_one_statement_can_say_is_refused(code):
     with pytest.raises(ValueError, match="import"):
         rewritten(code.encode(), PACKAGES)

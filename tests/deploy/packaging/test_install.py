@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.packaging.install import NEEDED, find_uv, make_environment, settings, usable
+from tests.tiers import for_each
 
 ROOT = Path(__file__).parents[3]
 
@@ -124,7 +125,7 @@ def test_an_environment_whose_python_is_too_old_or_gone_is_made_anew(tmp_path, c
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("left", [old, gone, None])
+@for_each("left", [old, gone, None])
 def test_make_does_not_trust_the_stamp_of_such_an_environment(tmp_path, left):
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())

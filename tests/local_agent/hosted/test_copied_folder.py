@@ -18,6 +18,7 @@ from referee.service.witness import witness_app
 from tests.common.data.test_real_people import own
 from tests.local_agent.test_policy import REFEREE, assignment, configuration
 from tests.support import TOKEN, seal, served, tiny
+from tests.tiers import for_each
 
 AGREED = configuration()
 ITS = seal(REFEREE, AGREED)
@@ -33,8 +34,8 @@ def asked_at(folder: Path) -> set[str]:
     return {path.name for path in (folder / "answered").iterdir()}
 
 
-@pytest.mark.parametrize("place", ["file", "service"])
-@pytest.mark.parametrize("copied", ["before it was asked", "after it was asked"])
+@for_each("place", ["file", "service"])
+@for_each("copied", ["before it was asked", "after it was asked"])
 def test_the_second_copy_is_refused_before_it_answers(tmp_path, monkeypatch, place, copied):
     """Without a witness both copies answer, which is why there are witnesses."""
     monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)

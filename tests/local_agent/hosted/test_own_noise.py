@@ -13,7 +13,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from local_agent.hosted.asking import answer_together
 from local_agent.hosted.own_noise import NotOneEach, OwnNoise
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 REAL = [
     mechanism for name in MECHANISMS.names() for mechanism in MECHANISMS[name].example() if mechanism.for_real_people
@@ -26,7 +26,7 @@ def people(count: int) -> TableRecordSource:
     return TableRecordSource(Records(features, np.where(rng.random(count) < 0.5, 1, -1).astype(np.int8)))
 
 
-@pytest.mark.parametrize("mechanism", thinned(REAL, 6), ids=lambda mechanism: f"{mechanism.name}-{mechanism.epsilon:g}")
+@for_each("mechanism", thinned(REAL, 6), ids=lambda mechanism: f"{mechanism.name}-{mechanism.epsilon:g}")
 def test_together_people_answer_as_each_would_alone(mechanism, monkeypatch):
     query = LossQuery.example()[1] if isinstance(mechanism, Mechanism) else ItemQuery.example()[0]
     rows, everybody, secret = people(300), np.arange(300), RandomSource(bytes(range(32)), simulated=False)
@@ -55,7 +55,7 @@ def test_rejected_words_are_drawn_again_from_the_same_persons_stream():
     assert together.bernoullis(0.3, 200).tolist() == [int(source.bernoullis(0.3, 1)[0]) for source in alone]
 
 
-@pytest.mark.parametrize("draw", [lambda s: s.words(3), lambda s: s.normals(4), lambda s: s.derive("x")])
+@for_each("draw", [lambda s: s.words(3), lambda s: s.normals(4), lambda s: s.derive("x")])
 def test_anything_else_than_a_number_each_is_refused(draw):
     with pytest.raises(NotOneEach):
         draw(OwnNoise([RandomSource(bytes(32), simulated=False)] * 4))

@@ -21,6 +21,7 @@ from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import Bench, seal, tiny
+from tests.tiers import for_each
 
 AGREED = configuration()
 ITS = seal(REFEREE, AGREED)
@@ -91,8 +92,8 @@ class Crash(BaseException):
     """The end of the process."""
 
 
-@pytest.mark.parametrize("when", [1, 2])
-@pytest.mark.parametrize("after", [False, True])
+@for_each("when", [1, 2])
+@for_each("after", [False, True])
 def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, when, after):
     asked = assignment(AGREED, range(20), range(20))
     whole = opened(tmp_path / "whole")

@@ -23,6 +23,7 @@ from local_agent.policy import Policy
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served, tiny
+from tests.tiers import for_each
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 PERSON = {"features": [0.125] * 8, "label": 1}
@@ -155,7 +156,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_sent(tmp_path):
     assert not (tmp_path / "me").exists()
 
 
-@pytest.mark.parametrize(("typed", "more", "code", "events"), [
+@for_each(("typed", "more", "code", "events"), [
     ("y\n", (), 0, ["enrolled", "asked", "agreed", "answered"]),
     ("n\n", (), 1, ["enrolled", "asked", "declined"]),
     ("\n", (), 1, ["enrolled", "asked", "declined"]),

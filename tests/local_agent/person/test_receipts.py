@@ -15,6 +15,7 @@ from local_agent.person.agent import Agent
 from local_agent.person.receipts import held, leaf_of, read
 from local_agent.policy import Policy
 from tests.support import TOKEN, Bench, tiny
+from tests.tiers import for_each
 
 ONE_QUESTION = ("agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=600")
 
@@ -92,7 +93,7 @@ def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp
     assert kept.path.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"receipt": 1, "report": 2, "leaf": 3}'])
+@for_each("content", [b"", b"{}", b"[]", b'{"receipt": 1, "report": 2, "leaf": 3}'])
 def test_what_is_no_receipt_is_said_so(tmp_path, content):
     (tmp_path / "some.json").write_bytes(content)
     with pytest.raises(BadData, match="is no receipt"):

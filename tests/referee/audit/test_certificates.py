@@ -25,6 +25,7 @@ from common.privacy.sampling_error import NUMBER, error_paid, sampling_error
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from referee.audit import certificates
 from referee.audit.certificates import recheck
+from tests.tiers import for_each
 
 DELTA = 1e-5
 SMALL = SubsampledSteps(count=1000, tv_bound=1e-3, ratio=0.25)
@@ -60,7 +61,7 @@ def record(plan: Plan) -> list[dict[str, Any]]:
     return [event.wire() for event, count in plan for _ in range(count)]
 
 
-@pytest.mark.parametrize(("name", "plan"), CASES, ids=NAMES)
+@for_each(("name", "plan"), CASES, ids=NAMES)
 def test_a_true_certificate_passes_and_one_that_claims_less_is_refused(name: str, plan: Plan) -> None:
     certificate = claim(name, plan)
     epsilon = certificate["epsilon"]
@@ -77,8 +78,8 @@ def test_a_true_certificate_passes_and_one_that_claims_less_is_refused(name: str
         recheck(certificate, record(plan), epsilon, 0.9 * DELTA)
 
 
-@pytest.mark.parametrize("change", [{"ratio": 0.9}, {"count": 90}, {"tv_bound": 0.009}])
-@pytest.mark.parametrize("name", ["rdp", "pld"])
+@for_each("change", [{"ratio": 0.9}, {"count": 90}, {"tv_bound": 0.009}])
+@for_each("name", ["rdp", "pld"])
 def test_a_certificate_of_other_events_is_refused_in_its_words_and_in_its_numbers(
     name: str, change: dict[str, float]
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_certificate_of_other_events_is_refused_in_its_words_and_in_its_number
         recheck(renamed, record([(LARGE, 5)]), 100.0, DELTA)
 
 
-@pytest.mark.parametrize("numbers", [{"pad": 1e-3}, {"pad": 1e-6, "rate": 1e-9}, {"rate": 1.0}])
+@for_each("numbers", [{"pad": 1e-3}, {"pad": 1e-6, "rate": 1e-9}, {"rate": 1.0}])
 def test_no_choice_of_numbers_makes_a_claim_true(numbers: dict[str, float]) -> None:
     certificate = claim("comparison", [(SMALL, 300)])
     forged = {**certificate, "numbers": {**certificate["numbers"], **numbers}}
@@ -107,8 +108,8 @@ LESS = {
 }
 
 
-@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "beside a release"])
-@pytest.mark.parametrize("lie", LESS)
+@for_each("beside", [0, 1], ids=["alone", "beside a release"])
+@for_each("lie", LESS)
 def test_a_certificate_of_a_cheaper_choice_is_refused_in_its_words_and_in_its_numbers(lie: str, beside: int) -> None:
     name, rest = ("rdp", [(Gaussian(mu=0.1), 1)]) if beside else ("selection", [])
     true, forged = claim(name, [(CHOICE, 1), *rest]), claim(name, [(LESS[lie], 1), *rest])
@@ -138,7 +139,7 @@ def test_a_choice_that_a_divergence_prices_lower_than_its_ranks_names_the_order(
             recheck({**certificate, **lie}, record(small), epsilon, DELTA)
 
 
-@pytest.mark.parametrize("name", ["rdp", "pld", "comparison", "gdp", "selection"])
+@for_each("name", ["rdp", "pld", "comparison", "gdp", "selection"])
 def test_a_certificate_pays_for_the_distance_of_its_noise_from_the_exact_law(name: str) -> None:
     plan: Plan = [(SMALL, 50)]
     if name in ("gdp", "selection"):

@@ -28,6 +28,7 @@ from common.privacy.theorems.stopping import Poisson, geometric
 from referee.audit import games
 from referee.audit.certificates import TOLERANCE, recheck
 from referee.audit.recomputing import METHODS, _integral, _series, gaussian
+from tests.tiers import for_each
 
 DELTA = 1e-5
 Truth = Callable[[float], float]
@@ -206,7 +207,7 @@ def changed(tree: Tree, path: tuple[Any, ...], value: Any) -> Tree:
     return found
 
 
-@pytest.mark.parametrize("name", PLANS)
+@for_each("name", PLANS)
 def test_no_value_that_is_no_number_of_its_range_passes(name: str) -> None:
     true = claim(name, PLANS[name])
     assert accepted(true)
@@ -350,7 +351,7 @@ def test_a_gaussian_profile_is_never_below_the_exact_one() -> None:
             assert exact <= found <= exact * 1.01 + 1e-300
 
 
-@pytest.mark.parametrize("u", [0.05, 0.25, 1.0, 2.0])
+@for_each("u", [0.05, 0.25, 1.0, 2.0])
 def test_each_triple_lies_below_a_move_and_not_below_fewer_of_them(u: float) -> None:
     found, chance = games.moves(u, 0.02), random.Random(5)
 

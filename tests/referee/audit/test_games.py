@@ -13,6 +13,7 @@ from common.privacy.certificate import certificate_of
 from common.privacy.events import SubsampledSteps
 from referee.audit import games
 from tests.referee.audit.test_false_certificates import _pair
+from tests.tiers import for_each
 
 DELTA = 1e-5
 WIDTH = 0.01
@@ -99,7 +100,7 @@ def opinion(s: float, u: float, steps: int, share: float = 1.0) -> tuple[float, 
     return epsilon, games.delta_of_game(s, u, steps, share * epsilon, width, DELTA), width
 
 
-@pytest.mark.parametrize(("s", "u", "steps", "near"), GAMES)
+@for_each(("s", "u", "steps", "near"), GAMES)
 def test_its_bound_is_above_the_truth_and_near_the_claim(s: float, u: float, steps: int, near: float) -> None:
     """Where there are few steps the claim itself is less sharp."""
     epsilon, found, width = opinion(s, u, steps)

@@ -39,6 +39,7 @@ from referee.state.runfolder import pack_reports, unpack_reports
 from referee.state.witness_log import WitnessLog
 from tests.referee.audit.signing import cut_short, resign_as, write_checkpoint
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
+from tests.tiers import for_each
 
 SECRET = "witness-token"
 ONE_QUESTION = (
@@ -378,7 +379,7 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
     assert "is no checkpoint" in output
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lie", "why"),
     [
         (lambda p: {"path": p.path[:-1]}, "does not lead from this report"),
@@ -412,7 +413,7 @@ def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
     assert (finding.status, finding.why) == (LEFT_OUT, "the checkpoint is one of another run")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("problem", "status"),
     [
         (PatternViolation("question 1 of run 'run' still takes answers: ask again once it is closed"), OPEN),

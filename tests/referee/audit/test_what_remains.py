@@ -31,6 +31,7 @@ from referee.view.face.wording import silent_in_words
 from referee.view.intervals import ends_in_words
 from tests.referee.audit.signing import identity_of
 from tests.support import TOKEN, Bench, leave_folder, tiny
+from tests.tiers import for_each
 
 CROWD = 200
 CHOSEN = ("protocol=learn-and-test", "agents.count=600", "agents.batch=600", "curator.rounds=1", "agents.deadline=5",
@@ -194,7 +195,7 @@ LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", 
           "agents.count=20000", "agents.deadline=5")  # fmt: skip
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+@for_each("share", [0.2, 0.5, 1.0])
 def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share):
     """The model errs on 40% and the level is 37%: answers 1 are left out, and a test on the others rejects it."""
     chosen = tiny(*LEVELS)
@@ -218,7 +219,7 @@ def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_str
     assert title.endswith("among all who were asked")
 
 
-@pytest.mark.parametrize(("dropout", "status"), [(0.0, 0), (0.02, 0), (0.5, 3)])
+@for_each(("dropout", "status"), [(0.0, 0), (0.02, 0), (0.5, 3)])
 def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_3(tmp_path, dropout, status):
     chosen = tiny("protocol=learn-and-test", "agents.count=6000", "curator.rounds=1", "agents.deadline=5",
                   "agents.mechanism.epsilon=3")  # fmt: skip

@@ -30,6 +30,7 @@ from referee.collection import pacing
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment.registrar import Caps
 from tests.support import TOKEN, Bench, seal, tiny
+from tests.tiers import for_each
 
 pytestmark = pytest.mark.usefixtures("each_store")
 
@@ -130,7 +131,7 @@ def test_padding_bits_must_be_zero(tmp_path):
         during(bench, attack)
 
 
-@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
+@for_each("poison", [float("nan"), float("inf"), float("-inf")])
 def test_packed_reals_must_be_finite(tmp_path, poison):
     with Bench(tmp_path, tiny("agents.mechanism.name=laplace")) as bench:
 

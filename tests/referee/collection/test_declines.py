@@ -15,6 +15,7 @@ from referee.audit.audit import audit
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, leave_folder, seal, served, small, tiny
+from tests.tiers import for_each
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 
@@ -105,7 +106,7 @@ def test_a_question_that_all_who_were_asked_decline_leaves_the_run_to_the_others
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "problem"),
     [
         ({"assignment": "0" * 64}, ConfigurationMismatch),

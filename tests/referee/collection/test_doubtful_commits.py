@@ -15,6 +15,7 @@ from common.core.errors import CannotWrite
 from common.crypto.identity import Identity
 from common.wire import messages
 from tests.support import TOKEN, Bench, seal
+from tests.tiers import for_each
 
 pytestmark = pytest.mark.usefixtures("each_store")
 
@@ -48,7 +49,7 @@ def test_a_report_is_not_acknowledged_and_said_again_it_counts_once(bench, undis
     assert result["agents"] == undisturbed[1].result["agents"]
 
 
-@pytest.mark.parametrize("stored", [True, False])
+@for_each("stored", [True, False])
 def test_an_enrolment_is_not_confirmed_and_said_again_has_one_number(tmp_path, stored, monkeypatch):
     with Bench(tmp_path) as bench:
         store, roster = bench.referee.store, bench.referee.registrar.roster

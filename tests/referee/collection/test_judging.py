@@ -22,6 +22,7 @@ from referee.collection.ordering.batches import Batch
 from referee.collection.ordering.batches import assign as real_assign
 from referee.collection.ordering.roster import Roster
 from referee.state.values import Participant, StoredReport
+from tests.tiers import for_each
 
 HOST, ALONE, STRANGER = Identity.create(), Identity.create(), Identity.create()
 DIGEST = "a" * 64
@@ -117,7 +118,7 @@ FAULTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("first", range(len(FAULTS)))
+@for_each("first", range(len(FAULTS)))
 def test_of_several_faults_the_first_is_the_reason(first):
     changes: dict[str, Any] = {}
     for _, change in FAULTS[first:]:
@@ -145,7 +146,7 @@ def test_the_body_is_the_one_that_was_signed():
     assert refused.value.reason == "another body"
 
 
-@pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"\0", b"\xff" * 4])
+@for_each("body", [b"", BODY[:-1], BODY + b"\0", b"\xff" * 4])
 def test_answers_that_are_packed_wrongly_are_no_answers(body):
     with pytest.raises(BadMessage):
         judge(read_packed(packed(body=body), body), ASKED)

@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 
 from common.core.errors import Forged
 from common.crypto.identity import Identity, covered
 from referee.collection import signatures
 from referee.collection.reading import payloads
 from referee.collection.signatures import FEW, sign_all, verified
+from tests.tiers import for_each
 
 PEOPLE = [Identity.create() for _ in range(5)]
 
@@ -25,7 +25,7 @@ def group(size: int) -> tuple[list[bytes], list[bytes], list[bytes]]:
     return [bytes.fromhex(p.public) for p in people], [covered("x", what) for what in said], signed
 
 
-@pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1, 100])
+@for_each("size", [0, 1, FEW, FEW + 1, 100])
 def test_each_of_a_group_is_judged_by_itself(size):
     keys, said, signed = group(size)
     assert verified(keys, said, signed).all()
@@ -38,7 +38,7 @@ def test_each_of_a_group_is_judged_by_itself(size):
             assert np.flatnonzero(~verified(*forged)).tolist() == [wrong]
 
 
-@pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1, 100])
+@for_each("size", [0, 1, FEW, FEW + 1, 100])
 def test_signatures_of_a_group_are_those_that_are_made_one_by_one(size):
     """Also of empty messages, and with the kinds of several messages."""
     said = [("ab"[i % 2], b"%d" % i * (i % 4)) for i in range(size)]
@@ -57,7 +57,7 @@ def test_a_group_that_several_cores_share_is_judged_alike(monkeypatch):
             assert np.flatnonzero(~verified(keys, said, forged)).tolist() == [wrong]
 
 
-@pytest.mark.parametrize("key", [bytes(32), b"\1" + bytes(31), b"\xff" * 32])
+@for_each("key", [bytes(32), b"\1" + bytes(31), b"\xff" * 32])
 def test_keys_of_small_order_sign_nothing(key):
     assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from deploy.simulation import conduct
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol, halts, level_of, shown_by
 from referee.view import show
@@ -11,6 +9,7 @@ from referee.view.face.building import run_view
 from referee.view.face.pages import report
 from referee.view.face.wording import verdict
 from tests.support import Bench, small, tiny
+from tests.tiers import for_each
 
 TESTED = ("the agents' test has rejected that the loss on T is", "or more among those who answer")
 
@@ -28,7 +27,7 @@ def test_a_side_that_is_left_alone_claims_nothing_of_the_whole():
         assert ABLATIONS[name].done == Protocol.done, name
 
 
-@pytest.mark.parametrize("name", PROTOCOLS.shipped())
+@for_each("name", PROTOCOLS.shipped())
 def test_a_level_is_named_only_where_one_is_tested(name):
     chosen = PROTOCOLS[name].example()[0]
     assert all(words in shown_by(chosen) for words in TESTED) == halts(chosen)

@@ -18,6 +18,7 @@ from common.protocols.steps import AskCurator, Progress, Together
 from common.statistics.intervals import Estimate
 from referee.protocols.base import Outcome
 from referee.protocols.driver import drive
+from tests.tiers import for_each
 
 ONE = Constant.parse({"kind": "constant", "label": 1})
 PATTERN = sequence(curator("learn"), agents("loss"))
@@ -73,7 +74,7 @@ def test_ending_too_early_is_a_violation():
         drive(script(), PATTERN, replies([]), lambda note: None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "release",
     [None, [], {}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": ONE.wire(), "x": 1}],
 )

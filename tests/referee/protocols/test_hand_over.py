@@ -18,6 +18,7 @@ from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, leave_folder, tiny
+from tests.tiers import for_each
 
 NAME = "hand-over"
 BALLS = "{name: gaussian-balls, side: %s, d: 8, close: 2, sigma_source: 0.1, sigma_target: 0.07, inside: 0.4, \
@@ -73,7 +74,7 @@ def test_agents_are_asked_about_the_label_of_the_task():
     assert kinds == ["linear", "relabelled"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rates", "status", "tasks"),
     [
         ([1.0] * 5, "exhausted", [("exhausted", 5)]),
@@ -146,7 +147,7 @@ def law(weights: Reweighing, sample: LocalSample):
     return weights.density().relative(np.concatenate(list(sample.cumulative_losses())).astype(np.int64))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_the_sampling_bound_holds_across_tasks(seed):
     """Neighbours differ in one person, with both labels; hypotheses of both tasks come in any order."""
     random = np.random.default_rng(seed)
@@ -170,7 +171,7 @@ def test_the_sampling_bound_holds_across_tasks(seed):
         assert apart <= both[0].sampling_bound() * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(("seed", "kappa"), [(seed, kappa) for seed in range(6) for kappa in (0.2, 0.5, 1.0)])
+@for_each(("seed", "kappa"), [(seed, kappa) for seed in range(6) for kappa in (0.2, 0.5, 1.0)])
 def test_each_certified_reweigh_lowers_the_potential(seed, kappa):
     """KL(u || W) - KL(mu || W) falls by eta (E_u - E_mu)[loss] - eta^2/8, also where the cap binds; any u will do."""
     random = np.random.default_rng(seed)

@@ -21,6 +21,7 @@ from referee.protocols.base import PROTOCOLS
 from referee.protocols.driver import drive
 from referee.protocols.transfer.model_agnostic import student
 from tests.support import Bench, leave_folder, tiny
+from tests.tiers import for_each
 
 NAME = "model-agnostic"
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
@@ -52,7 +53,7 @@ def scenario(*overrides: str, **learner: Any) -> Scenario:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "learner",
     [
         {},
@@ -112,7 +113,7 @@ def model(release: dict[str, Any], known: Any = (-1, 1)) -> Any:
     return drive(script(), curator("label"), lambda number, step: release, lambda note: None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         *({"labels": labels} for labels in (None, [1], [1, 2], [1, True], [1, 0.5], [1, "1"])),

@@ -32,6 +32,7 @@ from local_agent.answering import randomize
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of
 from referee.protocols.driver import drive
 from tests.support import Bench, small, tiny
+from tests.tiers import for_each
 
 PUBLIC = 1234567
 """Public randomness of every run here."""
@@ -126,7 +127,7 @@ def scenario_of(name: str, alone: str | None = None, *overrides: str) -> Scenari
     return small(name, *overrides, alone=alone)
 
 
-@pytest.mark.parametrize("name", PROTOCOLS.names())
+@for_each("name", PROTOCOLS.names())
 def test_its_examples_are_scenarios_of_it(name):
     for example in PROTOCOLS[name].example():
         assert example.protocol == name
@@ -134,7 +135,7 @@ def test_its_examples_are_scenarios_of_it(name):
     assert PROTOCOLS[name].title
 
 
-@pytest.mark.parametrize("name", ABLATIONS.names())
+@for_each("name", ABLATIONS.names())
 def test_the_examples_of_what_remains_leave_the_other_side_out(name):
     protocol, _, side = name.partition("/")
     for example in ABLATIONS[name].example():
@@ -158,8 +159,8 @@ def test_every_protocol_about_a_problem_has_what_remains_of_it_for_either_side()
             assert other is None or f"{other}:" not in str(found.pattern)
 
 
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize(("name", "alone"), RUNS)
+@for_each("rate", RATES)
+@for_each(("name", "alone"), RUNS)
 def test_it_ends_with_an_outcome_within_its_pattern(name, alone, rate):
     chosen = scenario_of(name, alone)
     notes: list[Progress] = []
@@ -174,7 +175,7 @@ def test_it_ends_with_an_outcome_within_its_pattern(name, alone, rate):
     assert type(outcome.answer).parse(json.loads(json.dumps(outcome.answer.wire()))) == outcome.answer
 
 
-@pytest.mark.parametrize(("name", "alone"), RUNS)
+@for_each(("name", "alone"), RUNS)
 def test_the_same_answers_lead_to_the_same_questions_and_outcome(name, alone):
     chosen = scenario_of(name, alone)
     first, second = World(chosen, 0.3), World(chosen, 0.3)
@@ -182,7 +183,7 @@ def test_the_same_answers_lead_to_the_same_questions_and_outcome(name, alone):
     assert [(n, step) for n, step, _ in first.log] == [(n, step) for n, step, _ in second.log]
 
 
-@pytest.mark.parametrize(("name", "alone"), RUNS)
+@for_each(("name", "alone"), RUNS)
 def test_resume_is_replay(name, alone):
     """Fed the stored replies, a fresh generator asks the same and goes on to the same end."""
     chosen = scenario_of(name, alone)
@@ -199,8 +200,8 @@ def test_resume_is_replay(name, alone):
     assert next(rest, None) is None
 
 
-@pytest.mark.parametrize("agents", [0, 1, 399, 401, 1000])
-@pytest.mark.parametrize(("name", "alone"), RUNS)
+@for_each("agents", [0, 1, 399, 401, 1000])
+@for_each(("name", "alone"), RUNS)
 def test_when_agents_run_out_it_gives_its_best(name, alone, agents):
     chosen = scenario_of(name, alone)
     outcome = play(name, chosen, World(chosen, 0.24, min(agents, int(chosen.agents.count) // 6)))
@@ -208,7 +209,7 @@ def test_when_agents_run_out_it_gives_its_best(name, alone, agents):
     assert outcome.answer is not None
 
 
-@pytest.mark.parametrize(("name", "alone"), RUNS)
+@for_each(("name", "alone"), RUNS)
 def test_no_more_agents_are_asked_than_there_are(name, alone):
     chosen = scenario_of(name, alone)
     world = World(chosen, 0.24)
@@ -222,20 +223,20 @@ def test_no_more_agents_are_asked_than_there_are(name, alone):
     assert name not in ABOUT or not cut
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_agnostic_mode_ends_too(name):
     chosen = scenario_of(name, None, "mode=agnostic")
     outcome = play(name, chosen, World(chosen, 0.3))
     assert outcome.status in ("done", "exhausted")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if isinstance(small(name).agents.mechanism, Mechanism)])
+@for_each("name", [name for name in NAMES if isinstance(small(name).agents.mechanism, Mechanism)])
 def test_without_any_privacy_it_is_the_same_protocol(name):
     chosen = scenario_of(name, None, "agents.mechanism={name: none}", "curator.kappa=null")
     assert isinstance(play(name, chosen, World(chosen, 0.3)), Outcome)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_rounds_of_one_are_enough_to_end(name):
     chosen = scenario_of(name, None, "curator.rounds=1")
     assert play(name, chosen, World(chosen, 0.9)).iterations == 1 or name != "subsample-test-reweigh"
@@ -248,7 +249,7 @@ def asked_parties(world: World) -> set[str]:
     return {"curator" if isinstance(step, AskCurator) else "agents" for _, step, _ in world.log}
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@for_each("name", ABOUT)
 def test_both_sides_are_asked_and_a_side_that_is_left_out_never_is(name):
     for alone, parties in ((None, {"curator", "agents"}), ("curator", {"curator"}), ("agents", {"agents"})):
         chosen = scenario_of(name, alone)
@@ -257,7 +258,7 @@ def test_both_sides_are_asked_and_a_side_that_is_left_out_never_is(name):
         assert asked_parties(world) == parties
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@for_each("name", ABOUT)
 def test_a_scenario_with_another_problem_is_refused_before_anybody_is_asked(name):
     other = scenario_of(next(another for another in ABOUT if another != name))
     world = World(other, 0.3)
@@ -266,7 +267,7 @@ def test_a_scenario_with_another_problem_is_refused_before_anybody_is_asked(name
     assert world.log == []
 
 
-@pytest.mark.parametrize("name", ABOUT)
+@for_each("name", ABOUT)
 def test_the_wrong_order_is_refused_and_changes_nothing(name):
     """After every legal prefix each message that is not expected raises, and the pattern still goes on as it did."""
     chosen = scenario_of(name)
@@ -334,7 +335,7 @@ ASKED_OF_CURATORS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "alone", "kind"), ASKED_OF_CURATORS)
+@for_each(("name", "alone", "kind"), ASKED_OF_CURATORS)
 def test_nonsense_that_a_curator_releases_is_its_fault(name, alone, kind):
     chosen = scenario_of(name, alone)
     for nonsense in NONSENSE[kind]:
@@ -347,7 +348,7 @@ def test_nonsense_that_a_curator_releases_is_its_fault(name, alone, kind):
             play(name, chosen, Broken(chosen, 0.3))
 
 
-@pytest.mark.parametrize("name", [name for name in ABOUT if "curator:learn" in str(PROTOCOLS[name]().pattern)])
+@for_each("name", [name for name in ABOUT if "curator:learn" in str(PROTOCOLS[name]().pattern)])
 def test_a_curator_none_of_whose_blocks_answers_exhausts_the_run(name):
     chosen = scenario_of(name)
 
@@ -462,7 +463,7 @@ def test_agnostic_and_non_private_runs_are_audited_like_any_other(tmp_path, priv
     assert result["privacy"]["agent"]["epsilon"] == (2.0 if private else None)
 
 
-@pytest.mark.parametrize("name", PROTOCOLS.names())
+@for_each("name", PROTOCOLS.names())
 def test_a_protocol_holds_itself_to_the_pattern_that_a_curator_reads(name):
     """What a curator that agreed to it takes is what the referee's protocol may ask it for: one declaration."""
     assert PROTOCOLS[name].pattern is pattern_of(name)
@@ -470,7 +471,7 @@ def test_a_protocol_holds_itself_to_the_pattern_that_a_curator_reads(name):
     assert pattern_of(name).kinds("agents") <= set(QUERIES)
 
 
-@pytest.mark.parametrize("name", ABLATIONS.names())
+@for_each("name", ABLATIONS.names())
 def test_a_side_alone_holds_itself_to_what_is_declared_of_it(name):
     protocol, _, alone = name.partition("/")
     assert ABLATIONS[name].pattern is pattern_of(protocol, alone)

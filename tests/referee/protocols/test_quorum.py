@@ -14,6 +14,7 @@ from referee.audit.audit import audit
 from referee.protocols.base import protocol_of
 from referee.protocols.quorum import needed
 from tests.support import Bench, leave_folder, small, tiny
+from tests.tiers import for_each
 
 ONCE = ["learn-and-test", "hypothesis-testing", "select-then-estimate"]
 
@@ -30,7 +31,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     monkeypatch.setattr(simulation.SimulatedAgents, "answer", fewer)
 
 
-@pytest.mark.parametrize("protocol", ONCE)
+@for_each("protocol", ONCE)
 def test_half_of_what_the_guarantee_takes_is_not_done(protocol, monkeypatch):
     chosen = small(protocol)
     everybody = conduct(chosen, 1, lambda *a: None)
@@ -68,7 +69,7 @@ def test_the_least_is_what_is_refused_beforehand():
     assert needed(chosen.model_copy(update={"agents": section})) == least
 
 
-@pytest.mark.parametrize("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio"])
+@for_each("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio"])
 def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protocol, monkeypatch):
     """Of all answers those that say 1 are left out: what remains would be a loss of 0, for certain."""
     chosen = small(protocol)
@@ -108,7 +109,7 @@ def test_silent_people_of_a_real_run_are_said_and_audited(tmp_path):
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == "exhausted"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("protocol", "most"),
     [
         ("learn-and-test", MAX_AGENTS),

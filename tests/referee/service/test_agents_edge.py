@@ -13,11 +13,12 @@ from referee.service import agents_edge
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, seal, served
+from tests.tiers import for_each
 
 pytestmark = pytest.mark.usefixtures("each_store")
 
 
-@pytest.mark.parametrize("short", [True, False])
+@for_each("short", [True, False])
 def test_the_edge_and_the_app_answer_alike(tmp_path, short):
     somebody = Identity.create()
     enrolment = seal(somebody, messages.Enrolment(agents=1)).model_dump_json()

@@ -18,6 +18,7 @@ from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, seal, served, tiny
+from tests.tiers import for_each
 
 READ = 6 << 20
 """Bytes that buffers on the way may take before a refusal arrives."""
@@ -58,7 +59,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(ATTACKS))
+@for_each("name", sorted(ATTACKS))
 def test_it_is_refused_before_it_is_read(addresses, name):
     party, path, further, begin = ATTACKS[name]
     method, length = ("POST", 2 << 20) if "batches" in path else ("PUT", LARGE)
@@ -76,7 +77,7 @@ def test_it_is_refused_before_it_is_read(addresses, name):
     assert httpx.get(addresses[party] + "/v1/health", trust_env=False, timeout=60).status_code == 200
 
 
-@pytest.mark.parametrize("name", sorted(ATTACKS))
+@for_each("name", sorted(ATTACKS))
 def test_it_is_told_why(addresses, name):
     party, path, further, begin = ATTACKS[name]
     method = "POST" if "batches" in path else "PUT"

@@ -11,12 +11,13 @@ from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
 from tests.support import TOKEN, Bench, seal, served
+from tests.tiers import for_each
 
 NUMBERS = [0, (1 << 31) - 1, 1 << 31, (1 << 63) - 1, 1 << 63, 1 << 64]
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
-@pytest.mark.parametrize("after", NUMBERS)
+@for_each("after", NUMBERS)
 def test_a_witness_is_asked_from_a_place_that_no_list_has(after, tmp_path):
     referee = Identity.create()
     said = Checkpoint(run="run", configuration="0" * 64, entries=1, hash="0" * 64, root="0" * 64, time=1)
@@ -42,14 +43,14 @@ def client(tmp_path_factory):
             yield found
 
 
-@pytest.mark.parametrize("after", NUMBERS)
-@pytest.mark.parametrize("path", ["", "/checkpoints", "/transcript"])
+@for_each("after", NUMBERS)
+@for_each("path", ["", "/checkpoints", "/transcript"])
 def test_a_referee_is_asked_from_a_place_that_no_list_has(path, after, client):
     answer = client.get(f"/v1/runs/run{path}", params={"after": after})
     assert answer.status_code in (200, 422)
 
 
-@pytest.mark.parametrize("most", NUMBERS)
+@for_each("most", NUMBERS)
 def test_a_referee_is_asked_for_more_than_a_list_has(most, client):
     answer = client.get("/v1/runs/run/transcript", params={"after": 1, "most": most})
     assert answer.status_code in (200, 422)

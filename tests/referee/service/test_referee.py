@@ -20,7 +20,7 @@ from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.store import Store
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 pytestmark = pytest.mark.usefixtures("each_store")
 
@@ -44,8 +44,8 @@ PLACES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("place", thinned(sorted(PLACES), 3))
+@for_each("after", [False, True], ids=["before", "after"])
+@for_each("place", thinned(sorted(PLACES), 3))
 def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch, undisturbed, place, after):
     """Die at the first, third, ... call of a method, again and again, until the run ends: it ends the same."""
     owner, method = PLACES[place]
@@ -187,7 +187,7 @@ class Liar:
         self.curator.acknowledge(signed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("what", "status"),
     [
         ("terms of another run", "failed"),

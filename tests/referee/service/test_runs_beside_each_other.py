@@ -24,6 +24,7 @@ from referee.service.runner import Runner, learn_words
 from referee.state.values import Cohort, Part, Participant
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, Curators, leave_folder, seal, tiny
+from tests.tiers import for_each
 
 SLOW = ("agents.count=1200", "agents.batch=600", "agents.deadline=100000")
 QUICK = ("agents.count=1200", "agents.batch=400")
@@ -189,7 +190,7 @@ def order_of(agents: int, used: int) -> Any:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("others", "own"),
     [
         ([], Part(0, 15, 20)),  # a gap that nobody accounts for

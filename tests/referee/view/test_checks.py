@@ -11,6 +11,7 @@ from common.core.errors import BadData
 from common.data.tables import TableSource, load
 from common.data.tables.examining import examine
 from referee.cli import app
+from tests.tiers import for_each
 
 TABLE = {
     "files": ["ward.csv"],
@@ -40,7 +41,7 @@ def test_a_sound_table(tmp_path):
     assert (examined.rows, examined.kept, examined.positive, examined.negative) == (2, 2, 1, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("row", "finding", "sound"),
     [
         ("91,0,f,yes", ("clipped", "age", 1, (4,)), True),
@@ -113,7 +114,7 @@ def test_a_byte_order_mark_and_stray_spaces_are_no_flaw(tmp_path):
     assert found(tmp_path, b"\xef\xbb\xbf" + SOUND.replace(",", " , ").encode()).sound
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "what"),
     [
         (SOUND.encode("utf-16"), "line 1 is UTF-16 text"),

@@ -16,6 +16,7 @@ from local_agent.cli import app as agent_command
 from local_agent.cli import read_record
 from referee.cli import app
 from tests.support import tiny
+from tests.tiers import for_each
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_data" / "scenario.yaml"
 ANSWER = {"kind": "linear", "weights": [20.0, 9.0, -2.0, -2.0, 2.0], "threshold": 7.0}
@@ -126,7 +127,7 @@ def test_what_is_refused(run, arguments, why, tmp_path, monkeypatch):
     assert why in said(*(word.replace("RUN", "run") for word in arguments), status=1).stderr
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("result", "why"),
     [
         ({"answer": None, "reason": "no agents"}, "ended without an answer: no agents"),

@@ -1,10 +1,9 @@
 """Lines of a long run: few enough to be read, with the time left and where the loss goes."""
 
-import pytest
-
 from referee.view import show
 from referee.view.pace import Outlook, Pace, in_time, worth_a_line
 from tests.support import tiny
+from tests.tiers import for_each
 
 
 def numbers(number: int, rounds: int = 1000, value: float = 0.25) -> dict[str, float]:
@@ -59,7 +58,7 @@ def test_a_run_that_halts_early_has_no_time_left():
     assert "left" not in said[-1]
 
 
-@pytest.mark.parametrize(("value", "words"), [
+@for_each(("value", "words"), [
     (0.2, "down by 0.0500 since round 1"), (0.3, "up by 0.0500 since round 1"),
     (0.245, "level within the intervals since round 1"),
 ])  # fmt: skip

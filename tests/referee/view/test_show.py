@@ -13,6 +13,7 @@ from referee.view import show
 from referee.view.face.building import run_view
 from referee.view.face.pages import report as page_of
 from tests.support import TINY, Bench, tiny
+from tests.tiers import for_each
 
 SETS = [part for override in TINY for part in ("--set", override)]
 
@@ -108,7 +109,7 @@ BASELINES: dict[str, dict[str, float | str]] = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("iterations", "hybrid", "baselines", "words"),
     [
         (3, 0.15, BASELINES, "is 0.050 below that of the curator alone, 0.050 above what was fitted to people of T"),
@@ -123,7 +124,7 @@ def test_the_reading_says_what_was_gained(iterations, hybrid, baselines, words):
     assert words in reading(tiny(), {"iterations": iterations, "status": "exhausted"}, hybrid, baselines)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("chosen", "status", "passed"),
     [
         (("mode=realizable",), "done", True),

@@ -16,6 +16,7 @@ from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app
 from referee.view.starting import scenario_text
+from tests.tiers import for_each
 
 HEADER = "age,sex,town,sick\n"
 ROWS = "30,f,Bern,yes\n95,x,Thun,no\n"
@@ -179,12 +180,12 @@ def test_any_name_bound_and_size_is_read_back_as_it_was_meant(names, low, n):
     assert (written.curator.n, written.curator.delta) == (n, start.delta)
 
 
-@pytest.mark.parametrize(("n", "delta"), [(1, 0.1), (9, 0.01), (10, 0.01), (20_000, 1e-6), (10**6, 1e-7)])
+@for_each(("n", "delta"), [(1, 0.1), (9, 0.01), (10, 0.01), (20_000, 1e-6), (10**6, 1e-7)])
 def test_delta_is_well_below_one_in_n(n, delta):
     assert usual_delta(n) == delta <= 1 / (10 * n)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("n", "agents", "protocol"),
     [(20_000, 50_000, "portfolio"), (200, 60, "learn-and-test"), (10**6, 10**7, "portfolio")],
 )

@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from common.core.errors import BadFit
 from referee.audit.audit import audit
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, PublicClippingWarning
+from tests.tiers import for_each
 
 SOURCE, TARGET = np.array([0.6, -0.4, 0.3, 0.0]), np.array([0.6, -0.4, -0.3, 0.3])
 
@@ -153,8 +154,8 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("kind", [DomainAdapter, DomainAdapterRegressor])
-@pytest.mark.parametrize("case", REFUSALS)
+@for_each("kind", [DomainAdapter, DomainAdapterRegressor])
+@for_each("case", REFUSALS)
 def test_what_is_refused_touches_nothing(kind, case, monkeypatch):
     monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
     X, y = domain(200, TARGET, 0.0, 1)

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tandem.estimators import EXPECTED_FAILED_CHECKS, DomainAdapter, DomainAdapterRegressor, TransferClassifier
 from tandem.estimators.shared import running
 from tests.tandem.estimators.plain import Plain
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 # Public numbers that suit the checks' data: tens of people, within 4 standard deviations.
 GENEROUS = {"epsilon": 500.0, "delta": 1e-3, "agent_epsilon": 20.0, "bounds": (-4.0, 4.0)}
@@ -68,10 +68,8 @@ def test_scikit_learn_is_content(estimator, check, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::tandem.estimators.shared.clipping.PublicClippingWarning")
 @pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
-@pytest.mark.parametrize(
-    "check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1)
-)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
+@for_each("check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1))
+@for_each("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 def test_it_is_content_with_the_parties_themselves(estimator: Any, check: str) -> None:
     kind = "classifier" if is_classifier(estimator) else "regressor"
     planned = {"learner": {"name": "sgd", "steps": 3000}} if isinstance(estimator, TransferClassifier) else {}
@@ -79,7 +77,7 @@ def test_it_is_content_with_the_parties_themselves(estimator: Any, check: str) -
     getattr(estimator_checks, check.format(kind=kind))(type(estimator).__name__, asked)
 
 
-@pytest.mark.parametrize("name", EXPECTED_FAILED_CHECKS)
+@for_each("name", EXPECTED_FAILED_CHECKS)
 def test_the_exceptions_are_documented(name):
     page = (Path(__file__).parents[3] / "docs" / "estimators.md").read_text("utf-8")
     for check, reason in EXPECTED_FAILED_CHECKS[name].items():

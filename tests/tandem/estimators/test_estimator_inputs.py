@@ -16,6 +16,7 @@ from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferCla
 from tandem.estimators.shared import running
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 from tests.tandem.estimators.plain import Plain
+from tests.tiers import for_each
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
 pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
@@ -62,7 +63,7 @@ class TestForms:
         assert quick().fit(whole, "y").hypothesis_ == plain.hypothesis_
         assert quick().fit(polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}), "y").hypothesis_ == plain.hypothesis_
 
-    @pytest.mark.parametrize("form", ["pandas", "csv", "parquet", "array"])
+    @for_each("form", ["pandas", "csv", "parquet", "array"])
     def test_a_schema_reads_them_all_alike(self, form, reference, tmp_path):
         people, others, fresh = customers(300, 1), customers(200, 2), customers(50, 3)
         features = ["visits", "months", "plan"]
@@ -152,7 +153,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSALS)
+@for_each("case", REFUSALS)
 def test_what_cannot_be_read_is_refused(case):
     schema, data, said = REFUSALS[case]
     model = quick(schema=schema)
@@ -199,7 +200,7 @@ FURTHER = {
 }
 
 
-@pytest.mark.parametrize("case", FURTHER)
+@for_each("case", FURTHER)
 def test_what_does_not_belong_together_is_refused(case):
     schema, people, said = FURTHER[case]
     bounds = 3.0 if said == "must be a pair" else (-1.0, 1.0)
@@ -210,8 +211,8 @@ def test_what_does_not_belong_together_is_refused(case):
 class TestPopulationsWithoutLabels:
     """The labels of X are those of other people, also where both happen to be as many."""
 
-    @pytest.mark.parametrize("estimator", [TransferClassifier, DomainAdapter, DomainAdapterRegressor])
-    @pytest.mark.parametrize("parameter", ["population", "public"])
+    @for_each("estimator", [TransferClassifier, DomainAdapter, DomainAdapterRegressor])
+    @for_each("parameter", ["population", "public"])
     def test_they_are_refused_before_any_charge(self, estimator, parameter):
         if (estimator, parameter) == (TransferClassifier, "public"):
             with pytest.raises(BadFit, match="no labels here: give public=X alone"):

@@ -14,6 +14,7 @@ from tandem.estimators.shared import running
 from tandem.estimators.shared.fitting import chosen
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.plain import Plain
+from tests.tiers import for_each
 
 LEARNER = {"name": "sgd", "steps": 3000, "noise": 8.0, "diameter": 6.0}
 """Noise enough for all that is asked here, so that no fit waits for a plan of it."""
@@ -89,7 +90,7 @@ def test_named_protocols_warn_of_nothing():
     scenario(400, 30, protocol="learn-and-test")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "said"),
     [
         ({"protocol": "magic"}, "protocol must be fit, subsample-test-reweigh, portfolio, learn-and-test"),

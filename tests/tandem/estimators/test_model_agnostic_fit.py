@@ -11,6 +11,7 @@ from common.core.errors import BadFit
 from tandem.estimators import TransferClassifier
 from tandem.estimators.shared.learners import FewForTeachersWarning, learner_settings, suffice
 from tests.tandem.estimators.people import square
+from tests.tiers import for_each
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
 pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
@@ -81,7 +82,7 @@ def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
     assert [judged.name for judged in fitted.candidates_] == ["constant -1", "constant +1", "model"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "public", "said"),
     [
         ({}, False, "give fit"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from typer.testing import CliRunner
 
 from tandem.cli import app
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.org"])
+@for_each("host", ["0.0.0.0", "192.0.2.1", "example.org"])
 def test_only_this_machine_is_served(host):
     done = CliRunner().invoke(app, ["ui", "--host", host])
     assert done.exit_code == 1

@@ -9,6 +9,7 @@ import pytest
 
 from common.core.errors import BadMessage
 from common.data.distributions.parities import BiasedParity
+from tests.tiers import for_each
 
 
 def biased(side="source", **parameters):
@@ -46,7 +47,7 @@ def test_labels_are_the_secret_parity():
     np.testing.assert_array_equal(records.labels, np.where(odd, 1, -1))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "says"),
     [
         ({"secret": [5, 0]}, "strictly increasing"),

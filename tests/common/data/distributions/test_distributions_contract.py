@@ -10,6 +10,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.data.distributions.base import DISTRIBUTIONS, parse_distribution
 from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import for_each
 
 TWO_SIDED = [
     pytest.param(*kind.example()[:2], id=name) for name, kind in DISTRIBUTIONS.items() if "side" in kind.model_fields
@@ -28,7 +29,7 @@ def test_examples_have_both_sides_where_there_are_two():
         assert source.model_copy(update={"side": "target"}) == target
 
 
-@pytest.mark.parametrize("distribution", examples(DISTRIBUTIONS))
+@for_each("distribution", examples(DISTRIBUTIONS))
 class TestEveryDistribution:
     def test_draws_valid_records(self, distribution):
         records = distribution.draw(1, np.arange(200)).check()
@@ -72,7 +73,7 @@ class TestEveryDistribution:
                 parse_distribution(broken)
 
 
-@pytest.mark.parametrize(("source", "target"), TWO_SIDED)
+@for_each(("source", "target"), TWO_SIDED)
 def test_source_and_target_people_of_one_seed_are_independent(source, target):
     source, target = (people.draw(1, np.arange(20_000)) for people in (source, target))
     # 8 standard errors: the features are light-tailed; chance below 1e-10.
@@ -80,7 +81,7 @@ def test_source_and_target_people_of_one_seed_are_independent(source, target):
     assert abs(correlation) < 8 / np.sqrt(20_000)
 
 
-@pytest.mark.parametrize(("source", "target"), WITH_DENSITY)
+@for_each(("source", "target"), WITH_DENSITY)
 def test_importance_weights_have_the_stated_moments_and_supremum(source, target):
     # Means against their own standard errors; 6 of them: chance below 1e-8 (weights are bounded).
     under_source = source.density_ratios(3, np.arange(400_000))

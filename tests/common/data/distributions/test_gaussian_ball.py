@@ -10,6 +10,7 @@ from common.core.errors import BadMessage
 from common.data.distributions.gaussians import GaussianBall
 from common.local.hypotheses.linear import Linear
 from tests.common.numerics.test_counter import normals
+from tests.tiers import for_each
 
 
 def ball(side, **parameters):
@@ -18,7 +19,7 @@ def ball(side, **parameters):
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sigma_source", "sigma_target", "close", "expected"),
     [(1, 0.4, 6, 39.19102146816181), (1, 0.02, 10, 3054811402222022), (0.1, 0.07, 2, 1.3515339910798754)],
 )
@@ -57,7 +58,7 @@ def test_records_are_the_feature_map_of_the_normals(side, stream, sigma):
     assert 0 < np.mean(lengths > 0.9) < 1
 
 
-@pytest.mark.parametrize("norm", [0.001, 0.01, 0.03])
+@for_each("norm", [0.001, 0.01, 0.03])
 def test_no_record_is_longer_than_the_norm_not_even_by_rounding(norm):
     features = ball("source", norm=norm).draw(1, np.arange(20_000)).features.astype(np.float64)
     assert np.linalg.norm(features, axis=1).max() <= norm
@@ -73,7 +74,7 @@ def test_without_shortening_the_label_is_a_half_space_in_the_features():
     np.testing.assert_array_equal(np.sign(margins[clear]), records.labels[clear])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "says"),
     [
         ({"close": 9}, "close = 9 must be at most d = 8"),

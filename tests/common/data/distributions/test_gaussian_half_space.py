@@ -12,6 +12,7 @@ from common.core.errors import BadMessage
 from common.data.distributions.gaussians import GaussianHalfSpace
 from common.local.hypotheses.linear import Linear
 from tests.common.numerics.test_counter import normals
+from tests.tiers import for_each
 
 
 def half_space(side, **parameters):
@@ -52,7 +53,7 @@ def test_a_linear_hypothesis_can_be_right():
     assert truth.mistakes(distribution.draw(2, np.arange(20_000))).sum() == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "says"),
     [
         ({"close": 501}, "close = 501 must be at most d = 500"),

@@ -9,7 +9,7 @@ import pytest
 
 from common.core.errors import BadMessage
 from common.data.distributions.boolean_features import SparseConjunction
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 RATES = [
     {"features": [17], "source": 0.95, "target": 0.6},
@@ -77,7 +77,7 @@ def test_the_decoy_is_good_on_the_source_and_bad_on_the_target():
         assert abs(np.mean(decoy != (records.labels == 1)) - loss) < 6 * np.sqrt(loss / 100_000)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "says"),
     [
         ({"truth": [4, 4]}, "two different features"),

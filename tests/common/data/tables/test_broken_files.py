@@ -11,6 +11,7 @@ import pytest
 from common.core.errors import BadData
 from common.data.tables import TableSource, load
 from common.data.tables.examining import examine
+from tests.tiers import for_each
 
 HEADER = "age,renews"
 ROWS = [f"{20 + i},{'yes' if i % 2 else 'no'}" for i in range(9)]
@@ -58,7 +59,7 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@for_each("name", BROKEN)
 def test_a_broken_file_says_what_where_and_what_to_do(tmp_path, name):
     content, expected = BROKEN[name]
     said = refused(tmp_path, content)
@@ -89,7 +90,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("what", ODD)
+@for_each("what", ODD)
 def test_what_has_no_text_is_refused_if_it_is_used_and_not_looked_at_if_it_is_not(tmp_path, what):
     source = TableSource.parse(SOURCE | {"files": ["people.PARQUET"]})
     PEOPLE.with_columns(spare=polars.Series(ODD[what])).write_parquet(tmp_path / "people.PARQUET")

@@ -23,6 +23,7 @@ from common.data.tables.loading import kept
 from common.data.tables.record import record_of
 from common.data.tables.spelling import NUMBER, NoText, canonical, canonical_text
 from common.data.tables.texts import canonical_texts
+from tests.tiers import for_each
 
 ONE_TEXT = {
     "": [None, "", "  ", math.nan, np.float32("nan"), pandas.NA, pandas.NaT, np.datetime64("NaT")],
@@ -140,7 +141,7 @@ def test_times_keep_their_value(moment, unit):
         assert canonical_texts(column).to_list() == [canonical_text(moment)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("column", "what"),
     [
         (polars.Series([[1]]), "lists: give each entry a column of its own"),
@@ -243,7 +244,7 @@ FIELD = st.one_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("people", "row", "column", "value"),
     [
         pytest.param(PEOPLE, 0, 1, None, id="one missing boolean makes a column of objects"),

@@ -14,7 +14,7 @@ import tandem
 from common.core.errors import BadData, BadScenario
 from common.data.tables import TableSource, load
 from common.data.tables.record import record_of
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 SOURCE = TableSource.parse(
     {
@@ -76,7 +76,7 @@ def test_every_finite_number_is_taken(visits, months):
     assert found[-1] == np.float32(min(max(months / 7, 0.0), 1.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "why"),
     [
         ({"visits": "seven"}, "field 'visits' must be a finite number"),
@@ -93,7 +93,7 @@ def test_what_is_no_record_is_refused_and_never_repeated(change, why):
     assert str(next(iter(change.values()))) not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["visits", "plan", "months", "renews", "town"])
+@for_each("name", ["visits", "plan", "months", "renews", "town"])
 def test_a_field_that_is_not_there_is_named(name):
     with pytest.raises(BadData, match=f"the record has no field '{name}'; it needs months, plan, renews, town, visits"):
         record_of({key: value for key, value in PERSON.items() if key != name}, SOURCE)

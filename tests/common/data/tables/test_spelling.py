@@ -10,6 +10,7 @@ from common.data.tables import TableSource, encode, load, parse_schema
 from common.data.tables.record import record_of
 from common.data.tables.source import apart
 from common.data.tables.spelling import as_listed, look_alikes, matching
+from tests.tiers import for_each
 
 SOURCE = TableSource.parse(
     {
@@ -31,7 +32,7 @@ def with_values(*values, **changes):
     return TableSource.parse({**SOURCE.wire(), "features": [feature], **changes})
 
 
-@pytest.mark.parametrize("field", ["1.0", "01", "+1", "1e0", "0.10e1", " 1.0 ", "True", "true"])
+@for_each("field", ["1.0", "01", "+1", "1e0", "0.10e1", " 1.0 ", "True", "true"])
 def test_one_hospital_writes_1_0_where_the_scenario_writes_1(tmp_path, field):
     assert ward(tmp_path, field).features.tolist() == [[0, 1], [0, 1]]
     assert record_of({"smoker": field, "site": "2", "sick": "no"}, SOURCE).features.tolist() == [[0, 1]]
@@ -42,7 +43,7 @@ def test_a_column_of_floats_is_read_as_one_of_integers():
         assert encode(polars.DataFrame({"smoker": column}), SOURCE).tolist() == [[0, 1], [1, 0]]
 
 
-@pytest.mark.parametrize("field", ["2", "one", "", "?", "1.5", "1,0", "1e999999999999999999999"])
+@for_each("field", ["2", "one", "", "?", "1.5", "1,0", "1e999999999999999999999"])
 def test_other_unlisted_and_missing_fields_are_zeros(tmp_path, field):
     assert ward(tmp_path, f'"{field}"').features.tolist() == [[0, 1], [0, 0]]
     assert record_of({"smoker": field, "site": "2", "sick": "no"}, SOURCE).features.tolist() == [[0, 0]]
@@ -77,7 +78,7 @@ def test_both_spellings_may_be_listed_as_one_value_and_not_as_two(tmp_path):
         assert f'[["{one}", "{other}"]]' in error.value.detail
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changes",
     [
         {"label": {"column": "sick", "positive": ["1"], "negative": ["1.0"]}},

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadData
 from common.data.tables import TableSource, load
+from tests.tiers import for_each
 
 DESCRIPTION = {
     "files": ["people.npz"],
@@ -93,7 +94,7 @@ def test_numbers_keep_their_value(tmp_path_factory, numbers):
     np.testing.assert_array_equal(found, ((np.array(numbers) + 1e6) / 2e6).astype(np.float32))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changed", "says"),
     [
         ({"age": np.arange(3.0)}, "same length"),
@@ -117,8 +118,8 @@ def test_pickled_objects_are_never_loaded(tmp_path):
     assert "not a readable NumPy file" in flaw(tmp_path, files=["people.npy"])
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz"])
-@pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00", b"PK\x03\x04 cut off"])
+@for_each("suffix", [".npy", ".npz"])
+@for_each("content", [b"", b"not an array", b"\x93NUMPY\x01\x00", b"PK\x03\x04 cut off"])
 def test_damaged_files_are_refused(tmp_path, suffix, content):
     (tmp_path / f"people{suffix}").write_bytes(content)
     assert "not a readable NumPy file" in flaw(tmp_path, files=[f"people{suffix}"])

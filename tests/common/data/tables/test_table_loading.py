@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from common.core.errors import BadData, BadMessage
 from common.data.tables import Category, TableSource, load
 from common.data.tables import files as reading
+from tests.tiers import for_each
 
 DESCRIPTION = {
     "files": ["people.csv"],
@@ -55,7 +56,7 @@ class TestEncoding:
         records = read(tmp_path, HEADER + "-1e300,clerk,>50K,a\n71,clerk,>50K,a\n")
         np.testing.assert_array_equal(records.features[:, 0], [0, 1])
 
-    @pytest.mark.parametrize("missing", ["", "?", " ? "])
+    @for_each("missing", ["", "?", " ? "])
     def test_missing_and_unlisted_fields_are_zeros(self, tmp_path, missing):
         records = read(tmp_path, HEADER + f"{missing},{missing},>50K,a\n?,astronaut,>50K,a\n")
         np.testing.assert_array_equal(records.features, np.zeros((2, 3)))
@@ -127,8 +128,8 @@ class TestFlaws:
         with pytest.raises(BadData, match="cannot be read"):
             load(tmp_path, source())
 
-    @pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
-    @pytest.mark.parametrize("damage", ["cut", "overwrite", "replace"])
+    @for_each(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
+    @for_each("damage", ["cut", "overwrite", "replace"])
     def test_cut_off_or_corrupt_compressed_files(self, tmp_path, suffix, compress, damage):
         whole = compress((HEADER + "20,clerk,>50K,a\n" * 500).encode())
         middle = len(whole) // 2
@@ -150,7 +151,7 @@ class TestFlaws:
         expected = "people.csv: line 5 is not UTF-8 text: save the file as CSV in UTF-8"
         assert flaw(tmp_path, GOOD.encode() + b"20,\xff,>50K,a\n") == expected
 
-    @pytest.mark.parametrize("row", ["20,clerk,>50K", "20,clerk,>50K,a,b", "20"])
+    @for_each("row", ["20,clerk,>50K", "20,clerk,>50K,a,b", "20"])
     def test_rows_with_a_wrong_number_of_fields(self, tmp_path, row):
         found = row.count(",") + 1
         message = flaw(tmp_path, GOOD + row + "\n")
@@ -162,7 +163,7 @@ class TestFlaws:
     def test_quotes_that_do_not_match(self, tmp_path, row):
         assert "not well-formed CSV" in flaw(tmp_path, GOOD + row + "\n")
 
-    @pytest.mark.parametrize("number", ["nan", "NaN", "inf", "-inf", "1e999", "old", "0x10"])
+    @for_each("number", ["nan", "NaN", "inf", "-inf", "1e999", "old", "0x10"])
     def test_numbers_that_are_no_finite_numbers(self, tmp_path, number):
         message = flaw(tmp_path, GOOD + f"{number},clerk,>50K,a\n" * 2)
         assert message == "people.csv: line 5, column 'age': must be a finite number (and 1 more such rows); " + (
@@ -180,7 +181,7 @@ class TestFlaws:
         message = flaw(tmp_path, "# one\n" + HEADER + "\n# four\n20,clerk,?,a\n", layout=layout)
         assert "line 5," in message
 
-    @pytest.mark.parametrize("text", ["", "\n\n", HEADER])
+    @for_each("text", ["", "\n\n", HEADER])
     def test_no_rows_at_all(self, tmp_path, text):
         assert "no" in flaw(tmp_path, text)
 
@@ -202,15 +203,13 @@ class TestFlaws:
         except BadData:
             assert b'"' in noise
 
-    @pytest.mark.parametrize(
-        "row", ["hunter2,clerk,>50K,hunter2", "20,clerk,hunter2,hunter2", "hunter2", '20,"hunter2']
-    )
+    @for_each("row", ["hunter2,clerk,>50K,hunter2", "20,clerk,hunter2,hunter2", "hunter2", '20,"hunter2'])
     def test_no_message_shows_what_a_field_holds(self, tmp_path, row):
         assert "hunter2" not in flaw(tmp_path, GOOD + row + "\n")
 
 
 class TestDescription:
-    @pytest.mark.parametrize(
+    @for_each(
         ("wrong", "says"),
         [
             ({"files": []}, "files"),

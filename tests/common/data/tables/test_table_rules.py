@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadMessage
 from common.data.tables import TableSource, load
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 FEATURES = [
     {"kind": "number", "column": "age", "low": 20, "high": 70, "fill": 45},
@@ -56,7 +56,7 @@ def by_hand(person):
     return np.array(features, dtype=np.float32), 1 if income > 50 else -1
 
 
-@pytest.mark.parametrize("kind", thinned(["csv", "parquet", "npz"], 1))
+@for_each("kind", thinned(["csv", "parquet", "npz"], 1))
 @given(people=st.lists(PERSON, min_size=1, max_size=8))
 def test_everybody_becomes_what_they_would_become_alone(tmp_path_factory, kind, people):
     folder = tmp_path_factory.mktemp("people")
@@ -67,7 +67,7 @@ def test_everybody_becomes_what_they_would_become_alone(tmp_path_factory, kind, 
         assert found.labels[place] == label
 
 
-@pytest.mark.parametrize("kind", thinned(["csv", "parquet", "npz"], 1))
+@for_each("kind", thinned(["csv", "parquet", "npz"], 1))
 @given(people=st.lists(PERSON, min_size=2, max_size=6), other=PERSON)
 def test_replacing_a_person_changes_nobody_else(tmp_path_factory, kind, people, other):
     folder = tmp_path_factory.mktemp("people")
@@ -83,7 +83,7 @@ def test_a_default_beyond_the_bounds_is_refused(fill):
         source("people.csv", features=[FEATURES[0] | {"fill": fill}])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("label", "says"),
     [
         ({"column": "income"}, "or a number to be above"),

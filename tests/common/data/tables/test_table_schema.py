@@ -10,6 +10,7 @@ import yaml
 from common.core.errors import BadScenario
 from common.data.tables import Label, Number, Schema, parse_schema, read_schema
 from common.scenario.loading import load
+from tests.tiers import for_each
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data" / "scenario.yaml"
 TREE = {
@@ -44,7 +45,7 @@ def test_a_schema_with_files_describes_a_table(tmp_path):
         parse_schema({"features": TREE["features"]}).source("one.csv")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tree", "says"),
     [
         ("- a\n- list", "must be a mapping of keys, found list"),
@@ -109,7 +110,7 @@ class TestInScenarios:
         table = load(path, ["data=null"]).source.table
         assert (table.norm, table.layout.separator) == (0.5, ";")
 
-    @pytest.mark.parametrize("name", [3, "", None])
+    @for_each("name", [3, "", None])
     def test_a_schema_that_is_no_name_is_refused(self, tmp_path, name):
         path = str(written(tmp_path, self.tree(schema=name), "renewals.yaml"))
         with pytest.raises(BadScenario, match="must be the name of a YAML file"):

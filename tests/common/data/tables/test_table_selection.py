@@ -12,6 +12,7 @@ from common.core.errors import BadMessage
 from common.data.tables import Layout, Selection, TableSource, load
 from common.data.tables.files import Piece
 from common.data.tables.loading import volunteering
+from tests.tiers import for_each
 
 ROWS = 30_000
 UNLESS = (
@@ -127,7 +128,7 @@ def test_without_conditions_there_is_no_bias():
     assert (selection.chi_squared, selection.supremum) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "condition",
     [
         {"column": "a", "factor": 0.5},

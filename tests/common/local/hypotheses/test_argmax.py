@@ -13,6 +13,7 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.losses import evaluate
 from common.local.records import Records
 from tests.common.local.hypotheses.onnx_models import linear, wire
+from tests.tiers import for_each
 
 
 def plane(*weights: float, threshold: float = 0.0) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def test_scores_that_are_no_numbers_are_below_all_others():
     assert overflowing.classes(features).tolist() == [1]
 
 
-@pytest.mark.parametrize("loss", ["zero-one", "hinge", "perceptron", "squared"])
+@for_each("loss", ["zero-one", "hinge", "perceptron", "squared"])
 def test_the_loss_is_whether_the_class_is_another(loss):
     right, other = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
     several, none = [1.0, 1.0, 0.0], [0.5, 0.0, 0.0]
@@ -76,7 +77,7 @@ def test_a_hypothesis_that_sees_the_classes_is_refused():
         argmax(2, plane(1.0), plane(1.0, 1.0, 1.0))
 
 
-@pytest.mark.parametrize("count", [0, 1, 65])
+@for_each("count", [0, 1, 65])
 def test_there_are_two_classes_to_sixty_four(count):
     with pytest.raises(BadMessage, match="hypotheses"):
         argmax(2, *[plane(1.0)] * count)
@@ -95,7 +96,7 @@ def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
 RELABELLED = {"kind": "relabelled", "column": 1, "hypothesis": plane(1.0)}
 
 
-@pytest.mark.parametrize("inner", [THREE.wire(), RELABELLED, wire(linear([1.0], 0.25)), {"kind": "pickle"}, {}, None])
+@for_each("inner", [THREE.wire(), RELABELLED, wire(linear([1.0], 0.25)), {"kind": "pickle"}, {}, None])
 def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it(inner):
     with pytest.raises(BadMessage, match="cannot be part of another"):
         argmax(9, plane(1.0), inner)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.trees import MAX_DEPTH
+from tests.tiers import for_each
 
 
 def trees(roots, feature, left, right, threshold=None):
@@ -18,7 +19,7 @@ def trees(roots, feature, left, right, threshold=None):
     return {"kind": "trees", "roots": roots, "feature": feature, "threshold": threshold, "left": left, "right": right}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wire", "says"),
     [
         (trees([0], [0, -1, -1], [0, -1, -1], [2, -1, -1]), "not a later node"),

@@ -16,6 +16,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES, parse_hypothesis
 from common.local.records import Records
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import for_each
 
 
 def rows(hypothesis, n, dtype=np.float32, seed=1):
@@ -34,7 +35,7 @@ def awkward(hypothesis, dtype):
     return [Records(row[None].astype(dtype), np.array([sign], dtype=np.int8)) for row in several for sign in (-1, 1)]
 
 
-@pytest.mark.parametrize("hypothesis", examples(HYPOTHESES))
+@for_each("hypothesis", examples(HYPOTHESES))
 class TestContract:
     def test_travels_as_json(self, hypothesis):
         wire = json.loads(json.dumps(hypothesis.wire()))
@@ -50,7 +51,7 @@ class TestContract:
         others = [example for _, kind in HYPOTHESES.items() for example in kind.example()]
         assert sum(used == other for other in others) == 1
 
-    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    @for_each("dtype", [np.float32, np.uint8])
     def test_labels_each_record_as_if_it_were_alone(self, hypothesis, dtype):
         features = rows(hypothesis, 200, dtype)
         labels = hypothesis.predict(features)
@@ -75,8 +76,8 @@ class TestContract:
         assert set(hypothesis.predict(extreme)) <= {-1, 1}
         assert hypothesis.predict(extreme[:0]).shape == (0,)
 
-    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-    @pytest.mark.parametrize("method", ["mistakes", "margins", "scores", "values", "responses", "labels"])
+    @for_each("dtype", [np.float32, np.uint8])
+    @for_each("method", ["mistakes", "margins", "scores", "values", "responses", "labels"])
     def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(self, hypothesis, dtype, method):
         for record in awkward(hypothesis, dtype):
             given = record if method in ("mistakes", "responses", "labels") else record.features
@@ -107,7 +108,7 @@ class TestContract:
                 parse_hypothesis(broken)
 
 
-@pytest.mark.parametrize("wire", [None, [], "linear", {}, {"kind": "pickle"}, {"kind": ["linear"]}])
+@for_each("wire", [None, [], "linear", {}, {"kind": "pickle"}, {"kind": ["linear"]}])
 def test_what_is_no_hypothesis_is_refused(wire):
     with pytest.raises(BadMessage, match="no hypothesis has the kind"):
         parse_hypothesis(wire)

@@ -13,6 +13,7 @@ from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.rules import Parity
 from common.local.records import Records
 from tests.common.local.hypotheses.onnx_models import linear, wire
+from tests.tiers import for_each
 
 EXAMPLES = {
     "argmax": {
@@ -77,9 +78,9 @@ def one_by_one(wire, row):
             return 1 if score > 0 else -1
 
 
-@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+@for_each("kind", sorted(EXAMPLES))
 class TestShipped:
-    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    @for_each("dtype", [np.float32, np.uint8])
     def test_predicts_by_its_definition(self, kind, dtype):
         generator = np.random.default_rng(1)
         wide = generator.normal(size=(500, 5)) if dtype == np.float32 else generator.integers(0, 2, (500, 5))

@@ -8,6 +8,7 @@ import pytest
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
 from common.numerics.kernels import interpreted
+from tests.tiers import for_each
 
 
 def plane(weights, threshold):
@@ -20,15 +21,15 @@ def assert_mistakes_are_those_of_margins(hypothesis, features, seed=2):
     np.testing.assert_array_equal(hypothesis.mistakes(Records(features, labels)), wrong)
 
 
-@pytest.mark.parametrize("width", [1, 7, 8, 30, 501])
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@for_each("width", [1, 7, 8, 30, 501])
+@for_each("dtype", [np.float32, np.uint8])
 def test_mistakes_are_those_of_the_margins(width, dtype):
     random = np.random.default_rng(1)
     features = random.normal(size=(3000, width)) if dtype == np.float32 else random.integers(0, 2, (3000, width))
     assert_mistakes_are_those_of_margins(plane(random.normal(size=width), 0.1), features.astype(dtype))
 
 
-@pytest.mark.parametrize("width", [9, 100, 500])
+@for_each("width", [9, 100, 500])
 def test_near_the_boundary_the_order_of_additions_decides_nothing(width):
     random = np.random.default_rng(3)
     features = random.normal(size=(4000, width)).astype(np.float32)
@@ -56,8 +57,8 @@ def test_sums_beyond_single_precision_are_compared_as_margins_are():
     assert_mistakes_are_those_of_margins(plane(np.full(16, 1e-30), 0.0), huge)
 
 
-@pytest.mark.parametrize("width", [1, 7, 8, 30, 501])
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@for_each("width", [1, 7, 8, 30, 501])
+@for_each("dtype", [np.float32, np.uint8])
 def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(width, dtype):
     """Mistakes too, of which the compiled sums go in another order: only near the boundary, where both count anew."""
     random = np.random.default_rng(5)

@@ -11,6 +11,7 @@ from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds, parse_hypothesis
 from common.local.hypotheses.onnx import Onnx
 from tests.common.local.hypotheses.onnx_models import constant, linear, model, node, wire
+from tests.tiers import for_each
 
 FEATURES = np.random.default_rng(1).normal(size=(300, 3)).astype(np.float32)
 
@@ -21,7 +22,7 @@ def labelled(*labels):
     return model(nodes, [constant("table", labels, np.int64)], decide=False)
 
 
-@pytest.mark.parametrize("labels", [(-1, 1, 1), (0, 1, 1), (7, 1, 1), (-(2**63), 1, 1)])
+@for_each("labels", [(-1, 1, 1), (0, 1, 1), (7, 1, 1), (-(2**63), 1, 1)])
 def test_a_label_other_than_1_counts_as_minus_1(labels):
     predicted = parse_hypothesis(wire(labelled(*labels))).predict(FEATURES)
     np.testing.assert_array_equal(predicted, np.where(FEATURES.argmax(axis=1) == 0, -1, 1))
@@ -49,7 +50,7 @@ def test_memory_is_bounded_by_blocks_of_rows(monkeypatch):
     assert sizes == [10] * 30  # seven numbers a row
 
 
-@pytest.mark.parametrize("text", ["****", "AAA", "ä", "CAo\n"])
+@for_each("text", ["****", "AAA", "ä", "CAo\n"])
 def test_what_is_no_base64_is_refused(text):
     with pytest.raises(BadMessage, match=r"must be base64|ASCII"):
         parse_hypothesis({"kind": "onnx", "model": text})
@@ -68,7 +69,7 @@ def test_it_is_the_one_kind_that_is_accepted_by_choice_only():
     assert Onnx.by_choice
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "kind"),
     [
         ({"hypothesis": {"kind": "onnx", "model": 7}}, "onnx"),

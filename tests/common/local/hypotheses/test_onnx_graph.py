@@ -13,6 +13,7 @@ from common.core.errors import BadMessage
 from common.local.hypotheses import onnx_graph as reading
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.onnx_graph import MAX_BYTES, MAX_NODES, MAX_NUMBERS, read_graph
+from tests.tiers import for_each
 
 from .onnx_models import DECIDE, FLOAT, INT64, LABELS, ML, constant, linear, model, node, stump_trees, wire
 
@@ -223,7 +224,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("case", sorted(HOSTILE))
+@for_each("case", sorted(HOSTILE))
 def test_hostile_models_are_refused_in_one_line_and_nothing_is_evaluated(case, monkeypatch):
     def never(*_):
         raise AssertionError("evaluated")

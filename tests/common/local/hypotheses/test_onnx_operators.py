@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from common.local.hypotheses.onnx_graph import evaluator, read_graph
 from common.local.hypotheses.onnx_operators import OPERATORS
+from tests.tiers import for_each
 
 from .onnx_models import ML, constant, model, node, stump_trees
 
@@ -126,7 +127,7 @@ def test_every_admitted_operator_has_an_example_here():
     assert {name for _, name in OPERATORS} == {name.partition(" ")[0] for name in GRAPHS}
 
 
-@pytest.mark.parametrize("name", sorted(GRAPHS))
+@for_each("name", sorted(GRAPHS))
 class TestOperator:
     def test_computes_what_onnx_says(self, name):
         # Half-integers on a grid, so that Equal and ties occur; the reference is ONNX's own, in plain NumPy.
@@ -227,7 +228,7 @@ MORE = [
 ]
 
 
-@pytest.mark.parametrize("case", sorted({**ACROSS, **FAILING}))
+@for_each("case", sorted({**ACROSS, **FAILING}))
 def test_what_looks_across_rows_or_may_fail_is_refused(case):
     nodes, says = {**ACROSS, **FAILING}[case]
     constants = [c for c in [*CONSTANTS, *MORE] if case != "a column that is not there" or c.name != "places"]
@@ -237,7 +238,7 @@ def test_what_looks_across_rows_or_may_fail_is_refused(case):
         read_graph(model(nodes, constants).SerializeToString())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "says"),
     [
         ({"nodes_truenodeids": [0, 0, 0, 0]}, "not a later node"),

@@ -16,6 +16,7 @@ from common.planning.plan import plan
 from common.scenario.loading import load
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.support import tiny
+from tests.tiers import for_each
 
 PLANE = {"kind": "linear", "weights": [1.0], "threshold": 0.25}
 HYPOTHESIS = parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": PLANE})
@@ -24,7 +25,7 @@ RECORDS = Records(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("loss", "expected"), [("zero-one", [0, 1, 1, 0]), ("hinge", [0.5, 1, 1, 0.5]), ("perceptron", [0, 0.5, 0.5, 0])]
 )
 def test_every_loss_is_held_against_the_column(loss, expected):
@@ -40,9 +41,7 @@ def test_a_hypothesis_that_sees_the_label_is_refused():
         parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": {**PLANE, "weights": [1.0, 1.0]}})
 
 
-@pytest.mark.parametrize(
-    "inner", [HYPOTHESIS.wire(), wire(linear([1.0], 0.25)), {"kind": "pickle"}, {"kind": [1]}, None]
-)
+@for_each("inner", [HYPOTHESIS.wire(), wire(linear([1.0], 0.25)), {"kind": "pickle"}, {"kind": [1]}, None])
 def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it(inner):
     with pytest.raises(BadMessage, match="cannot be part of another"):
         parse_hypothesis({"kind": "relabelled", "column": 3, "hypothesis": inner})
@@ -73,7 +72,7 @@ def test_a_label_among_the_features_is_refused():
         Task(features=1, label=2).about(Linear(weights=(1.0, 1.0, 1.0), threshold=0.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("overrides", "words"),
     [
         (["tasks=[{features: 8}]"], "tasks are for protocol hand-over"),

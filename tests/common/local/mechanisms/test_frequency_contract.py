@@ -21,7 +21,7 @@ from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
 from tests.common.local.mechanisms.oracle_laws import as_real, law, odds, publics, words
 from tests.contracts import examples, with_a_number_that_is_none
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 ORACLES = examples(MECHANISMS, lambda kind: issubclass(kind, FrequencyOracle))
 EACH = [
@@ -49,7 +49,7 @@ def some_items(domain: int) -> list[int]:
 # Privacy ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("oracle", "domain"), thinned([each for each in EACH if each.values[1] != 1000], 14))
+@for_each(("oracle", "domain"), thinned([each for each in EACH if each.values[1] != 1000], 14))
 def test_the_likelihood_ratio_is_at_most_e_to_the_epsilon_whatever_the_public_word(
     oracle: FrequencyOracle, domain: int
 ) -> None:
@@ -67,7 +67,7 @@ def test_the_likelihood_ratio_is_at_most_e_to_the_epsilon_whatever_the_public_wo
         assert as_real(worst) >= odds(epsilon) * (1 - mpmath.mpf(10) ** -12)
 
 
-@pytest.mark.parametrize("oracle", ORACLES)
+@for_each("oracle", ORACLES)
 def test_the_public_word_does_not_touch_the_coins(oracle: FrequencyOracle) -> None:
     """Whatever the words are, the source is used up alike: no word can choose, skip or repeat a coin."""
     count = 4000
@@ -82,7 +82,7 @@ def test_the_public_word_does_not_touch_the_coins(oracle: FrequencyOracle) -> No
 # Estimates ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("oracle", "domain"), EACH)
+@for_each(("oracle", "domain"), EACH)
 def test_estimates_are_unbiased(oracle: FrequencyOracle, domain: int) -> None:
     """60,000 people: the mean error of each share is within 5.5 of its stated standard errors."""
     count = 60_000
@@ -99,7 +99,7 @@ def test_estimates_are_unbiased(oracle: FrequencyOracle, domain: int) -> None:
         assert estimate == pytest.approx(share, abs=SIGMAS * math.sqrt(oracle.variance(share, domain) / count))
 
 
-@pytest.mark.parametrize(("oracle", "domain"), thinned(MIDDLING, 12))
+@for_each(("oracle", "domain"), thinned(MIDDLING, 12))
 def test_estimates_vary_as_much_as_stated(oracle: FrequencyOracle, domain: int) -> None:
     """3000 repetitions with 100 people each, of whom 40 hold an item, 60 another and nobody a third."""
     people, repetitions = 100, 3000
@@ -119,7 +119,7 @@ def test_estimates_vary_as_much_as_stated(oracle: FrequencyOracle, domain: int) 
         assert squares.mean() == pytest.approx(stated, abs=SIGMAS * squares.std() / math.sqrt(repetitions))
 
 
-@pytest.mark.parametrize(("oracle", "domain"), [each for each in EACH if each.values[1] <= 1000])
+@for_each(("oracle", "domain"), [each for each in EACH if each.values[1] <= 1000])
 def test_all_items_at_once_are_the_items_one_by_one(oracle: FrequencyOracle, domain: int) -> None:
     count = 3000
     items = RandomSource.seeded(6).integers(domain, count).astype(np.uint64)
@@ -131,7 +131,7 @@ def test_all_items_at_once_are_the_items_one_by_one(oracle: FrequencyOracle, dom
     assert at_once.tolist() == one_by_one
 
 
-@pytest.mark.parametrize(("oracle", "domain"), thinned([each for each in EACH if each.values[1] in (3, 16)], 6))
+@for_each(("oracle", "domain"), thinned([each for each in EACH if each.values[1] in (3, 16)], 6))
 def test_an_answer_supports_the_items_that_would_most_likely_give_it(oracle: FrequencyOracle, domain: int) -> None:
     open_words = publics(8)
     items = np.arange(8, dtype=np.uint64) % np.uint64(domain)
@@ -147,7 +147,7 @@ def test_an_answer_supports_the_items_that_would_most_likely_give_it(oracle: Fre
 # Manners ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("oracle", "domain"), [each for each in EACH if each.values[1] < 1 << 64])
+@for_each(("oracle", "domain"), [each for each in EACH if each.values[1] < 1 << 64])
 def test_items_beyond_the_domain_are_taken_for_its_last(oracle: FrequencyOracle, domain: int) -> None:
     open_words = publics(4)
     beyond, last = words(domain, domain + 7, 1 << 63, GREATEST), np.full(4, domain - 1, dtype=np.uint64)
@@ -164,7 +164,7 @@ def test_the_largest_domain_has_nothing_beyond() -> None:
     assert within(words(0, GREATEST), 1 << 64).tolist() == [0, GREATEST]
 
 
-@pytest.mark.parametrize(("oracle", "domain"), EACH)
+@for_each(("oracle", "domain"), EACH)
 def test_answers_are_fresh_and_the_same_source_gives_the_same(oracle: FrequencyOracle, domain: int) -> None:
     open_words = publics(2000)
     items = np.arange(2000, dtype=np.uint64)
@@ -175,7 +175,7 @@ def test_answers_are_fresh_and_the_same_source_gives_the_same(oracle: FrequencyO
     assert fresh[0] != fresh[1]
 
 
-@pytest.mark.parametrize(("oracle", "domain"), EACH)
+@for_each(("oracle", "domain"), EACH)
 def test_nobody_at_all(oracle: FrequencyOracle, domain: int) -> None:
     nobody = np.empty(0, dtype=np.uint64)
     answers = oracle.randomize(nobody, domain, nobody, RandomSource.seeded(1))
@@ -189,26 +189,26 @@ def test_nobody_at_all(oracle: FrequencyOracle, domain: int) -> None:
     assert oracle.supports(answers, domain, nobody, nobody).shape == (0,)
 
 
-@pytest.mark.parametrize("oracle", ORACLES)
+@for_each("oracle", ORACLES)
 def test_the_wire_brings_back_the_same(oracle: FrequencyOracle) -> None:
     assert parse_mechanism(oracle.wire()) == oracle
 
 
-@pytest.mark.parametrize("oracle", ORACLES)
+@for_each("oracle", ORACLES)
 def test_values_are_refused(oracle: FrequencyOracle) -> None:
     with pytest.raises(PolicyRefused, match=f"'{oracle.name}' randomizes an item, the query says a value"):
         oracle.answer_kind(None)
 
 
-@pytest.mark.parametrize("oracle", [each for each in ORACLES if each.values[0].max_domain > MAX_LISTED])
-@pytest.mark.parametrize("domain", [MAX_LISTED + 1, 1 << 64])
+@for_each("oracle", [each for each in ORACLES if each.values[0].max_domain > MAX_LISTED])
+@for_each("domain", [MAX_LISTED + 1, 1 << 64])
 def test_domains_too_large_to_list_are_refused(oracle: FrequencyOracle, domain: int) -> None:
     nobody = np.empty(0, dtype=np.uint64)
     with pytest.raises(PolicyRefused, match=f"at most {MAX_LISTED} items are estimated at once, found {domain}"):
         oracle.all_supports(nobody.astype(np.uint8), domain, nobody)
 
 
-@pytest.mark.parametrize("oracle", ORACLES)
+@for_each("oracle", ORACLES)
 def test_domains_that_are_too_small_or_too_large_are_refused(oracle: FrequencyOracle) -> None:
     if oracle.max_domain < 1 << 64:
         for domain in (0, 1, oracle.max_domain + 1, 1 << 64):
@@ -217,14 +217,14 @@ def test_domains_that_are_too_small_or_too_large_are_refused(oracle: FrequencyOr
                     call(domain)
 
 
-@pytest.mark.parametrize("oracle", ORACLES)
+@for_each("oracle", ORACLES)
 def test_unknown_fields_and_non_finite_numbers_are_refused(oracle: FrequencyOracle) -> None:
     for broken in ({**oracle.wire(), "g": 2}, *with_a_number_that_is_none(oracle.wire())):
         with pytest.raises(BadMessage):
             parse_mechanism(broken)
 
 
-@pytest.mark.parametrize(("oracle", "domain"), thinned(EACH, 17))
+@for_each(("oracle", "domain"), thinned(EACH, 17))
 def test_one_answer_is_the_same_without_a_compiler(oracle: FrequencyOracle, domain: int) -> None:
     for item, public in itertools.product(some_items(domain), HOSTILE):
         compiled = oracle.randomize(words(item), domain, words(public), RandomSource.seeded(public % 1000))

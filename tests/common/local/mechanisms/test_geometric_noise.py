@@ -8,12 +8,12 @@ from typing import Any
 
 import mpmath
 import numpy as np
-import pytest
 
 from common.core.arrays import Words
 from common.local.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace, _coins
 from common.numerics.randomness import RandomSource
 from curator.mechanisms.whole_numbers import FINEST, FineNoise
+from tests.tiers import for_each
 
 EPSILONS = [0.001, 0.01, 0.3, 1.0, 2.5, 8.0, 30.0]
 FINE = [FineNoise(epsilon=epsilon) for epsilon in (FINEST, 1e-8, 1e-5, 0.001, 1.0, 30.0)]
@@ -34,7 +34,7 @@ def law(noise: Laplace, z: int) -> Fraction:
     return 1 - other if z == 0 else other / 2 * digits_law(noise, abs(z) - 1)
 
 
-@pytest.mark.parametrize("noise", NOISE, ids=repr)
+@for_each("noise", NOISE, ids=repr)
 def test_no_two_neighbouring_integers_differ_by_more_than_e_to_the_epsilon(noise: Laplace) -> None:
     """At every carry, and where the digits end: P(z + 1) / P(z) is in [q, 1], which is e^-epsilon or more."""
     q = Fraction(noise.ratio)
@@ -52,7 +52,7 @@ def test_no_two_neighbouring_integers_differ_by_more_than_e_to_the_epsilon(noise
     assert end <= most
 
 
-@pytest.mark.parametrize("noise", NOISE, ids=repr)
+@for_each("noise", NOISE, ids=repr)
 def test_the_law_is_the_geometric_one(noise: Laplace) -> None:
     q = Fraction(noise.ratio)
     for z in (0, 1, 2, 5, 17):
@@ -72,7 +72,7 @@ class Written(RandomSource):
         return np.full(count, self.word, dtype=np.uint64)
 
 
-@pytest.mark.parametrize("noise", NOISE, ids=repr)
+@for_each("noise", NOISE, ids=repr)
 def test_words_are_consumed_by_epsilon_and_number_alone(noise: Laplace) -> None:
     """An earlier sampler went on as long as coins came up: at epsilon = 1 its time told Z = 0 in 41% of draws."""
     used, drawn = [], set()
@@ -103,7 +103,7 @@ class Given:
         return np.array([next(self._words) for _ in range(count)], dtype=np.uint64)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@for_each("count", [1, 2, 3])
 def test_a_coin_comes_up_for_just_as_many_numbers_as_its_chance_says(count: int) -> None:
     """Number below chance, exactly: each word decides only where those before it are equal, and no last one ties."""
     words = (5, 7, 3)[:count]

@@ -16,11 +16,12 @@ from common.local.mechanisms.none import NoMechanism
 from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
 from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods
+from tests.tiers import for_each
 
 RATES = [-3.0, -0.1, 0.05, 0.4, 3.0]
 
 
-@pytest.mark.parametrize("laplace", Laplace.example(), ids=str)
+@for_each("laplace", Laplace.example(), ids=str)
 def test_the_guarantee_of_laplace_holds_for_the_exact_law_of_the_sampler(laplace: Laplace) -> None:
     for value in (0.0, 0.25, 1.0):
         for other in (0.0, 0.7, 1.0):
@@ -48,9 +49,9 @@ def test_a_byte_above_one_counts_as_one() -> None:
     assert draw(NoMechanism(), np.array([0, 1, 2, 255], dtype=np.uint8)).tolist() == [0, 1, 1, 1]
 
 
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("laplace", Laplace.example(), ids=str)
+@for_each("rate", RATES)
+@for_each("value", [0.0, 0.5, 1.0])
+@for_each("laplace", Laplace.example(), ids=str)
 def test_the_log_mgf_of_laplace_bounds_its_moments(laplace: Laplace, rate: float, value: float) -> None:
     bound = laplace.log_mgf(rate)
     if math.isinf(bound):
@@ -62,13 +63,13 @@ def test_the_log_mgf_of_laplace_bounds_its_moments(laplace: Laplace, rate: float
     assert exact <= bound + 1e-12
 
 
-@pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("gaussian", Gaussian.example(), ids=str)
+@for_each("rate", RATES)
+@for_each("gaussian", Gaussian.example(), ids=str)
 def test_the_log_mgf_of_gaussian_bounds_its_moments(gaussian: Gaussian, rate: float) -> None:
     assert rate**2 * gaussian.sigma**2 / 2 <= gaussian.log_mgf(rate) + 1e-12
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wire",
     [
         None,
@@ -134,7 +135,7 @@ def test_gaussian_refuses_real_people() -> None:
         Gaussian(epsilon=0.5, delta=1e-4).randomize(np.zeros(1), RandomSource.secure())
 
 
-@pytest.mark.parametrize("mechanism", Laplace.example(), ids=str)
+@for_each("mechanism", Laplace.example(), ids=str)
 def test_nothing_is_said_to_leave_of_an_item_that_laplace_does_not_randomize(mechanism: Laplace) -> None:
     assert "whole number" in mechanism.leaves(None)
     with pytest.raises(PolicyRefused, match="says one of 5 items"):

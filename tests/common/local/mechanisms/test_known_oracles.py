@@ -23,6 +23,7 @@ from common.local.packing import MAX_SYMBOLS
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
 from tests.common.local.mechanisms.oracle_laws import as_real, law, odds, publics, words
+from tests.tiers import for_each
 
 ORACLES = ("hadamard", "krr", "olh")
 EPSILONS = (0.1, 1.0, 3.0)
@@ -35,8 +36,8 @@ def made(name: str, epsilon: float) -> FrequencyOracle:
     return oracle
 
 
-@pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize("epsilon", [1e-6, 11.0])
+@for_each("name", ORACLES)
+@for_each("epsilon", [1e-6, 11.0])
 def test_the_likelihood_ratio_at_the_ends_of_epsilon(name: str, epsilon: float) -> None:
     oracle = made(name, epsilon)
     domain = 3 if name == "krr" else 1 << 64
@@ -48,8 +49,8 @@ def test_the_likelihood_ratio_at_the_ends_of_epsilon(name: str, epsilon: float) 
     assert truth > Fraction(1, symbols)
 
 
-@pytest.mark.parametrize("domain", [2, 3, 257, 1024, MAX_SYMBOLS])
-@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 2.0, 20.0, 700.0])
+@for_each("domain", [2, 3, 257, 1024, MAX_SYMBOLS])
+@for_each("epsilon", [1e-6, 0.5, 2.0, 20.0, 700.0])
 def test_k_ary_response_is_private_for_every_domain(epsilon: float, domain: int) -> None:
     truth = Fraction(made("krr", epsilon).rates(domain)[0])
     assert (truth * 2**53).denominator == 1
@@ -58,8 +59,8 @@ def test_k_ary_response_is_private_for_every_domain(epsilon: float, domain: int)
         assert as_real(truth * (domain - 1) / (1 - truth)) <= odds(epsilon)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("domain", [2, 5, pytest.param(16, marks=pytest.mark.slow)])
+@for_each("epsilon", EPSILONS)
+@for_each("domain", [2, 5, pytest.param(16, marks=pytest.mark.slow)])
 def test_k_ary_response_and_hadamard_response_have_exactly_the_stated_p_and_q(epsilon: float, domain: int) -> None:
     """Over all their public words (of Hadamard response the low bits count): no approximation anywhere."""
     rows = 1 << (domain - 1).bit_length()
@@ -81,7 +82,7 @@ def test_k_ary_response_and_hadamard_response_have_exactly_the_stated_p_and_q(ep
                 assert abs(chance - q) <= q * Fraction(1, 2**52)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 6.0, 11.0])
+@for_each("epsilon", [0.1, 0.5, 1.0, 2.0, 6.0, 11.0])
 def test_local_hashing_answers_truly_with_p_and_has_buckets_of_one_size(epsilon: float) -> None:
     oracle = LocalHashing(epsilon=epsilon)
     p, q = oracle.rates(1 << 64)
@@ -117,8 +118,8 @@ def test_no_other_number_of_buckets_has_less_variance() -> None:
         assert oracle.buckets == min(range(2, 300), key=oracle._variance)
 
 
-@pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize("domain", [2, 3, 16, 100, 1000])
+@for_each("name", ORACLES)
+@for_each("domain", [2, 3, 16, 100, 1000])
 def test_supports_are_those_of_plain_arithmetic(name: str, domain: int) -> None:
     oracle, count = made(name, 1.5), 3000
     items = RandomSource.seeded(6).integers(domain, count).astype(np.uint64)
@@ -172,7 +173,7 @@ def test_the_hashes_of_two_items_are_independent_and_uniform() -> None:
         assert pairs.tolist() == [64**3 // 64] * 64
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@for_each("epsilon", [0.5, 1.0, 2.0])
 def test_public_words_give_hashes_that_look_independent(epsilon: float) -> None:
     """Chi-square over g^2 cells, 300,000 public words, failing with 1e-7 for each pair of items."""
     g, count = LocalHashing(epsilon=epsilon).buckets, 300_000
@@ -187,7 +188,7 @@ def test_public_words_give_hashes_that_look_independent(epsilon: float) -> None:
         assert distance < chi2.isf(1e-7, g * g - 1)
 
 
-@pytest.mark.parametrize("domain", [0, 1, MAX_SYMBOLS + 1, 1 << 64])
+@for_each("domain", [0, 1, MAX_SYMBOLS + 1, 1 << 64])
 def test_k_ary_response_names_only_so_many_items(domain: int) -> None:
     oracle = made("krr", 1.0)
     for call in (oracle.answer_kind, oracle.rates):
@@ -201,8 +202,8 @@ def test_what_an_answer_is() -> None:
     assert [made("olh", epsilon).answer_kind(1 << 64) for epsilon in (0.1, 1.0, 3.0, 8.0)] == ["bit", 4, 21, 2982]
 
 
-@pytest.mark.parametrize("name", ORACLES)
-@pytest.mark.parametrize(
+@for_each("name", ORACLES)
+@for_each(
     "wrong",
     [{}, {"epsilon": 0.0}, {"epsilon": -1.0}, {"epsilon": math.nan}, {"epsilon": 701.0}, {"epsilon": 1, "g": 2}],
 )

@@ -17,6 +17,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import audit
 from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods
 from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import for_each
 
 EACH = examples(MECHANISMS, lambda kind: issubclass(kind, Mechanism))
 BITS = examples(MECHANISMS, lambda kind: issubclass(kind, BitMechanism))
@@ -35,7 +36,7 @@ def bit_mechanism(request: pytest.FixtureRequest) -> BitMechanism:
     return found
 
 
-@pytest.mark.parametrize("value", VALUES)
+@for_each("value", VALUES)
 def test_answers_are_unbiased_and_vary_as_much_as_stated(mechanism: Mechanism, value: float) -> None:
     answers = draw(mechanism, np.full(PEOPLE, value))
     assert answers.shape == (PEOPLE,)
@@ -99,9 +100,7 @@ def test_a_byte_above_one_counts_as_one(bit_mechanism: BitMechanism) -> None:
     np.testing.assert_array_equal(draw(bit_mechanism, hostile), draw(bit_mechanism, clamped))
 
 
-@pytest.mark.parametrize(
-    ("hostile", "as_if"), [(math.nan, 0.0), (-5.0, 0.0), (math.inf, 1.0), (-math.inf, 0.0), (1e300, 1.0)]
-)
+@for_each(("hostile", "as_if"), [(math.nan, 0.0), (-5.0, 0.0), (math.inf, 1.0), (-math.inf, 0.0), (1e300, 1.0)])
 def test_hostile_values_are_clamped_and_still_randomized(mechanism: Mechanism, hostile: float, as_if: float) -> None:
     assert bounded(np.array([hostile]))[0] == as_if
     given, clamped = (draw(mechanism, np.full(5_000, v)) for v in (hostile, as_if))
@@ -142,7 +141,7 @@ RATES = pytest.mark.parametrize("rate", [-3.0, -0.1, 0.05, 0.4, 3.0])
 
 
 @RATES
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+@for_each("value", [0.0, 0.5, 1.0])
 def test_log_mgf_bounds_the_moments_of_a_bit(bit_mechanism: BitMechanism, rate: float, value: float) -> None:
     law = likelihoods(bit_mechanism, value)
     points = bit_mechanism.unbias(np.array(list(law)))
@@ -151,7 +150,7 @@ def test_log_mgf_bounds_the_moments_of_a_bit(bit_mechanism: BitMechanism, rate: 
 
 
 @RATES
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+@for_each("value", [0.0, 0.5, 1.0])
 def test_log_mgf_bounds_the_moments_that_are_seen(mechanism: Mechanism, rate: float, value: float) -> None:
     bound = mechanism.log_mgf(rate)
     if math.isinf(bound) or bound > 100.0:  # no sample can contradict it

@@ -17,6 +17,7 @@ from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
+from tests.tiers import for_each
 
 VALUES = np.array([0.0, 0.1, 0.5, 0.9, 1.0] * 4)
 OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[float], list[float], list[float]]] = [
@@ -149,7 +150,7 @@ OF_ITEMS: list[tuple[str, int, int, tuple[float, float], float, list[int], list[
 ]
 
 
-@pytest.mark.parametrize(("settings", "guarantee", "unbiased", "variances", "moments", "answers"), OF_VALUES, ids=str)
+@for_each(("settings", "guarantee", "unbiased", "variances", "moments", "answers"), OF_VALUES, ids=str)
 def test_a_mechanism_of_values(
     settings: dict[str, Any],
     guarantee: tuple[float, float],
@@ -169,7 +170,7 @@ def test_a_mechanism_of_values(
     assert found[: len(answers)].tolist() == pytest.approx(answers, rel=1e-9)
 
 
-@pytest.mark.parametrize(("name", "domain", "symbols", "rates", "variance", "answers", "supports"), OF_ITEMS)
+@for_each(("name", "domain", "symbols", "rates", "variance", "answers", "supports"), OF_ITEMS)
 def test_a_mechanism_of_items(
     name: str,
     domain: int,
@@ -205,7 +206,7 @@ def test_laplace_has_moments_below_its_own_rate_only() -> None:
     assert rounded.log_mgf(math.nextafter(-math.log(rounded.ratio), 0.0)) == math.inf
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 0.7, 1.0, 1.9, 4.1])
+@for_each("epsilon", [0.3, 0.7, 1.0, 1.9, 4.1])
 def test_laplace_keeps_to_the_least_multiple_that_is_surely_enough(epsilon: float) -> None:
     found, wanted = Fraction(Laplace(epsilon=epsilon).ratio), Fraction(up(math.exp(-epsilon)))
     assert (found * 2**53).denominator == 1

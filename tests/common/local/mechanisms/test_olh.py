@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from common.local.mechanisms import olh
+from tests.tiers import for_each
 
 
-@pytest.mark.parametrize("buckets", [2, 3, 4, 7, 21])
-@pytest.mark.parametrize("long", [False, True])
+@for_each("buckets", [2, 3, 4, 7, 21])
+@for_each("long", [False, True])
 def test_buckets_meet_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch, buckets: int, long: bool) -> None:
     # The public word is made the hash itself, in 32 bits: two factors are 0, the summand is the word.
     monkeypatch.setattr(olh, "word", lambda public, place: np.uint64(public << 32 if place == 2 else 0))

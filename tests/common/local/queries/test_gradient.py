@@ -9,6 +9,7 @@ from common.core.errors import BadMessage
 from common.local.hypotheses.linear import Linear
 from common.local.queries.gradient import GradientQuery
 from common.local.records import Records
+from tests.tiers import for_each
 
 HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)
 
@@ -22,7 +23,7 @@ def logistic_loss(parameters, x, label):
     return np.log1p(np.exp(-label * (x @ parameters[:3] - parameters[3])))
 
 
-@pytest.mark.parametrize("coordinate", range(4))
+@for_each("coordinate", range(4))
 def test_each_slot_asks_one_coordinate_of_the_gradient_of_the_logistic_loss(coordinate):
     records = people(40)
     query = GradientQuery(hypothesis=HYPOTHESIS, bound=2.0)
@@ -61,7 +62,7 @@ def test_descent_on_the_mean_answers_finds_the_half_space():
     assert Linear(weights=tuple(parameters[:3]), threshold=parameters[3]).mistakes(records).mean() < 0.05
 
 
-@pytest.mark.parametrize("bound", [0, -1, float("inf")])
+@for_each("bound", [0, -1, float("inf")])
 def test_a_bound_that_bounds_nothing_is_refused(bound):
     with pytest.raises(BadMessage, match="bound"):
         GradientQuery.parse({"hypothesis": HYPOTHESIS.wire(), "bound": bound})

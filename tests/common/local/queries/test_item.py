@@ -11,6 +11,7 @@ from common.core.errors import BadMessage
 from common.local.queries.item import ItemQuery
 from common.local.queries.query import parse_query
 from common.local.records import Records
+from tests.tiers import for_each
 
 
 def holders(items: list[int], bits: int, first: int = 0, dtype: Any = np.uint8, spare: int = 0) -> Records:
@@ -26,9 +27,9 @@ def asked(records: Records, **settings: Any) -> list[int]:
     return query.evaluate(records.only(query.columns), np.arange(len(records))).tolist()
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-@pytest.mark.parametrize(("first", "spare"), [(0, 0), (3, 0), (0, 2), (70, 5)])
-@pytest.mark.parametrize("bits", [1, 2, 7, 8, 33, 63, 64])
+@for_each("dtype", [np.uint8, np.float32])
+@for_each(("first", "spare"), [(0, 0), (3, 0), (0, 2), (70, 5)])
+@for_each("bits", [1, 2, 7, 8, 33, 63, 64])
 def test_features_are_the_bits_of_an_item_most_significant_first(bits: int, first: int, spare: int, dtype: Any) -> None:
     items = sorted({0, 1, (1 << bits) - 1, 1 << (bits - 1), 0x5555555555555555 >> (64 - bits)})
     records = holders(items, bits, first, dtype, spare)
@@ -75,7 +76,7 @@ def test_nobody_at_all_has_no_items() -> None:
     assert asked(holders([3], 2).take(np.empty(0, dtype=np.int64)), bits=2) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "why"),
     [
         ({"bits": 0}, "greater than or equal to 1"),

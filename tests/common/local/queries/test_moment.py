@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.local.queries.moment import MomentQuery
 from common.local.records import Records
+from tests.tiers import for_each
 
 QUERY = MomentQuery(dimension=2, bound=2.0, norm=3.0)
 
@@ -35,7 +36,7 @@ def test_what_lies_beyond_the_bounds_is_clipped():
     np.testing.assert_array_equal(QUERY.evaluate(records, np.arange(6)), [1.0, 0.0, 0.0, 1.0, 0.0, 1.0])
 
 
-@pytest.mark.parametrize("wrong", [{"bound": 0}, {"norm": -1}, {"norm": float("inf")}, {"dimension": 0}])
+@for_each("wrong", [{"bound": 0}, {"norm": -1}, {"norm": float("inf")}, {"dimension": 0}])
 def test_bounds_that_bound_nothing_are_refused(wrong):
     with pytest.raises(BadMessage, match=next(iter(wrong))):
         MomentQuery.parse(QUERY.wire() | wrong)

@@ -15,6 +15,7 @@ from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import for_each
 
 
 def people(n, d, dtype=np.float32):
@@ -28,9 +29,9 @@ def ask(query, records, slots):
     return query.evaluate(records.only(query.columns), slots)
 
 
-@pytest.mark.parametrize("query", examples(QUERIES))
+@for_each("query", examples(QUERIES))
 class TestEveryQuery:
-    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    @for_each("dtype", [np.float32, np.uint8])
     def test_gives_one_value_in_the_unit_interval_or_one_item_per_record(self, query, dtype):
         records = people(300, query.min_features, dtype)
         values = ask(query, records, np.arange(300))
@@ -65,7 +66,7 @@ class TestEveryQuery:
         ask(query, records, np.arange(50))
         np.testing.assert_array_equal(records.features, before)
 
-    @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+    @for_each("dtype", [np.float32, np.uint8])
     def test_is_the_same_to_the_bit_where_an_agent_asks_it_of_itself_without_a_compiler(self, query, dtype):
         records, slots = people(40, query.min_features, dtype), np.arange(40) + 3
         for i in range(40):
@@ -78,7 +79,7 @@ class TestEveryQuery:
     def test_survives_the_wire(self, query):
         assert parse_query(json.loads(json.dumps(query.wire()))) == query
 
-    @pytest.mark.parametrize("wrong", [{"surprise": 1}, {"hypothesis": {"kind": "oracle"}}])
+    @for_each("wrong", [{"surprise": 1}, {"hypothesis": {"kind": "oracle"}}])
     def test_refuses_what_it_does_not_know(self, query, wrong):
         with pytest.raises(BadMessage):
             parse_query(query.wire() | wrong)
@@ -129,7 +130,7 @@ def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follo
             assert 'x" is' not in said
 
 
-@pytest.mark.parametrize("wire", [None, 7, [], {}, {"kind": "record"}])
+@for_each("wire", [None, 7, [], {}, {"kind": "record"}])
 def test_an_unknown_query_is_refused(wire):
     with pytest.raises(BadMessage, match="no query has the kind"):
         parse_query(wire)

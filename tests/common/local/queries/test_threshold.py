@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import BadMessage
 from common.local.queries.threshold import ThresholdQuery
 from common.local.records import Records
+from tests.tiers import for_each
 
 
 def people(items, bits):
@@ -16,7 +17,7 @@ def people(items, bits):
     return Records(features.astype(np.uint8), np.ones(len(items), dtype=np.int8))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("bits", "items", "below"),
     [(3, range(8), 5), (64, [0, 2**63 - 1, 2**63, 2**64 - 1], 2**63), (64, [2**64 - 2, 2**64 - 1], 2**64 - 1)],
 )
@@ -34,7 +35,7 @@ def test_it_reads_its_own_features_only():
     np.testing.assert_array_equal(query.evaluate(records.only(query.columns), np.arange(2)), [1.0, 0.0])
 
 
-@pytest.mark.parametrize("wrong", [{"below": 0}, {"below": 16}, {"below": 2**64}, {"bits": 65}, {"bits": 0}])
+@for_each("wrong", [{"below": 0}, {"below": 16}, {"below": 2**64}, {"bits": 65}, {"bits": 0}])
 def test_a_threshold_whose_answer_is_known_is_refused(wrong):
     with pytest.raises(BadMessage):
         ThresholdQuery.parse({"bits": 4, "below": 5} | wrong)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadMessage
 from common.net.oblivious.binary_http import MAX_FIELDS, InnerRequest, InnerResponse, padded
+from tests.tiers import for_each
 
 # RFC 9292, section 5.1: a request in the known-length form.
 REQUEST = bytes.fromhex(
@@ -51,7 +52,7 @@ def test_empty_sections_may_be_cut_off_and_zeros_may_follow():
     assert InnerResponse.decode(b"\x01\x40\xc8") == InnerResponse(200)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"",
@@ -76,7 +77,7 @@ def test_what_is_no_request_is_refused(raw):
         InnerRequest.decode(raw)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw", [b"", REQUEST, b"\x01\x00", b"\x01\x42\x58", RESPONSE[:20], b"\x01" + b"\x40\x64\x00" * (MAX_FIELDS + 1)]
 )
 def test_what_is_no_response_is_refused(raw):

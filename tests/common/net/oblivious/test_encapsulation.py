@@ -21,6 +21,7 @@ from common.net.oblivious.encapsulation import (
     signed_keys,
     verified_keys,
 )
+from tests.tiers import for_each
 
 # RFC 9458, appendix A.
 SECRET = bytes.fromhex("3c168975674b2fa8e465970b79c8dcf09f1c741626480bd4c6162fc5b6a98e1a")
@@ -71,7 +72,7 @@ def test_two_requests_of_one_sender_share_nothing_but_the_gateway_s_key():
     assert first[39:] != second[39:]
 
 
-@pytest.mark.parametrize("at", [7, 20, 39, -1])
+@for_each("at", [7, 20, 39, -1])
 def test_a_request_that_was_changed_does_not_open(at):
     sent = bytearray(encapsulate(GATEWAY.configuration, b"request")[0])
     sent[at] ^= 1
@@ -79,7 +80,7 @@ def test_a_request_that_was_changed_does_not_open(at):
         GATEWAY.open(bytes(sent))
 
 
-@pytest.mark.parametrize("at", range(7))
+@for_each("at", range(7))
 def test_another_key_or_algorithm_is_named_as_such(at):
     sent = bytearray(encapsulate(GATEWAY.configuration, b"request")[0])
     sent[at] ^= 1
@@ -87,7 +88,7 @@ def test_another_key_or_algorithm_is_named_as_such(at):
         GATEWAY.open(bytes(sent))
 
 
-@pytest.mark.parametrize("size", [0, 6, 7, 38, REQUEST_OVERHEAD - 1, REQUEST_OVERHEAD])
+@for_each("size", [0, 6, 7, 38, REQUEST_OVERHEAD - 1, REQUEST_OVERHEAD])
 def test_a_request_that_was_cut_off_does_not_open(size):
     with pytest.raises(BadMessage):
         GATEWAY.open(encapsulate(GATEWAY.configuration, b"request")[0][:size])
@@ -121,7 +122,7 @@ def test_keys_are_read_as_they_are_written_and_unknown_algorithms_are_passed_ove
         decode_list(listed(p256, other_cipher))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "raw",
     [
         b"",

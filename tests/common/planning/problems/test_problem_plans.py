@@ -13,6 +13,7 @@ from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
 from deploy.checking import checked
 from tests.support import ABOUT, small
+from tests.tiers import for_each
 
 NAMES = ABOUT
 
@@ -104,15 +105,15 @@ GROWING = {
 }
 
 
-@pytest.mark.parametrize("what", sorted(GROWING))
+@for_each("what", sorted(GROWING))
 def test_it_takes_more_people(what):
     sides, less, more, factor = GROWING[what]
     for side in sides.split():
         assert planned(more, side) >= factor * planned(less, side)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("paper", [False, True])
+@for_each("name", NAMES)
+@for_each("paper", [False, True])
 def test_plans_say_formula_and_source(name, paper):
     scenario = small(name)
     for key, figure in planned_values(scenario, scenario.problem, paper).items():
@@ -131,8 +132,8 @@ def test_selecting_takes_the_papers_orders_of_magnitude():
 # Resolving -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alone", [None, "curator", "agents"])
-@pytest.mark.parametrize("name", NAMES)
+@for_each("alone", [None, "curator", "agents"])
+@for_each("name", NAMES)
 def test_a_resolved_scenario_stays_as_it_is(name, alone):
     scenario = small(name, alone=alone)
     assert checked(scenario) == scenario
@@ -140,7 +141,7 @@ def test_a_resolved_scenario_stays_as_it_is(name, alone):
     assert "plan" not in json.dumps(scenario.curator.wire())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_the_curator_alone_has_one_agent_who_stands_by(name):
     assert small(name, alone="curator").agents.count == 1
     assert small(name, alone="curator").curator.n == small(name).curator.n
@@ -153,8 +154,8 @@ def test_the_curators_epsilon_is_divided_among_its_releases():
     assert alone.curator.share < 0.5 < alone.curator.share * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("key", ["curator.n", "agents.count"])
+@for_each("name", NAMES)
+@for_each("key", ["curator.n", "agents.count"])
 def test_sizes_below_the_guarantee_are_refused_with_what_is_needed(name, key):
     needed = small(name)
     number = needed.curator.n if key == "curator.n" else needed.agents.count
@@ -163,7 +164,7 @@ def test_sizes_below_the_guarantee_are_refused_with_what_is_needed(name, key):
     assert small(name, f"{key}={number}") == needed
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_side_that_is_left_out_may_be_of_any_size(name):
     assert small(name, "agents.count=3", alone="curator").agents.count <= 3
     assert small(name, "curator.n=9", alone="agents").curator.n == 9

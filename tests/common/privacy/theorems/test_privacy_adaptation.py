@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import BadInput
 from common.privacy.theorems.domain_adaptation import FREE, joint_step, paper_mu, scales_share, step_noise
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from tests.tiers import for_each
 
 
 def test_known_answer_of_the_joint_bound():
@@ -16,8 +17,8 @@ def test_known_answer_of_the_joint_bound():
     assert joint_step(1.0, 0.694) > 1.0 + 1e-4
 
 
-@pytest.mark.parametrize("gradient", [0.0, 1e-8, 0.3, 1.0, 7.0])
-@pytest.mark.parametrize("scales", [1e-9, 0.2, 0.693, 1.0, 50.0])
+@for_each("gradient", [0.0, 1e-8, 0.3, 1.0, 7.0])
+@for_each("scales", [1e-9, 0.2, 0.693, 1.0, 50.0])
 def test_the_joint_bound_is_the_greatest_over_a_grid(gradient, scales):
     q = np.linspace(0.0, 1.0, 20_001)
     found = float(((1 + q) ** 2 * (gradient / 4 + scales * (1 - q) ** 2)).max())
@@ -38,9 +39,9 @@ def test_the_joint_bound_holds_for_records():
     assert 0.6 * joint_step(a, b) < worst <= joint_step(a, b)
 
 
-@pytest.mark.parametrize("joint", [True, False])
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.9])
-@pytest.mark.parametrize("iterations", [1, 15_000])
+@for_each("joint", [True, False])
+@for_each("share", [0.01, 0.5, 0.9])
+@for_each("iterations", [1, 15_000])
 def test_all_iterations_together_are_as_private_as_wanted(iterations, share, joint):
     mu = mu_allowed(1.0, 1e-6)
     noise = step_noise(mu, iterations, share, joint=joint)
@@ -73,7 +74,7 @@ def test_printed_noise_is_not_private(epsilon, found):
         paper_mu(epsilon, 0.01)
 
 
-@pytest.mark.parametrize(("delta", "most"), [(1e-2, 8.9), (1e-4, 9.9), (1e-6, 10.6)])
+@for_each(("delta", "most"), [(1e-2, 8.9), (1e-4, 9.9), (1e-6, 10.6)])
 def test_printed_noise_is_private_up_to_a_limit(delta, most):
     mu = paper_mu(most - 0.1, delta)
     assert delta_of(mu, most - 0.1) <= delta

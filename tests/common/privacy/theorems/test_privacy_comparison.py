@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from common.core.arrays import Floats
 from common.privacy.theorems.comparison import gaussian_price
 from common.privacy.theorems.profiles import release_profile, step_profile
+from tests.tiers import for_each
 
 GRID = np.linspace(-10.0, 12.0, 20001)
 
@@ -31,7 +32,7 @@ def beside_the_pad(tv_bound: float, means: tuple[float, float, float], pad: floa
     return (gains * p).sum(axis=1) * width
 
 
-@pytest.mark.parametrize(("tv_bound", "ratio", "pad"), [(1e-3, 0.25, 0.01), (0.05, 0.5, 0.3), (0.01, 1.0, 0.2)])
+@for_each(("tv_bound", "ratio", "pad"), [(1e-3, 0.25, 0.01), (0.05, 0.5, 0.3), (0.01, 1.0, 0.2)])
 def test_every_triple_beside_the_pad_is_below_the_gaussian_of_that_price(
     tv_bound: float, ratio: float, pad: float
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadInput
 from common.privacy.theorems.composition import composed_delta, composed_epsilon, subsampled
+from tests.tiers import for_each
 
 
 def leaky_response(epsilon: float, delta: float) -> tuple[np.ndarray, np.ndarray]:
@@ -44,10 +45,10 @@ def exact_composed_delta(k: int, epsilon: float, delta: float, target: float) ->
         return 1 - (1 - d) ** k * (1 - pure / (1 + mpmath.exp(e)) ** k)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
-@pytest.mark.parametrize("tv_bound", [1e-3, 0.2, 1.0])
-@pytest.mark.parametrize("draws", [1, 2, 4])
+@for_each("epsilon", [0.1, 1.0, 3.0])
+@for_each("delta", [0.0, 1e-3, 0.1])
+@for_each("tv_bound", [1e-3, 0.2, 1.0])
+@for_each("draws", [1, 2, 4])
 def test_the_lemma_holds_for_every_outcome_of_draws_answered_one_by_one(
     epsilon: float, delta: float, tv_bound: float, draws: int
 ) -> None:
@@ -59,7 +60,7 @@ def test_the_lemma_holds_for_every_outcome_of_draws_answered_one_by_one(
     assert hockey_stick(q, p, star) <= star_delta + 1e-15
 
 
-@pytest.mark.parametrize("draws", [1, 3, 10])
+@for_each("draws", [1, 3, 10])
 def test_the_lemma_is_tight_for_a_count_with_geometric_odds(draws: int) -> None:
     epsilon, tv_bound = 0.7, 0.05
     odds = math.prod([(1 - tv_bound) + tv_bound * math.exp(epsilon)] * draws)
@@ -94,9 +95,9 @@ def test_a_learner_without_privacy_has_none_after_subsampling() -> None:
     assert subsampled(10_000, 0.5, 5.0, 1e-6)[1] == 1.0
 
 
-@pytest.mark.parametrize("releases", [1, 2, 3, 5])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.2])
+@for_each("releases", [1, 2, 3, 5])
+@for_each("epsilon", [0.1, 1.0])
+@for_each("delta", [0.0, 1e-3, 0.2])
 def test_composition_equals_the_enumeration_of_all_outcomes(releases: int, epsilon: float, delta: float) -> None:
     first, second = leaky_response(epsilon, delta)
     p, q = power(first, releases), power(second, releases)

@@ -21,6 +21,7 @@ from common.privacy.theorems import games
 from common.privacy.theorems.games import Game, Move, Value, knots, move
 from common.privacy.theorems.profiles import Profile, step_profile
 from common.privacy.theorems.triples import Gram, _above, chi_squared, cover, gram_of, triple_profiles
+from tests.tiers import for_each
 
 RNG = np.random.default_rng(14)
 
@@ -40,7 +41,7 @@ def triples(count: int) -> list[Gram]:
     return found
 
 
-@pytest.mark.parametrize("ratio", [0.25, 1.0, 2.0])
+@for_each("ratio", [0.25, 1.0, 2.0])
 def test_each_triple_lies_below_one_of_the_cover_which_is_hardly_dearer_than_the_dearest(ratio: float) -> None:
     grams = cover(ratio, 0.02)
     above = np.array(grams)
@@ -140,7 +141,7 @@ def brute(moves: list[Move], steps: int, place: int) -> float:
     return reached(steps, place)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 30])
+@for_each("steps", [1, 2, 3, 30])
 def test_the_value_of_a_small_game_is_that_of_all_its_plays(steps: int) -> None:
     value = Game(MOVES, [toy(2, 2)], WIDTH, (-20.0, 20.0)).value(steps, 1.0, 1e-3)
     for place in (0, 3, 10):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadInput
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of, mu_allowed
+from tests.tiers import for_each
 
 
 def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
@@ -19,8 +20,8 @@ def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
         return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 1e-3, 0.1, 1.0, 3.0, 10.0, 50.0, 300.0, 700.0])
-@pytest.mark.parametrize("mu", [1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 40.0])
+@for_each("epsilon", [0.0, 1e-6, 1e-3, 0.1, 1.0, 3.0, 10.0, 50.0, 300.0, 700.0])
+@for_each("mu", [1e-8, 1e-6, 1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 40.0])
 def test_delta_is_the_exact_one_rounded_up(epsilon: float, mu: float) -> None:
     exact, found = exact_gaussian_delta(epsilon, mu), delta_of(mu, epsilon)
     assert found >= exact
@@ -32,7 +33,7 @@ def test_the_known_answer_of_the_calibration() -> None:
     assert mu_allowed(1.0, 1e-6) <= 0.23670438066343572
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(8.51, 1e-3), (8.99, 1e-4), (9.73, 1e-6), (10.54, 1e-9)])
+@for_each(("epsilon", "delta"), [(8.51, 1e-3), (8.99, 1e-4), (9.73, 1e-6), (10.54, 1e-9)])
 def test_the_textbook_variance_fails_where_it_is_known_to_fail(epsilon: float, delta: float) -> None:
     def textbook(e: float) -> float:
         return delta_of(e / math.sqrt(2.0 * math.log(2.0 / delta)), e)
@@ -63,7 +64,7 @@ def test_a_delta_that_suffices_without_any_epsilon_costs_none() -> None:
         assert epsilon_of(mu, delta_of(mu, 0.0)) == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda: delta_of(1.0, -1.0),

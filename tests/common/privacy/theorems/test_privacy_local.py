@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadInput
 from common.privacy.theorems import randomized_response as local
+from tests.tiers import for_each
 
 
 def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
@@ -78,7 +79,7 @@ def test_laplace_and_its_inverse() -> None:
     assert 0.5 < local.laplace_epsilon(4.0, 2.0) < 0.5 + 1e-14
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda: local.randomized_response_epsilon(0.49),

@@ -11,6 +11,7 @@ import pytest
 from common.core.arrays import Floats
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.profiles import gaussian_excess, release_profile, step_profile
+from tests.tiers import for_each
 
 AXIS = np.linspace(-9.0, 9.0, 361)
 PLANE = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1)
@@ -34,7 +35,7 @@ def in_disc(random: np.random.Generator, ratio: float) -> Floats:
     return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=-1)
 
 
-@pytest.mark.parametrize(("tv_bound", "ratio"), [(0.01, 1.0), (0.05, 0.25), (0.3, 2.0), (1.0, 1.5), (0.001, 3.0)])
+@for_each(("tv_bound", "ratio"), [(0.01, 1.0), (0.05, 0.25), (0.3, 2.0), (1.0, 1.5), (0.001, 3.0)])
 def test_no_triple_in_the_ball_exceeds_the_envelope_and_one_attains_it(tv_bound: float, ratio: float) -> None:
     profile, random = step_profile(tv_bound, ratio), np.random.default_rng(1)
     bound = profile.at(LOSSES)
@@ -73,8 +74,8 @@ def test_means_at_pairwise_distance_alone_exceed_the_chi_squared_but_not_the_env
     assert np.all(hockey_sticks(p, q) <= profile.at(LOSSES) * (1 + 2e-3) + 1e-9)
 
 
-@pytest.mark.parametrize("mu", [1e-4, 0.1, 1.0, 5.0])
-@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 3.0, 8.0])
+@for_each("mu", [1e-4, 0.1, 1.0, 5.0])
+@for_each("factor", [0.0, 0.3, 1.0, 3.0, 8.0])
 def test_values_are_above_those_of_fifty_digits_and_close(mu: float, factor: float) -> None:
     epsilon = factor * mu
     with mpmath.workdps(50):

@@ -22,6 +22,7 @@ from common.privacy.theorems.renyi import (
     rho_allowed,
     step_rdp,
 )
+from tests.tiers import for_each
 
 APPENDIX_D = 2.0 / math.sqrt(20.0)
 
@@ -67,9 +68,9 @@ def test_the_known_answer_of_the_closed_form() -> None:
     assert step_rdp(32, 1e-6, APPENDIX_D) == closed_form(32, 1e-6, APPENDIX_D)
 
 
-@pytest.mark.parametrize("order", [2, 3, 8, 32, 200])
-@pytest.mark.parametrize("tv_bound", [1e-9, 1e-6, 1e-3, 0.05, 1.0])
-@pytest.mark.parametrize("ratio", [0.01, 0.447, 1.0, 4.0])
+@for_each("order", [2, 3, 8, 32, 200])
+@for_each("tv_bound", [1e-9, 1e-6, 1e-3, 0.05, 1.0])
+@for_each("ratio", [0.01, 0.447, 1.0, 4.0])
 def test_the_closed_form_is_its_formula_rounded_up(order: int, tv_bound: float, ratio: float) -> None:
     exact, found = exact_closed_form(order, tv_bound, ratio), closed_form(order, tv_bound, ratio)
     assert found >= exact
@@ -79,8 +80,8 @@ def test_the_closed_form_is_its_formula_rounded_up(order: int, tv_bound: float, 
 LONG_INTEGRALS = {(3.0, 8), *((ratio, 64) for ratio in (0.05, 1.0, 3.0))}
 
 
-@pytest.mark.parametrize("tv_bound", [1e-6, 0.05, 1.0])
-@pytest.mark.parametrize(
+@for_each("tv_bound", [1e-6, 0.05, 1.0])
+@for_each(
     ("ratio", "order"),
     [
         pytest.param(*case, marks=[pytest.mark.thorough] if case in LONG_INTEGRALS else [])
@@ -92,7 +93,7 @@ def test_the_profile_is_its_integral_rounded_up(order: int, tv_bound: float, rat
     assert exact <= found <= exact * 1.05
 
 
-@pytest.mark.parametrize("ratio", [0.1, 1.0, 3.0])
+@for_each("ratio", [0.1, 1.0, 3.0])
 def test_without_subsampling_the_profile_is_the_gaussian_mechanism(ratio: float) -> None:
     for order in (2, 10, 100):
         assert profile(order, 1.0, ratio) == pytest.approx(order * ratio**2 / 2, rel=0.03)
@@ -129,7 +130,7 @@ def test_pairwise_distances_alone_break_the_closed_form_but_not_the_profile() ->
     assert truth <= profile(2, tv_bound, ratio)
 
 
-@pytest.mark.parametrize(("tv_bound", "ratio"), [(1e-4, 0.447), (0.01, 0.447), (0.01, 1.0)])
+@for_each(("tv_bound", "ratio"), [(1e-4, 0.447), (0.01, 0.447), (0.01, 1.0)])
 def test_never_above_and_up_to_four_times_below_the_without_replacement_bound(tv_bound: float, ratio: float) -> None:
     orders = [2, 4, 8, 16]
     other = RdpAccountant(orders, NeighboringRelation.REPLACE_ONE)
@@ -148,7 +149,7 @@ def test_a_step_costs_no_less_with_more_sampling_or_less_noise(order: int, log_s
     assert step_rdp(order, math.exp(log_s), math.exp(log_u) * 1.2) >= here
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 20.0])
+@for_each("epsilon", [1e-6, 0.1, 1.0, 20.0])
 def test_the_divergence_of_randomized_response(epsilon: float) -> None:
     for order in (2, 5, 50):
         with mpmath.workdps(50):

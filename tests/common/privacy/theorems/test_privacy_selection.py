@@ -30,7 +30,7 @@ from common.privacy.theorems.selection import (
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric, weights
 from curator.mechanisms.random_stopping import choose, draw_count
 from curator.mechanisms.sums import noisy_sum
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 LAWS: list[AnyLaw] = [
     geometric(5.0),
@@ -84,9 +84,9 @@ def renyi(first: Floats, second: Floats, order: int) -> float:
     return max(math.log(total) / (order - 1) for total in sums)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
-@pytest.mark.parametrize("mu", thinned([0.1, 1.5, 0.5], 1))
-@pytest.mark.parametrize("order", ["up", "down", "mixed"])
+@for_each("law", LAWS, ids=IDS)
+@for_each("mu", thinned([0.1, 1.5, 0.5], 1))
+@for_each("order", ["up", "down", "mixed"])
 class TestTheTheorems:
     def test_the_renyi_divergence_of_the_best_is_at_most_the_claimed_one(
         self, law: AnyLaw, mu: float, order: str
@@ -101,22 +101,22 @@ class TestTheTheorems:
             assert divergence(first, second, epsilon_of_selection(mu, law, delta)) <= delta
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_a_choice_costs_more_than_one_run(law: AnyLaw) -> None:
     # Charging one run is a false claim, of this very mechanism.
     first, second = (best_of(law, chances) for chances in binned(0.5, "up"))
     assert divergence(first, second, epsilon_of(0.5, 1e-3)) > 1e-3
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None:
     claimed = epsilon_of_selection(0.5, law, 1e-3)
     worst = max(divergence(*(best_of(law, c) for c in binned(0.5, order)), 0.5 * claimed) for order in ("up", "down"))  # type: ignore[call-arg]
     assert worst > 1e-3
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("epsilon", [0.1, 1.0, 3.0])
+@for_each("law", LAWS, ids=IDS)
 def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
     claimed = pure_epsilon_of_selection(epsilon, law)
     random = np.random.default_rng(2)
@@ -132,7 +132,7 @@ def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
         assert claimed <= (2.0 + law.eta) * epsilon
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_a_fit_on_one_part_and_a_score_on_the_other_cost_as_one(law: AnyLaw) -> None:
     # Randomized response twice: h tells the training bit, s whether h fits the validation bit; ranked by s.
     epsilon = 0.7
@@ -181,15 +181,15 @@ def test_more_runs_cost_more() -> None:
         assert all(less < more for less, more in pairwise(costs))
 
 
-@pytest.mark.parametrize("law", thinned(LAWS, 2))
-@pytest.mark.parametrize("epsilon", thinned([0.3, 20.0], 1))
+@for_each("law", thinned(LAWS, 2))
+@for_each("epsilon", thinned([0.3, 20.0], 1))
 def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
     mu = mu_for_selection(epsilon, DELTA, law)
     assert epsilon_of_selection(mu, law, DELTA) <= epsilon
     assert epsilon_of_selection(mu * (1 + 1e-4), law, DELTA) > epsilon
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0)])
+@for_each(("epsilon", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0)])
 def test_budgets_out_of_range_are_refused(epsilon: float, delta: float) -> None:
     with pytest.raises(BadInput):
         mu_for_selection(epsilon, delta, geometric(5.0))

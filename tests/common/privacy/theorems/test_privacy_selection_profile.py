@@ -13,7 +13,7 @@ from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.selection import AnyLaw, delta_of_selection, mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from referee.audit.recomputing import delta_of_choice
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 LAWS: list[AnyLaw] = [
     geometric(10.0),
@@ -39,7 +39,7 @@ def choice_delta(mu: float, law: AnyLaw, epsilon: float, order: AnyArray) -> flo
     return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_no_ranking_of_a_gaussian_base_has_a_larger_delta(law: AnyLaw) -> None:
     random = np.random.default_rng(7)
     mu, epsilon = 0.3, 0.8
@@ -87,7 +87,7 @@ def test_a_hundredth_more_mu_is_too_much(law: AnyLaw, delta: float) -> None:
         assert attained(mu, law, epsilon) <= delta < attained(1.01 * mu, law, epsilon)
 
 
-@pytest.mark.parametrize("law", thinned([*LAWS, *EXTREME], 2))
+@for_each("law", thinned([*LAWS, *EXTREME], 2))
 def test_rounding_is_outwards_and_costs_little(law: AnyLaw) -> None:
     """The certificate's recheck has another quadrature, of central values."""
     for mu, epsilon in ((0.1, 0.5), (0.3, 1.0), (1.5, 2.0), (3.0, 0.5)):
@@ -95,7 +95,7 @@ def test_rounding_is_outwards_and_costs_little(law: AnyLaw) -> None:
         assert central * (1.0 - 1e-4) <= delta_of_selection(mu, law, epsilon) <= 1.03 * central
 
 
-@pytest.mark.parametrize(("mu", "epsilon"), [(0.1, 0.5), (1.0, 0.0), (1.0, 5.0), (3.0, 10.0)])
+@for_each(("mu", "epsilon"), [(0.1, 0.5), (1.0, 0.0), (1.0, 5.0), (3.0, 10.0)])
 def test_a_choice_of_one_run_costs_that_run(mu: float, epsilon: float) -> None:
     assert delta_of_selection(mu, geometric(1.0), epsilon) == delta_of(mu, epsilon)
     nearly = NegativeBinomial(gamma=1.0 - 1e-9, most=2)

@@ -19,6 +19,7 @@ from common.privacy.theorems.votes import (
     stability_margin,
     stability_share,
 )
+from tests.tiers import for_each
 
 REACH = 400
 PRINTED = (100, 1000, 1.0, 1e-6)
@@ -98,7 +99,7 @@ def test_labels_leak_no_more_than_the_failure_says_however_many_queries_there_ar
     assert leaks <= leak(thresholds.level, thresholds.of_threshold, thresholds.of_query)
 
 
-@pytest.mark.parametrize("case", [(1, 10, 0.1, 1e-9), (7, 100, 3.0, 1e-3), PRINTED, (1, 1, 90.0, 0.4)])
+@for_each("case", [(1, 10, 0.1, 1e-9), (7, 100, 3.0, 1e-3), PRINTED, (1, 1, 90.0, 0.4)])
 def test_a_calibration_ends_on_the_private_side_and_wastes_little(case):
     cutoff, _, epsilon, delta = case
     thresholds = calibrated(*case)
@@ -126,7 +127,7 @@ def test_a_margin_is_the_least_that_is_answered_surely():
     assert bottoms[1] <= 0.01 < bottoms[0]
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@for_each("epsilon", [0.1, 1.0, 5.0])
 def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
     for delta in (0.2, 1e-3, 1e-9):
         level = stability_level(epsilon, delta)
@@ -135,7 +136,7 @@ def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
         assert level <= math.ceil(math.log(1.0 / delta) / epsilon)  # Theorem 2.4
 
 
-@pytest.mark.parametrize(("queries", "epsilon", "delta"), [(1, 1.0, 1e-6), (200, 1.0, 1e-6), (50, 20.0, 0.1)])
+@for_each(("queries", "epsilon", "delta"), [(1, 1.0, 1e-6), (200, 1.0, 1e-6), (50, 20.0, 0.1)])
 def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, epsilon, delta):
     each, own = stability_share(queries, epsilon, delta)
     assert composed_delta(queries, each, own, epsilon) <= delta
@@ -147,7 +148,7 @@ def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, eps
     assert bottom[1] <= 0.01 < bottom[0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("call", "says"),
     [
         (lambda: calibrated(0, 1, 1.0, 0.1), "at least 1"),

@@ -16,7 +16,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, Stopping, geometric, weights
 from curator.mechanisms.random_stopping import draw_count
 from curator.mechanisms.whole_numbers import below
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 LAWS = [
     NegativeBinomial(eta=1.0, gamma=0.1, most=40),
@@ -47,7 +47,7 @@ def printed(law: Stopping, count: int) -> mpmath.mpf:
     return (1 - gamma) ** count / (gamma**-eta - 1) * product
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
@@ -56,7 +56,7 @@ def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
             assert weight / sum(shares) == pytest.approx(float(chance / sum(chances)), rel=1e-12)
 
 
-@pytest.mark.parametrize("law", LAWS, ids=IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_mean_and_coverage_err_on_the_private_side_by_little(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
@@ -66,7 +66,7 @@ def test_mean_and_coverage_err_on_the_private_side_by_little(law: Stopping) -> N
         assert covered - 1e-10 <= law.log_covered <= min(mpmath.mpf(0), covered)
 
 
-@pytest.mark.parametrize(("eta", "gamma"), [(1.0, 0.1), (0.0, 0.05), (-0.5, 0.1), (2.5, 0.2), (1e-9, 0.05)])
+@for_each(("eta", "gamma"), [(1.0, 0.1), (0.0, 0.05), (-0.5, 0.1), (2.5, 0.2), (1e-9, 0.05)])
 def test_the_whole_mean_is_the_sum_over_all_counts(eta: float, gamma: float) -> None:
     law = NegativeBinomial(eta=eta, gamma=gamma, most=1)
     count = np.arange(1, 4000)
@@ -83,7 +83,7 @@ def test_the_geometric_law_has_its_mean_and_the_poisson_law_nearly_its_rate() ->
     assert Poisson(rate=6.0, most=30).expected == pytest.approx(6.0 / (1.0 - math.exp(-6.0)))
 
 
-@pytest.mark.parametrize("law", thinned(LAWS, 3))
+@for_each("law", thinned(LAWS, 3))
 def test_draws_follow_the_law(law: Stopping) -> None:
     # A chi-squared test at level 1e-6 over cells of at least five expected draws; the seed is fixed.
     assert isinstance(law, NegativeBinomial | Poisson)
@@ -118,9 +118,7 @@ def test_small_bounds_are_drawn_uniformly() -> None:
     assert np.sum((counts - runs / 6) ** 2 / (runs / 6)) < chi2.ppf(1 - 1e-6, 5)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"eta": -1.0}, {"gamma": 0.0}, {"gamma": 1.1}, {"most": 0}, {"most": 10_000}, {"mean": 3}]
-)
+@for_each("wrong", [{"eta": -1.0}, {"gamma": 0.0}, {"gamma": 1.1}, {"most": 0}, {"most": 10_000}, {"mean": 3}])
 def test_laws_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(BadMessage):
         NegativeBinomial.parse({"gamma": 0.1, "most": 10, **wrong})

@@ -14,6 +14,7 @@ from common.privacy.theorems.fourier import Composed, compose
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.loss_grids import connect_dots
 from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
+from tests.tiers import for_each
 
 DELTA = 1e-6
 
@@ -39,7 +40,7 @@ def test_a_grid_dominates_the_profile_that_it_is_made_of() -> None:
     assert 0.0 < mass < 1.0
 
 
-@pytest.mark.parametrize(("mu", "count"), [(1.0, 1), (0.1, 100), (0.01, 10_000), (0.001, 1_000_000)])
+@for_each(("mu", "count"), [(1.0, 1), (0.1, 100), (0.01, 10_000), (0.001, 1_000_000)])
 def test_gaussian_releases_compose_to_one(mu: float, count: int) -> None:
     composed = run(gaussian_profile(mu), count, mu / 12)
     for epsilon in (3.0, 4.9, 5.5):
@@ -47,7 +48,7 @@ def test_gaussian_releases_compose_to_one(mu: float, count: int) -> None:
         assert truth * (1 - 1e-9) <= composed.delta(epsilon) <= 1.05 * truth + 1e-8
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "count"), [(0.1, 1e-9, 100), (0.01, 0.0, 10_000), (1.0, 1e-8, 3)])
+@for_each(("epsilon", "delta", "count"), [(0.1, 1e-9, 100), (0.01, 0.0, 10_000), (1.0, 1e-8, 3)])
 def test_releases_compose_as_the_optimal_theorem_says(epsilon: float, delta: float, count: int) -> None:
     composed = run(release_profile(epsilon, delta), count, epsilon / 8)
     total = composed.epsilon(DELTA)

@@ -8,6 +8,7 @@ import pytest
 
 from common.core.errors import BadMessage, BadScenario
 from tests.support import ABOUT, small
+from tests.tiers import for_each
 
 NAMES = ABOUT
 
@@ -88,24 +89,24 @@ def test_every_problem_is_covered():
     assert sorted(RIGHT) == sorted(WRONG) == NAMES
 
 
-@pytest.mark.parametrize(("name", "answer"), [(name, answer) for name in NAMES for answer in RIGHT[name]])
+@for_each(("name", "answer"), [(name, answer) for name in NAMES for answer in RIGHT[name]])
 def test_a_right_answer_is_correct(name, answer):
     assert judged(name, answer)["correct"] is True
 
 
-@pytest.mark.parametrize(("name", "answer"), [(name, answer) for name in NAMES for answer in WRONG[name]])
+@for_each(("name", "answer"), [(name, answer) for name in NAMES for answer in WRONG[name]])
 def test_a_wrong_answer_is_not(name, answer):
     assert judged(name, answer)["correct"] is False
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_an_answer_of_another_kind_is_refused(name):
     for answer in ({}, {"kind": "linear"}, {**RIGHT[name][0], "surprise": 1}):
         with pytest.raises(BadMessage):
             judged(name, answer)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_the_truth_is_known_of_its_own_people_only(name):
     scenario = small(name)
     others = people("parity-chooses-secret" if name != "parity-chooses-secret" else "select-then-estimate")

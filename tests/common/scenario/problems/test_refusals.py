@@ -8,6 +8,7 @@ from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import parse
 from deploy.checking import checked
 from tests.support import ABOUT, small
+from tests.tiers import for_each
 
 NAMES = ABOUT
 COINS = "{name: biased-coins, d: 3, biased: [0], rates: [0.7]}"
@@ -18,14 +19,14 @@ def test_every_problem_has_a_scenario_of_its_name():
     assert all(load(name).protocol == load(name).problem.name == name for name in PROBLEMS.names())
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-@pytest.mark.parametrize("name", NAMES)
+@for_each("side", ["source", "target"])
+@for_each("name", NAMES)
 def test_people_with_other_features_than_the_problem_is_about(name, side):
     with pytest.raises(BadScenario, match=rf"problem {name} is about \d+ features, the {side} people have 3"):
         small(name, f"{side}.distribution={COINS}")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_protocol_without_its_problem(name):
     ball = "curator.learner={name: sgd, steps: 10, clip: 1, noise: 1, diameter: 1}"
     with pytest.raises(BadScenario, match=f"protocol {name} is about problem {name}, found none"):
@@ -34,7 +35,7 @@ def test_a_protocol_without_its_problem(name):
         small(name, "protocol=subsample-test-reweigh")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_protocol_with_the_problem_of_another(name):
     other = NAMES[NAMES.index(name) - 1]
     with pytest.raises(BadScenario, match=f"protocol {other} is about problem {other}, found {name}"):
@@ -54,7 +55,7 @@ def test_a_side_alone_without_a_problem():
         load("ball", ["alone=curator"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 class TestEveryProblem:
     def test_nobody_is_called_so(self, name):
         with pytest.raises(BadScenario, match="alone"):
@@ -68,7 +69,7 @@ class TestEveryProblem:
         with pytest.raises(BadScenario, match=r"no problem .*'halting'"):
             small(name, "problem={name: halting}")
 
-    @pytest.mark.parametrize("beside", ["tasks=[{features: 1}]", "baselines=[optimum]"])
+    @for_each("beside", ["tasks=[{features: 1}]", "baselines=[optimum]"])
     def test_what_is_about_hypotheses(self, name, beside):
         with pytest.raises(BadScenario, match="leave them out beside a problem"):
             small(name, beside)
@@ -82,7 +83,7 @@ class TestEveryProblem:
         with pytest.raises(BadScenario, match=r"agents\.mechanism"):
             small(name, f"agents.mechanism={{name: {unfit}, epsilon: 1}}")
 
-    @pytest.mark.parametrize("beta", ["0", "0.5", "-1", "soon"])
+    @for_each("beta", ["0", "0.5", "-1", "soon"])
     def test_a_beta_that_is_no_probability_of_failing(self, name, beta):
         with pytest.raises(BadScenario, match="beta"):
             small(name, f"beta={beta}")
@@ -99,7 +100,7 @@ RANGES = {
 }
 
 
-@pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name in NAMES for wrong in RANGES[name]])
+@for_each(("name", "wrong"), [(name, wrong) for name in NAMES for wrong in RANGES[name]])
 def test_numbers_out_of_range_are_named(name, wrong):
     with pytest.raises(BadScenario, match=wrong.partition("=")[0]):
         small(name, f"problem.{wrong}")

@@ -15,7 +15,7 @@ from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.objective import Objective
 from tests.curator.learners.adaptation.given import domains, replaced, side
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 SOURCE = RandomSource.seeded(1)
 KAPPAS = [(1.0, 0.0, 0.0), (0.2, 0.0, 0.0), (0.1, 1.0, 0.0), (5.0, 5.0, 5.0), (1.0, 10.0, 1.0), (0.05, 5.0, 1.0)]
@@ -46,7 +46,7 @@ def solved(given, target):
     return problem.value, w.value
 
 
-@pytest.mark.parametrize("kappas", thinned(KAPPAS, 2))
+@for_each("kappas", thinned(KAPPAS, 2))
 def test_the_optimum_is_that_of_a_general_solver(kappas):
     given = domains()
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
@@ -106,7 +106,7 @@ def alternated(given, target, most, rounds=8):
     return weights, p / q
 
 
-@pytest.mark.parametrize("kappa_1", thinned([0.15, 0.4, 1.0], 1))
+@for_each("kappa_1", thinned([0.15, 0.4, 1.0], 1))
 def test_theorem_4_1(kappa_1):
     given = domains(m=15, n=12)
     convex = objective(given, settings(kappa_1=kappa_1, kappa_2=0.1))
@@ -124,8 +124,8 @@ def test_theorem_4_1(kappa_1):
         assert original.value(*alternated(given, original, 1e9)) < 0.6 * reached
 
 
-@pytest.mark.parametrize("convex", [True, False])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@for_each("convex", [True, False])
+@for_each("loss", ["squared", "logistic"])
 def test_gradients_are_those_of_the_values(loss, convex):
     given = domains(m=5, n=4, labels=loss == "logistic")
     target = Objective(given, 0.4, 0.2, 0.7, 0.5, 0.3, loss, convex, sharpness=20.0)
@@ -230,7 +230,7 @@ def test_printed_steps_are_those_of_algorithm_1():
     assert steps.target == pytest.approx(target * (0.7 / 20) ** 3)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, 1.5, math.nan])
+@for_each("alpha", [0.0, 1.0, -0.1, 1.5, math.nan])
 def test_alpha_outside_the_open_interval_is_refused(alpha):
     with pytest.raises(BadInput, match="alpha"):
         ConvexSettings.parse({"alpha": alpha})

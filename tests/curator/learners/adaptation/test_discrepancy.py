@@ -21,7 +21,7 @@ from curator.learners.adaptation.discrepancy import (
 from curator.learners.adaptation.domains import Domains, Side
 from deploy.auditing.cases.adaptation_cases import by_dca, divided
 from tests.curator.learners.adaptation.given import domains, replaced
-from tests.tiers import thinned
+from tests.tiers import for_each, thinned
 
 LOSSES = ("squared", "logistic")
 
@@ -41,7 +41,7 @@ def mean_losses(side, points, loss):
     return np.logaddexp(0.0, -scores * side.responses).mean(axis=1)
 
 
-@pytest.mark.parametrize("radius", [0.3, 1.0, 3.0])
+@for_each("radius", [0.3, 1.0, 3.0])
 def test_squared_loss_is_what_a_search_finds(radius):
     given = domains(dimension=2)
     exact, found = discrepancy(given, radius, 1.0), searched(given, radius, "squared")
@@ -52,7 +52,7 @@ def test_squared_loss_is_what_a_search_finds(radius):
     assert exact.gap < TOLERANCE * greatest_loss("squared", radius, 1.0)
 
 
-@pytest.mark.parametrize("radius", [0.1, 1.0, 4.0, 20.0])
+@for_each("radius", [0.1, 1.0, 4.0, 20.0])
 def test_the_logistic_bound_is_an_upper_bound(radius):
     given = domains(dimension=2, labels=True)
     found, bound = searched(given, radius, "logistic"), discrepancy(given, radius, 1.0, "logistic").value
@@ -62,7 +62,7 @@ def test_the_logistic_bound_is_an_upper_bound(radius):
     assert private_discrepancy(given, radius, 1.0, None, RandomSource.seeded(1), "logistic") <= radius
 
 
-@pytest.mark.parametrize("most", [1e-6, 0.1, 1.0, 5.0, 80.0])
+@for_each("most", [1e-6, 0.1, 1.0, 5.0, 80.0])
 def test_chord_and_tangent_hold_the_even_part_of_the_loss(most):
     scores = np.linspace(-most, most, 2001)
     even = np.logaddexp(0.0, -scores) + scores / 2 - np.log(2)
@@ -71,9 +71,9 @@ def test_chord_and_tangent_hold_the_even_part_of_the_loss(most):
     assert (chord * scores**2 <= even + 1e-12).all()
 
 
-@pytest.mark.parametrize("private", ["source", "target"])
-@pytest.mark.parametrize("radius", [0.5, 3.0])
-@pytest.mark.parametrize("loss", LOSSES)
+@for_each("private", ["source", "target"])
+@for_each("radius", [0.5, 3.0])
+@for_each("loss", LOSSES)
 def test_neighbours_are_no_farther_apart_than_the_sensitivity(loss, radius, private):
     given = domains(m=6, n=5, private=private, labels=loss == "logistic")
     bound = sensitivity(given, radius, 1.0, loss)
@@ -160,9 +160,9 @@ def problem(seed, kind):
     return quadratic, linear
 
 
-@pytest.mark.parametrize("radius", RADII)
-@pytest.mark.parametrize("kind", ["usual", "hard", "nearly hard", "concave", "tiny", "flat"])
-@pytest.mark.parametrize("seed", thinned(range(8), 3))
+@for_each("radius", RADII)
+@for_each("kind", ["usual", "hard", "nearly hard", "concave", "tiny", "flat"])
+@for_each("seed", thinned(range(8), 3))
 def test_no_point_of_the_ball_has_more_and_one_has_as_much(seed, kind, radius):
     quadratic, linear = problem(seed, kind)
     found = greatest_on_ball(quadratic, linear, 0.3, radius)

@@ -18,6 +18,7 @@ from curator.learners.adaptation.algorithms import course, prepare, scaled_steps
 from curator.learners.adaptation.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
 from curator.learners.adaptation.noisy_descent import Bounds, descend, sensitivities, unit_of
 from tests.curator.learners.adaptation.given import domains
+from tests.tiers import for_each
 
 
 class Known(NamedTuple):
@@ -112,7 +113,7 @@ KNOWN = [
 # fmt: on
 
 
-@pytest.mark.parametrize("known", KNOWN, ids=lambda known: f"{known.kind}-{known.private}-{known.mu}-{known.settings}")
+@for_each("known", KNOWN, ids=lambda known: f"{known.kind}-{known.private}-{known.mu}-{known.settings}")
 def test_known_runs(known: Known) -> None:
     given = domains(private=known.private, labels=known.kind == "nonconvex")
     source, settings = RandomSource.seeded(1), {"alpha": 0.3, "iterations": 30, **known.settings}

@@ -15,6 +15,7 @@ from curator.learners.adaptation.algorithms import (
 from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.objective import Objective, default_sharpness
 from tests.curator.learners.adaptation.given import domains, side
+from tests.tiers import for_each
 
 SOURCE = RandomSource.seeded(1)
 
@@ -32,7 +33,7 @@ def mapping(target, weights, scales, radius):
     return 10 * np.linalg.norm(moved - weights), 10 * float(np.sqrt(target.references @ (scaled - scales) ** 2))
 
 
-@pytest.mark.parametrize("kappas", [(1.0, 0.1, 0.1), (2.0, 1.0, 1.0), (0.5, 0.0, 0.0)])
+@for_each("kappas", [(1.0, 0.1, 0.1), (2.0, 1.0, 1.0), (0.5, 0.0, 0.0)])
 def test_ends_at_a_stationary_point(kappas):
     given = domains(labels=True)
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])

@@ -25,6 +25,7 @@ from curator.learners.adaptation.public_fits import (
     logistic,
     logistic_in_ball,
 )
+from tests.tiers import for_each
 
 SOURCE = RandomSource.seeded(1)
 WEIGHTS = np.array([0.3, -0.2, 0.1])
@@ -71,8 +72,8 @@ def test_noise_is_calibrated_to_the_clip_in_use_and_falls_with_it():
     assert prepare(given, public, 1.0, SOURCE).noise[0] < 0.1 * noises[0][0]
 
 
-@pytest.mark.parametrize("private", ["target", "source"])
-@pytest.mark.parametrize("start", ["zero", "public"])
+@for_each("private", ["target", "source"])
+@for_each("start", ["zero", "public"])
 def test_one_record_moves_a_step_by_no_more_than_the_sensitivity_of_the_clip(private, start):
     # Without noise, one step of known size: what w moves is the gradient.
     public, own = side(60, 1), side(40, 2)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from referee.collection.ordering.batches import Batch
 from referee.collection.ordering.roster import Roster
 from referee.state.values import Participant
+from tests.tiers import for_each
 
 
 def enrolled(sizes: list[int]) -> Roster:
@@ -15,8 +15,8 @@ def enrolled(sizes: list[int]) -> Roster:
     return Roster(Participant(f"{number:064x}", int(starts[number]), size) for number, size in enumerate(sizes))
 
 
-@pytest.mark.parametrize("sizes", [[1] * 7, [1, 1, 3, 1, 2], [4], [1]])
-@pytest.mark.parametrize("share", [1.0, 0.6])
+@for_each("sizes", [[1] * 7, [1, 1, 3, 1, 2], [4], [1]])
+@for_each("share", [1.0, 0.6])
 def test_slots_belong_to_who_speaks_for_the_agent(sizes, share):
     roster = enrolled(sizes)
     members = np.random.default_rng(3).permutation(roster.agents)[: max(1, int(share * roster.agents))].astype(np.int64)

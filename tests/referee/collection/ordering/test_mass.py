@@ -29,6 +29,7 @@ from referee.collection.ordering.roster import Roster
 from referee.collection.room import needed
 from referee.state.values import Cohort, Part, Participant, StoredReport
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
+from tests.tiers import for_each
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 
@@ -43,7 +44,7 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 # Masks ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("people", [1, 7, 8, 9, 64, 100])
+@for_each("people", [1, 7, 8, 9, 64, 100])
 def test_masks_are_what_lists_of_bits_are(people):
     bits = np.random.default_rng(people).integers(0, 2, people).astype(np.uint8)
     mask = np.packbits(bits)
@@ -63,14 +64,14 @@ def test_masks_are_what_lists_of_bits_are(people):
             np.testing.assert_array_equal(pasted, np.packbits(expected))
 
 
-@pytest.mark.parametrize("text", ["", "AA", "AP8=", "&&&&", "AAAA"])
+@for_each("text", ["", "AA", "AP8=", "&&&&", "AAAA"])
 def test_what_is_no_mask_is_refused(text):
     with pytest.raises(BadMessage):
         masks.decode(text, 9)
 
 
-@pytest.mark.parametrize("kind", ["bit", "real", 5])
-@pytest.mark.parametrize("people", [1, 8, 13])
+@for_each("kind", ["bit", "real", 5])
+@for_each("people", [1, 8, 13])
 def test_answers_piece_by_piece_are_the_answers(kind, people, monkeypatch):
     monkeypatch.setattr("common.local.packing.PIECE", 1)
     rng = np.random.default_rng(people)
@@ -91,7 +92,7 @@ def test_answers_piece_by_piece_are_the_answers(kind, people, monkeypatch):
 # Whom a question goes to ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 700), (0, 300), (100, 200), (50, 690), (699, 700)])
+@for_each(("start", "stop"), [(0, 700), (0, 300), (100, 200), (50, 690), (699, 700)])
 def test_the_mask_has_the_agents_of_the_committed_order(start, stop):
     roster = Roster([Participant(f"{i:064x}", 7 * i, 7) for i in range(150)])
     cohorts = {0: Cohort(0, 350, "old", 0), 350: Cohort(350, 700, "seed", start)}
@@ -112,7 +113,7 @@ def test_the_mask_has_the_agents_of_the_committed_order(start, stop):
         assert list(found.slots_from(slot)) == listed.slots_from(slot).tolist()
 
 
-@pytest.mark.parametrize("kind", QUERIES.names())
+@for_each("kind", QUERIES.names())
 def test_queries_that_ask_everybody_the_same_ask_everybody_the_same(kind):
     for query in QUERIES[kind].example():
         parts = query.parts(np.arange(50, dtype=np.int64))

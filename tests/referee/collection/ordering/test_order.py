@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from referee.collection.ordering import layers
 from referee.collection.ordering.order import Order, commitment
+from tests.tiers import for_each
 
 
 @settings(max_examples=60, derandomize=True)
@@ -34,7 +35,7 @@ def test_it_needs_no_memory_at_full_size():
     assert found.max() < 1 << 32
 
 
-@pytest.mark.parametrize("size", [0, -1, (1 << 32) + 1])
+@for_each("size", [0, -1, (1 << 32) + 1])
 def test_sizes_outside_are_refused(size):
     with pytest.raises(ValueError, match="size must be in"):
         Order("seed", size)
@@ -57,14 +58,12 @@ def test_another_seed_is_another_order_and_another_commitment():
 SEEDS = ("a", "a+share", "a/3:b", "a+x/3:b+y/7:c+z")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@for_each("seed", SEEDS)
 def test_layers_are_read_as_they_are_written(seed):
     assert layers.write(layers.read(seed)) == seed
 
 
-@pytest.mark.parametrize(
-    "seed", ["0:a", "a/b", "a/3:b/3:c", "a/5:b/3:c", "a/-1:b", "a/:b", "a/3:b:c", "a/12345678901:b"]
-)
+@for_each("seed", ["0:a", "a/b", "a/3:b/3:c", "a/5:b/3:c", "a/-1:b", "a/:b", "a/3:b:c", "a/12345678901:b"])
 def test_what_is_no_seed_is_refused(seed):
     with pytest.raises(ValueError, match="seed"):
         layers.read(seed)

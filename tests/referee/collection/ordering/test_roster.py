@@ -8,6 +8,7 @@ import pytest
 from common.core.errors import BadMessage
 from referee.collection.ordering.roster import Roster, participants_root
 from referee.state.values import Participant
+from tests.tiers import for_each
 
 KEYS = [f"{number:064x}" for number in range(3000)]
 
@@ -29,7 +30,7 @@ def test_a_key_leads_to_its_agents_and_back():
     assert roster.find(KEYS[2500]) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("participant", "why"),
     [
         (Participant(KEYS[0], 5, 1), "listed twice"),
@@ -70,7 +71,7 @@ def test_a_list_that_was_read_finds_everybody_also_where_many_keys_begin_alike()
         Roster.decode(roster.encode(3) + roster.encode(1))
 
 
-@pytest.mark.parametrize("raw", [b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8])
+@for_each("raw", [b"\0" * 39, bytes(40), b"\1" * 80, b"\1" * 40, b"\1" * 32 + b"\xff" * 8])
 def test_a_file_that_is_no_list_is_refused(raw):
     with pytest.raises(BadMessage, match="list of participants"):
         Roster.decode(raw)

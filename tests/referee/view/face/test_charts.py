@@ -10,6 +10,7 @@ import pytest
 
 from referee.view.face.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
 from referee.view.face.values import Entry, Interval, Round
+from tests.tiers import for_each
 
 EVIL = "</text><script>alert(1)</script>\x1b\x00\u202e&\"'"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -23,7 +24,7 @@ def baselines(*values: float) -> list[Entry]:
     return [Entry(f"way {k}", value, "baseline") for k, value in enumerate(values)]
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, MAX_BARS + 1, 1000])
+@for_each("count", [0, 1, 3, MAX_BARS + 1, 1000])
 def test_a_drawing_is_xml_with_a_title_a_description_and_its_axes_named(count):
     drawn = ElementTree.fromstring(by_round(rounds(count), 0.16, baselines(0.1), "loss on T"))
     texts = ["".join(text.itertext()) for text in drawn.iter(f"{SVG}text")]
@@ -56,7 +57,7 @@ def test_an_interval_is_drawn_where_its_numbers_are():
     assert (float(high), float(low)) == (36.0, 276.0)  # the whole of the axis from 0 to 0.5
 
 
-@pytest.mark.parametrize("count", [MAX_POINTS, MAX_POINTS + 1, 1000, 10_007])
+@for_each("count", [MAX_POINTS, MAX_POINTS + 1, 1000, 10_007])
 def test_many_rounds_share_points_that_hold_their_intervals(count):
     many = [Round(n, Interval(0.5, 0.5 - 1 / n, 0.5 + (n % 7) / 20), 10, "") for n in range(1, count + 1)]
     points = thinned(many)

@@ -13,6 +13,7 @@ from referee.view.face.building import run_view
 from referee.view.face.values import Interval
 from referee.view.face.wording import against, promise, share, verdict
 from tests.support import tiny
+from tests.tiers import for_each
 
 ANSWER = {"kind": "linear", "weights": [1.0], "threshold": 0.0}
 FOUND = {"value": 0.12, "low": 0.0801, "high": 0.1599, "confidence": 0.95}
@@ -23,7 +24,7 @@ def result(**given: Any) -> dict[str, Any]:
     return {"status": "done", "reason": "why", "answer": ANSWER, "estimate": FOUND, "truth": None, **given}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("scenario", "document", "title", "tone"),
     [
         (("mode=realizable", "alpha=0.08", "accuracy.halt_below=2"), {}, "Error below 16% with 95% confidence", "good"),
@@ -93,7 +94,7 @@ def test_a_result_without_a_word_of_the_silent_is_not_taken_for_one_without_sile
     assert verdict(tiny(*HALTED), result(agents={**agents, "answered": 600})).detail == "why"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("confidence", "words"), [(0.95, "95%"), (0.999, "99.9%"), (0.9999999, "99.99%"), (0.5, "50%"), (0.99996, "99.99%")]
 )
 def test_no_confidence_is_rounded_up(confidence, words):
@@ -104,7 +105,7 @@ def test_no_confidence_is_rounded_up(confidence, words):
     )
 
 
-@pytest.mark.parametrize("value", [0.0, 0.16, 0.07, 0.29, 0.1601, 1 / 3, 1.0])
+@for_each("value", [0.0, 0.16, 0.07, 0.29, 0.1601, 1 / 3, 1.0])
 def test_shares_are_rounded_outward_and_decimals_stay_what_they_are(value):
     low, high = (float(share(value, up=up).rstrip("%")) / 100 for up in (False, True))
     assert low <= value + 1e-12
@@ -122,7 +123,7 @@ def test_an_interval_against_its_level():
     assert against(Interval(0.1, 0.05, 0.15), None) == ""
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 8.0, 800.0])
+@for_each("epsilon", [0.1, 0.5, 1.0, 8.0, 800.0])
 def test_a_promise_in_plain_words_never_promises_more_than_its_formula(epsilon):
     given = {"epsilon": epsilon, "delta": 1e-4, "protects": "records", "neighbours": "one row", "covers": "run"}
     said = promise("each", given)

@@ -13,6 +13,7 @@ import pytest
 from tandem.ui.app import ui_app
 from tandem.ui.views.folders import RunFolders
 from tests.tandem.ui.asking import RULES, Browser, outside
+from tests.tiers import for_each
 
 EVIL = '<script>alert("x")</script>\x1b[31m<img src=x onerror=alert(1)>'
 
@@ -22,7 +23,7 @@ def change(folder, **changes):
     (folder / "result.json").write_text(json.dumps({**result, **changes}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     ['<a href="http://x">', "<img src=//x>", "<script>", "<p onclick=x>", '<form action="https://x">', "<p style=a>"],
 )
