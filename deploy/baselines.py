@@ -24,9 +24,9 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.numerics.special import expit
 from common.planning.plan import resolve
+from common.protocols.base import demands_of
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
-from common.vocabulary.demands.base import demands_of
 from curator.learners.adaptation.algorithms import one_thread
 from curator.numerics.equations import Equations
 from deploy.attempts import Attempts, NoAnswer

@@ -16,13 +16,12 @@ from common.data.population import open_records
 from common.learners.base import LearnerSettings
 from common.numerics.bisection import narrowed
 from common.planning.accepting import accepted, in_range
-from common.scenario.agreement import data_folder, public_sample
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario, data_folder, public_sample
 from curator.learners.base import parse_learner
 from curator.service.startup import check_policy, check_room
 from referee.protocols.base import check_problem
-from referee.protocols.quorum import check_beginning
+from referee.protocols.driver import check_beginning
 
 Side = Literal["S", "T"]
 MOST_PEOPLE = 1 << 20

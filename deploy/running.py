@@ -18,9 +18,8 @@ from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
 from common.net.addresses import is_address
-from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario, data_folder
 from deploy.base import Deployment, OnProgress
 from deploy.checking import acceptable
 from deploy.experiment import complete

@@ -26,8 +26,8 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn
 from common.protocols.steps import AskCurator, Progress, Testing
-from common.scenario.agreement import public_sample
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import public_sample
 from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
@@ -40,8 +40,7 @@ from referee.collection.ordering.mass import form_mass
 from referee.collection.ordering.order import Order, commitment, public_randomness, simulated
 from referee.collection.ordering.roster import Roster
 from referee.protocols.base import Outcome, protocol_of
-from referee.protocols.driver import drive
-from referee.protocols.quorum import begun
+from referee.protocols.driver import begun, drive
 from referee.service.referee import public
 from referee.state.values import Cohort, Part, Participant
 

@@ -13,8 +13,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.randomness import subseed
-from common.scenario.agreement import data_folder
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario, data_folder
 
 MAX_PEOPLE = 1 << 21
 """Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""

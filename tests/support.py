@@ -25,9 +25,8 @@ from deploy.base import Finished
 from deploy.checking import checked
 from local_agent.host import Host
 from local_agent.hosted.setup import open_population
-from referee.protocols.base import PROTOCOLS
-from referee.protocols.examples import BALL as TINY
-from referee.protocols.examples import small_ball
+from referee.protocols.base import BALL as TINY
+from referee.protocols.base import PROTOCOLS, small_ball
 from referee.runs.checkpoints import RunWitness
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public

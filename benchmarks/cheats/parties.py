@@ -19,7 +19,7 @@ from deploy.truth import evaluation_source, loss
 from local_agent.host import Host
 from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 from referee.runs.port import CuratorPort
 from referee.service.referee import Referee, public
 from referee.service.witness import witness_app

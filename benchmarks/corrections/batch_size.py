@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from common.planning.formulas import paper_answers, paper_answers_valid
+from common.statistics.formulas import paper_answers, paper_answers_valid
 
 ALPHA, DELTA = 0.08, 1e-4
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from common.planning import formulas
+from common.statistics import formulas
 
 
 def chi_squared(source: float, target: float, k: int) -> float:

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from common.core.arrays import Floats
-from common.planning import formulas
+from common.statistics import formulas
 
 
 def projected(log_weights: Floats, kappa: float) -> Floats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from common.planning import formulas
+from common.statistics import formulas
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from common.core.durable import write_durably
 from common.crypto.identity import Identity
 from common.scenario.resolved import ResolvedScenario, settled
 from deploy.remote import Remote
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 
 PARTIES = ("witness", "curator", "referee", "host")
 

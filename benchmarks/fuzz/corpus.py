@@ -16,7 +16,7 @@ from curator.service.startup import open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports
 

@@ -26,7 +26,7 @@ from deploy.processes import Party
 from deploy.remote import Remote
 from local_agent.person.receipts import held
 from referee.audit.audit import audit
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 from referee.service.referee import public
 from referee.state.runfolder import unpack_reports, write_run
 

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from common.planning import formulas
-from common.planning.moments import gaussian_moment
 from common.planning.plan import plan, resolve
 from common.privacy.calibration import sampling_schedule, smallest_n, steps_plan
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
+from common.statistics import formulas
+from common.statistics.formulas import gaussian_moment
 
 EPSILON, DELTA, ALPHA, BETA = 0.5, 1e-4, 0.08, 0.05
 PAPER_STEPS, PAPER_ROUNDS = 50_000_000, 1000

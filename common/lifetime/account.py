@@ -18,8 +18,8 @@ from common.log.entries import Head
 from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness
 from common.privacy.rounding import above
-from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import data_folder
 from common.scenario.sections import Lifetime
 from common.wire.messages import Spent
 

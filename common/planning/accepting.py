@@ -10,11 +10,13 @@ from pydantic import ValidationError
 
 from common.core.errors import BadInput, BadScenario
 from common.core.values import explain
-from common.planning.plan import resolve
-from common.planning.problems.base import shortfalls
+from common.planning.learners.base import affordable, planning_of, spent
+from common.planning.plan import Plan, plan, resolve, shortfalls
+from common.privacy.calibration import MIN_SUPPORT
+from common.protocols.base import demands_of, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.vocabulary.demands.base import demands_of, pattern_of
+from common.statistics import formulas
 
 
 def accepted(asked: Scenario) -> ResolvedScenario:
@@ -92,3 +94,140 @@ def check_answers(scenario: Scenario) -> None:
         _ = scenario.agents.bit_mechanism
     elif wanted == "value":
         _ = scenario.agents.value_mechanism
+
+
+def violations(scenario: Scenario) -> list[str]:
+    """Say which numbers of the scenario break a bound it relies on, and what to change; empty if none does.
+
+    Each sentence begins with what is at stake: ``privacy``, ``accuracy`` or ``agents``.
+    """
+    try:
+        if scenario.problem is not None:
+            return shortfalls(scenario, scenario.problem)
+        found, resolved = plan(scenario), resolve(scenario)
+    except BadScenario as error:
+        return [f"accuracy: {error.detail}"]
+    return [*_privacy(resolved), *_accuracy(scenario, found), *_losses(scenario), *_range(scenario, found)]
+
+
+def _privacy(scenario: ResolvedScenario) -> list[str]:
+    curator = scenario.curator
+    if curator.epsilon is None or curator.delta is None:
+        return []
+    n, eta, rounds, kappa = curator.n, curator.eta, curator.rounds, curator.kappa
+    if kappa is None and curator.settings.reweighs:
+        return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
+    if kappa is not None and not kappa * n > MIN_SUPPORT:
+        return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
+    counts = [(event, 1) for event in scenario.planned_margins]
+    calls = (n, kappa, eta, rounds, scenario.reweighs_before)
+    if counts and affordable(curator.settings, curator.epsilon, curator.delta, *calls, beside=counts):
+        return []
+    requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds, scenario.reweighs_before)
+    if math.isinf(requested):
+        return [
+            f"privacy: planning knows no guarantee of the learner {curator.settings.name!r} with these settings that "
+            f"has a finite epsilon at delta = {curator.delta:g}, and the budget is {curator.epsilon:g}: add noise, "
+            f"enlarge n, or lower rounds, steps or draws"
+        ]
+    if requested <= curator.epsilon - scenario.margins_epsilon:
+        if not counts:
+            return []
+        return [
+            f"privacy: {rounds} rounds and {len(counts)} counts of the curator's people cost more together than "
+            f"epsilon = {curator.epsilon:g} at delta = {curator.delta:g}: enlarge n, add noise, or lower "
+            "portfolio.margins"
+        ]
+    return [
+        f"privacy: {rounds} rounds cost epsilon = {requested:.4g} at delta = {curator.delta:g}, the budget is "
+        f"{curator.epsilon:g}: enlarge n, add noise, or lower rounds, steps or draws"
+    ]
+
+
+def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
+    """Check the sizes that a theorem about the answer's accuracy asks for, where one is claimed, and the agents."""
+    claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
+    return [*(_theorem(scenario, found) if claimed else []), *_agents(scenario, found)]
+
+
+def _theorem(scenario: Scenario, found: Plan) -> list[str]:
+    told = []
+    if found.n.value < found.sample.value:
+        told.append(
+            f"accuracy: n = {found.n.value:g} is below the {found.sample.value:g} that {found.sample.formula} asks "
+            "for: the good distribution may not exist on this sample; enlarge n or alpha"
+        )
+    if found.kappa is not None and found.kappa.rule is not None and found.kappa.value > found.kappa.rule:
+        told.append(
+            f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
+            f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
+        )
+    least = planning_of(scenario.curator.settings).least
+    for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
+        if figure.rule is None and name != "rounds":
+            told.append(
+                f"accuracy: {name} = {figure.value:g} cannot be checked, {figure.formula.removeprefix('given; ')}"
+            )
+        elif figure.rule is None:
+            told.append(
+                f"accuracy: no number of rounds suffices, {figure.formula.removeprefix('given; ')}: raise "
+                "accuracy.reweigh_above or lower accuracy.learner, so that the gap is positive"
+            )
+        elif figure.value < figure.rule:
+            told.append(
+                f"accuracy: {name} = {figure.value:g} is below {figure.formula.removeprefix('given; ')} = "
+                f"{figure.rule:g}: enlarge {name} or alpha"
+            )
+    return told
+
+
+def _agents(scenario: Scenario, found: Plan) -> list[str]:
+    """Check that there are agents enough for what their answers are to show: that holds whatever was learned."""
+    if found.agents.rule is None or found.agents.value >= found.agents.rule:
+        return []
+    demands = demands_of(scenario.protocol)
+    if demands.portfolio:
+        wanted = "bring the stated gap to alpha whatever the losses are: the run may end exhausted, with a wider gap"
+    elif not demands.reweighs:
+        wanted = "tell a loss to within alpha: its interval is wider"
+    elif scenario.mode == "agnostic":
+        wanted = "tell every round's loss to within alpha/2: their intervals are wider"
+    else:
+        wanted = "all rounds may ask in the worst case: the run may end exhausted"
+    return [
+        f"agents: count = {found.agents.value:g} is below the {found.agents.rule:g} that {wanted}; enlarge count or "
+        "the agents' epsilon"
+    ]
+
+
+def _losses(scenario: Scenario) -> list[str]:
+    """Check that the run looks for what its agents test: rounds reweigh by mistakes, whatever the agents tell."""
+    if scenario.agents.loss == "zero-one" or not demands_of(scenario.protocol).reweighs:
+        return []
+    return [
+        f"accuracy: agents test the {scenario.agents.loss} loss, reweighing goes by mistakes (zero-one), and alpha, "
+        "rounds and halt_below are about mistakes: no bound speaks of what is tested; take agents.loss: zero-one, or a "
+        "protocol that learns once"
+    ]
+
+
+def _range(scenario: Scenario, found: Plan) -> list[str]:
+    """Check the ranges that the paper's own theorems assume."""
+    if scenario.bounds != "paper":
+        return []
+    told = []
+    if scenario.alpha > 0.125 or scenario.beta > 0.125:
+        told.append("accuracy: Theorem 4.3 assumes alpha, beta <= 1/8: take bounds: tight, or smaller ones")
+    epsilon, delta = scenario.agents.mechanism.guarantee
+    delta = delta or scenario.curator.delta or 0.0
+    rounds = int(found.rounds.value)
+    if delta and math.isfinite(epsilon) and not formulas.paper_answers_valid(scenario.beta, rounds, epsilon, delta):
+        told.append(
+            f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
+            f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
+        )
+    if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.learner["name"] == "sgd":
+        told.append(
+            f"privacy: Algorithm 4 is proven for epsilon < 1, found {scenario.curator.epsilon:g}: take bounds: tight"
+        )
+    return told

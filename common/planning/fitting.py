@@ -8,18 +8,20 @@ can tell and how much noise the curator's model has. From these two follows what
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from common.core.values import PLAN, Value
+from common.data.tables.source import Feature, Label
 from common.learners.sgd import OpenSgd
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.mechanisms.warner import Warner
-from common.planning import fitting_words as words
-from common.planning import portfolio
-from common.scenario.portfolio import Portfolio
+from common.protocols import portfolio
+from common.protocols.base import demands_of
+from common.protocols.portfolio import Portfolio
 from common.scenario.scenario import Scenario
-from common.vocabulary.demands.base import demands_of
+from common.statistics.intervals import certainty
 
 LIKELY = 0.95
 _QUANTILE = 1.6448536269514722
@@ -90,7 +92,7 @@ class Advice(Value):
         What competes.
     sure
         The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds with
-        probability 1 - beta (:func:`common.planning.portfolio.told_apart`).
+        probability 1 - beta (:func:`common.protocols.portfolio.told_apart`).
     likely
         The difference at which the better of two candidates has the smaller estimate with probability ``LIKELY``, by
         the normal approximation, where losses are near 1/2 and every candidate is asked about equally often.
@@ -243,9 +245,9 @@ def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], trie
     bits = isinstance(sizes.mechanism, BitMechanism)
     warnings = []
     if not judged:
-        warnings.append(words.no_judges(sizes.agents, tried.likely) if bits else words.no_bits(sizes.mechanism))
+        warnings.append(no_judges(sizes.agents, tried.likely) if bits else no_bits(sizes.mechanism))
     if noise >= IGNORANT:
-        warnings.append(words.no_model(sizes.n, sizes.epsilon, noise, IGNORANT, ball=sizes.reach > 1.0))
+        warnings.append(no_model(sizes.n, sizes.epsilon, noise, IGNORANT, ball=sizes.reach > 1.0))
     return Advice(
         protocol=protocol,
         rounds=tried.rounds,
@@ -255,11 +257,218 @@ def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], trie
         likely=tried.likely,
         noise=noise,
         sentences=(
-            words.of_agents(sizes.agents, tried.likely, sure, LIKELY, sizes.beta)
+            of_agents(sizes.agents, tried.likely, sure, LIKELY, sizes.beta)
             if judged
-            else words.of_one(sizes.agents, sure, sizes.beta),
-            words.of_noise(sizes.n, sizes.epsilon, noise, IGNORANT, QUIET, ball=sizes.reach > 1.0),
-            words.of_choice(tried.rounds, tried.repair) if judged else words.NO_CHOICE,
+            else of_one(sizes.agents, sure, sizes.beta),
+            of_noise(sizes.n, sizes.epsilon, noise, IGNORANT, QUIET, ball=sizes.reach > 1.0),
+            of_choice(tried.rounds, tried.repair) if judged else NO_CHOICE,
         ),
         warnings=tuple(warnings),
     )
+
+
+_PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
+NO_CHOICE = "What fits: protocol learn-and-test, the curator's model as it is, one round"
+
+
+def points(share: float) -> str:
+    """Return a difference of 0/1 losses in points, rounded up: to whole ones, to hundredths where it is below two."""
+    percent = _PERCENT * share - _ROUNDING
+    return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
+
+
+def of_agents(agents: int, told: float, sure: float, likely: float, beta: float) -> str:
+    """Say what agents tell apart: a difference ``told`` in about a share ``likely`` of the runs, by the normal law.
+
+    ``sure`` is the widest gap that the run can state, which holds with probability 1 - ``beta``.
+    """
+    return (
+        f"{agents:,} agents tell {points(told)} of loss apart, not {points(told / 3.0)}: the better of two candidates "
+        f"has the smaller estimate in about {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in "
+        f"70 if by a third of that. Whatever the losses are, the stated gap is {points(sure)} at most if all of them "
+        f"answer, and holds with {certainty(1.0 - beta)} confidence"
+    )
+
+
+def of_one(agents: int, sure: float, beta: float) -> str:
+    """Say how well agents tell the loss of one model."""
+    wide, held = f"an interval {points(sure)} wide at most", f"which holds it with {certainty(1.0 - beta)} confidence"
+    return f"{agents:,} agents, if all of them answer, tell the loss of one model to within {wide}, {held}"
+
+
+def of_noise(n: int, epsilon: float | None, noise: float, ignorant: float, quiet: float, *, ball: bool) -> str:
+    """Say what the curator's noise may cost, and how much narrower its learner's ``ball`` makes it ``quiet``."""
+    if epsilon is None:
+        return f"The curator's model of {n:,} people has no noise, and no guarantee"
+    said = (
+        f"Noise may cost the model of {n:,} people with epsilon = {epsilon:g} about {noise:.2g} of its learner's loss, "
+        f"of {ignorant:.2f} that a model has which knows nothing (an order, no bound)"
+    )
+    if ball and noise > quiet:
+        said += f"; with {quiet / noise:.2g} of the learner's diameter it would be {quiet:g}"
+    return said
+
+
+def of_choice(rounds: int, repair: float) -> str:
+    """Say which portfolio fits."""
+    if rounds > 1:
+        return (
+            f"What fits: protocol portfolio with curator.rounds={rounds}: models of the sample as it is and as agents "
+            "say it should be, their recalibrations and both constants"
+        )
+    if repair:
+        return "What fits: protocol portfolio, one model, its recalibration and both constants, one round"
+    return (
+        "What fits: protocol portfolio with portfolio.repair=0, one model and both constants, one round: a "
+        "recalibration would take two fifths of the agents from those who judge it"
+    )
+
+
+def no_bits(mechanism: Mechanism) -> str:
+    """Say that these agents can judge nothing."""
+    return (
+        f"the agents' mechanism {mechanism.name!r} answers with numbers, and a portfolio is judged by bits: the "
+        "curator's model will be the answer, better than a constant or not; take warner"
+    )
+
+
+def no_judges(agents: int, told: float) -> str:
+    """Say that agents are too few to judge."""
+    return (
+        f"{agents:,} agents cannot tell less than {points(told)} of loss apart, so they judge nothing: the curator's "
+        "model will be the answer, better than a constant or not; enlarge the number of agents or their epsilon"
+    )
+
+
+def no_model(n: int, epsilon: float | None, noise: float, ignorant: float, *, ball: bool) -> str:
+    """Say that the curator's model may be noise; where its learner has a ``ball`` that could be smaller, say so."""
+    smaller = "; a learner with a smaller diameter has less" if ball else ""
+    return (
+        f"the model of {n:,} people with epsilon = {epsilon or math.inf:g} may be noise alone ({noise:.2g} of its "
+        f"loss; knowing nothing costs {ignorant:.2f}), so no more than a constant can be expected: enlarge n or "
+        f"epsilon, or take fewer features{smaller}"
+    )
+
+
+CLIP = 1.0
+"""Longest gradient of one record."""
+ACCURACY = {"portfolio": 0.01, "learn-and-test": 0.1}
+"""Judges go on until the answer is shown to be within .01 of the best candidate; one model is estimated to .1."""
+BETA = 0.05
+
+
+@dataclass(frozen=True)
+class Start:
+    """What somebody says of two tables, all of it public.
+
+    Attributes
+    ----------
+    name
+        Of the scenario: small letters, digits and dashes.
+    data
+        Directory of the files.
+    source, target
+        The files of the curator's people and of the agents'.
+    n, agents
+        How many rows they have.
+    label
+        What is to be predicted.
+    features
+        What it is predicted from, at least one.
+    epsilon, delta
+        The curator's budget.
+    agent_epsilon
+        Of each agent's one answer.
+    separator
+        Between the fields of text files.
+    id_column
+        The column that says who is who, None if there is none.
+    """
+
+    name: str
+    data: str
+    source: str
+    target: str
+    n: int
+    agents: int
+    label: Label
+    features: tuple[Feature, ...]
+    epsilon: float
+    delta: float
+    agent_epsilon: float
+    separator: str = ","
+    id_column: str | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return sum(feature.width for feature in self.features)
+
+
+def usual_delta(n: int) -> float:
+    """Return a power of ten that is at most 1/(10 n).
+
+    A guarantee with delta = 1/n would allow that one of n people be published as they are, so it must be well below.
+    """
+    return float(f"1e{-math.ceil(math.log10(10.0 * max(n, 1)))}")
+
+
+def advised(start: Start) -> Advice:
+    """Return what fits so many people (:func:`common.planning.fitting.advise`)."""
+    ball = diameter(start.n, start.epsilon, start.delta, start.dimension)
+    return advise(
+        Sizes(
+            n=start.n,
+            agents=start.agents,
+            dimension=start.dimension,
+            epsilon=start.epsilon,
+            delta=start.delta,
+            mechanism=Warner(epsilon=start.agent_epsilon),
+            beta=BETA,
+            reach=CLIP * ball / 2.0,
+        )
+    )
+
+
+def scenario_tree(start: Start) -> Mapping[str, Any]:
+    """Return the scenario's tree, without the keys whose defaults hold."""
+    found = advised(start)
+    table = _told(start)
+    learner = {
+        "name": "sgd",
+        "loss": "logistic",
+        "steps": steps(start.n),
+        "clip": CLIP,
+        "noise": "plan",
+        "diameter": float(f"{diameter(start.n, start.epsilon, start.delta, start.dimension):.3g}"),
+    }
+    tree: dict[str, Any] = {
+        "name": start.name,
+        "title": f"{start.label.column}, learned from {start.source}, tested on {start.target}",
+        "data": start.data,
+        "protocol": found.protocol,
+        "alpha": ACCURACY[found.protocol],
+        "people": "real",
+        "source": {"table": {"files": [start.source], **table}},
+        "target": {"table": {"files": [start.target], **table}},
+        "curator": {
+            "n": start.n,
+            "epsilon": start.epsilon,
+            "delta": start.delta,
+            "rounds": found.rounds,
+            "learner": learner,
+        },
+        "agents": {"count": start.agents, "mechanism": {"name": "warner", "epsilon": start.agent_epsilon}},
+    }
+    if found.protocol == "portfolio" and found.repair == 0.0:
+        tree["portfolio"] = {"repair": 0.0}
+    return tree
+
+
+def _told(start: Start) -> dict[str, Any]:
+    """Return what both tables have in common."""
+    layout = {} if start.separator == "," else {"layout": {"separator": start.separator}}
+    label = {key: value for key, value in start.label.wire().items() if value not in (None, [], ())}
+    features = [{key: value for key, value in one.wire().items() if value is not None} for one in start.features]
+    known = {} if start.id_column is None else {"id": start.id_column}
+    return {"label": label, **known, "features": features, **layout}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
+from common.core.registry import Registry
 from common.core.values import PLAN, Value
-from common.planning import formulas, portfolio
+from common.operations.weighting import LEAST_EPSILON
 from common.planning.learners.base import Task, lemma, planning_of
-from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
-from common.planning.problems.base import planned_values, resolve_problem
-from common.scenario.problems.base import Problem
+from common.protocols import portfolio
+from common.protocols.base import Problem, demands_of
+from common.protocols.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
-from common.statistics import evidence
-from common.vocabulary.demands.base import demands_of
+from common.statistics import evidence, formulas
+from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 Bounds = Literal["paper", "tight"]
 TANDEM = "referee/protocols"
@@ -163,10 +165,10 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
     learner, n = planning.settle(task)
     answers, clear = _answers(scenario, paper, calls)
     if judged:
-        portfolio.check(scenario, calls)
-        portfolio.check_learner(scenario, calls)
-    agents = portfolio.agents(scenario, int(answers.value)) if judged else _agents(scenario, calls, answers)
-    gap = {"gap": portfolio.gap(scenario, calls, int(agents.value))} if judged else {}
+        _check_portfolio(scenario, calls)
+        _check_raking(scenario, calls)
+    agents = _portfolio_agents(scenario, int(answers.value)) if judged else _agents(scenario, calls, answers)
+    gap = {"gap": _portfolio_gap(scenario, calls, int(agents.value))} if judged else {}
     return Plan(
         bounds="paper" if paper else "tight",
         rounds=rounds,
@@ -185,7 +187,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
 def _calls(scenario: Scenario, paper: bool) -> PlannedValue:
     demands = demands_of(scenario.protocol)
     if demands.portfolio:
-        return portfolio.rounds(scenario)
+        return _portfolio_rounds(scenario)
     return _rounds(scenario, paper) if demands.reweighs else _once(scenario.curator.rounds)
 
 
@@ -193,7 +195,7 @@ def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue 
     """Return kappa and eta."""
     demands, bare = demands_of(scenario.protocol), scenario.curator.kappa is None
     if demands.portfolio:
-        return None if bare else portfolio.kappa(scenario), portfolio.eta(scenario)
+        return None if bare else _portfolio_kappa(scenario), _portfolio_eta(scenario)
     eta = _eta(scenario, paper, calls) if demands.reweighs else _once(scenario.curator.eta)
     return None if bare else _kappa(scenario, paper), eta
 
@@ -245,7 +247,7 @@ def _kappa(scenario: Scenario, paper: bool) -> PlannedValue:
     known = {2.0: "(1 - 3 alpha/8) alpha/X", math.inf: "(1 - alpha/8)/D_inf"}
     if found.order in known:
         return follow(given, lambda: found.kappa, known[found.order], CORRECTIONS + "multiplicative weights")
-    return follow(given, lambda: found.kappa, f"(1 - 3 alpha/8)/tau_{found.order:g}", "common/planning/moments.py")
+    return follow(given, lambda: found.kappa, f"(1 - 3 alpha/8)/tau_{found.order:g}", "common/statistics/formulas.py")
 
 
 def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
@@ -266,7 +268,7 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue]:
     if demands_of(scenario.protocol).portfolio:
-        figure = portfolio.answers(scenario, rounds)
+        figure = _portfolio_answers(scenario, rounds)
         return figure, figure
     once = not demands_of(scenario.protocol).reweighs
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
@@ -292,3 +294,194 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
         fixed(evidence.worst_case(mechanism, low, high, beta), "(ln(T/beta) + ln(1/w_m))/kl(m, q_low)", source),
         fixed(evidence.typical(mechanism, low, high, beta, CLEAR_LOSS), "about, if the loss on T is 1/2", source),
     )
+
+
+P = TypeVar("P", bound=Problem)
+
+
+class ProblemPlanning(ABC, Generic[P]):
+    """A problem as planning sees it."""
+
+    releases: ClassVar[dict[str | None, int]] = {}
+    """Among how many releases the curator's epsilon is divided, by the side that is alone; one by default."""
+
+    @abstractmethod
+    def plan(self, problem: P, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
+
+        Parameters
+        ----------
+        paper
+            Whether to compute as the paper does.
+
+        Raises
+        ------
+        BadScenario, BadInput
+            If there is no such number: says what would have to change.
+        """
+
+
+PROBLEM_PLANNINGS: Registry[type[ProblemPlanning[Any]]] = Registry("problem's planning", __name__)
+
+
+def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
+    """Return the problem's plan.
+
+    Raises
+    ------
+    BadScenario
+        If there is none.
+    """
+    try:
+        return PROBLEM_PLANNINGS[problem.name]().plan(problem, scenario, paper)
+    except BadInput as error:
+        raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
+
+
+def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
+    """Return the scenario with every ``plan`` replaced by its number.
+
+    A side that is left out is one agent, or the planned sample: it stands by.
+
+    Raises
+    ------
+    BadScenario
+        As for :func:`planned_values`; if a setting of the learner cannot be planned.
+    """
+    if not scenario.anything_open:
+        return settled(scenario)
+    curator = scenario.curator
+    learner = None if curator.learner is None else curator.learner.as_written
+    wanted = [key for key, value in (learner or {}).items() if value == PLAN]
+    found = planned_values(scenario, problem, scenario.bounds == "paper")
+    for key in wanted:
+        if key not in found:
+            raise BadScenario(f"curator.learner.{key} cannot be left at plan for the problem {problem.name}")
+    releases = PROBLEM_PLANNINGS[problem.name].releases.get(scenario.alone, 1)
+    return filled(
+        scenario,
+        n=int(found["n"].value),
+        kappa=None if curator.kappa == PLAN else curator.kappa,
+        eta=1.0 if curator.eta == PLAN else curator.eta,
+        rounds=releases if curator.rounds == PLAN else curator.rounds,
+        learner=None if learner is None else learner | {key: _number(found[key]) for key in wanted},
+        agents=1 if scenario.alone == "curator" else int(found["agents"].value),
+    )
+
+
+def _number(figure: PlannedValue) -> float:
+    value = figure.value
+    return int(value) if value.is_integer() else value
+
+
+def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
+    """Say which of the scenario's own numbers are below what the guarantee takes; a side left out may be any size."""
+    absent = {"curator": "agents", "agents": "n"}.get(scenario.alone or "")
+    return [
+        f"accuracy: {name} = {figure.value:g} is below the {figure.rule:g} of {figure.formula.removeprefix('given; ')}"
+        for name, figure in planned_values(scenario, problem, scenario.bounds == "paper").items()
+        if name != absent and figure.rule is not None and figure.value < figure.rule
+    ]
+
+
+def _check_portfolio(scenario: Scenario, calls: int) -> None:
+    """Refuse groups of features that nobody has, counts that would be noise, and models that nothing tells what to be.
+
+    Raises
+    ------
+    BadScenario
+        Naming what to raise.
+    """
+    settings = scenario.portfolio or Portfolio()
+    dimension = min(scenario.source.dimension, scenario.target.dimension)
+    for feature in settings.groups:
+        if feature >= dimension:
+            raise BadScenario(
+                f"portfolio.groups: feature {feature} is beyond what records have: records have {dimension}, from 0 to "
+                f"{dimension - 1}"
+            )
+    if calls > 1 and not settings.recalibrates:
+        raise BadScenario(
+            f"portfolio.repair: at 0 nobody tells how the sample is to be raked for {calls} models: set "
+            "curator.rounds=1, or a share of the agents who repair"
+        )
+    counts = settings.counts(calls)
+    if scenario.margins_epsilon < counts * LEAST_EPSILON:
+        raise BadScenario(
+            f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "
+            f"and none can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"
+        )
+
+
+def _check_raking(scenario: Scenario, calls: int) -> None:
+    """Refuse raking for a learner that sees the sample as it is.
+
+    Raises
+    ------
+    BadScenario
+        Naming what to change.
+    """
+    learner = scenario.curator.settings
+    if (calls > 1 or scenario.reweighs_before) and not learner.reweighs:
+        raise BadScenario(
+            f"curator.learner: {learner.name!r} learns from the sample as it is, so raking changes nothing of its "
+            "models: take a learner of draws, such as sgd, or one round without portfolio.raking"
+        )
+
+
+def _portfolio_rounds(scenario: Scenario) -> PlannedValue:
+    """Plan how often the curator learns."""
+    return follow(
+        scenario.curator.rounds, lambda: portfolio.LEARNT, "one model, with the whole budget", portfolio.SOURCE
+    )
+
+
+def _portfolio_kappa(scenario: Scenario) -> PlannedValue:
+    """Plan the density of raked weights."""
+    return follow(
+        scenario.curator.kappa,
+        lambda: portfolio.DENSITY,
+        "1/2: no record weighs more than twice the average",
+        portfolio.SOURCE,
+    )
+
+
+def _portfolio_eta(scenario: Scenario) -> PlannedValue:
+    """Plan the step of raking."""
+    return follow(
+        scenario.curator.eta,
+        lambda: portfolio.STEP,
+        "ln 64: one record weighs 64 times another at most",
+        portfolio.SOURCE,
+    )
+
+
+def _portfolio_answers(scenario: Scenario, calls: int) -> PlannedValue:
+    """Plan how many agents judge, in all."""
+    settings = scenario.portfolio or Portfolio()
+    rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
+    needed = portfolio.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
+    return fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", portfolio.SOURCE)
+
+
+def _portfolio_agents(scenario: Scenario, judging: int) -> PlannedValue:
+    """Plan how many agents are enrolled."""
+    settings = scenario.portfolio or Portfolio()
+    share = settings.repair if settings.recalibrates else 1.0 / portfolio.LABELS
+    return follow(
+        scenario.agents.count,
+        lambda: formulas.enrolled(math.ceil(judging / (1.0 - share)), scenario.agents.dropout),
+        "those who judge and those who repair, and more for dropout",
+        portfolio.SOURCE,
+    )
+
+
+def _portfolio_gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
+    """Plan the widest gap that a run can state if all enrolled agents answer."""
+    count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
+    settings = scenario.portfolio or Portfolio()
+    heard = math.floor(portfolio.judges(count, settings) * (1.0 - scenario.agents.dropout))
+    rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
+    told = portfolio.told_apart(scenario.agents.value_mechanism, heard, rivals, scenario.beta, labels)
+    told = portfolio.stated(told, scenario.alpha, recalibrates=settings.recalibrates)
+    return fixed(told, "the widest gap that can be stated if all answer", portfolio.SOURCE)

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from common.core import canonical
 from common.core.errors import BadScenario, TandemError
 from common.core.values import PLAN, Value, explain
-from common.data.population import PopulationSpec, PublicPopulationSpec
+from common.data.population import PopulationSpec, PublicPopulationSpec, locate, open_public
 from common.data.tables.source import apart
 from common.local.hypotheses.relabelled import Task
+from common.local.records import Records
+from common.numerics.randomness import subseed
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.scenario.portfolio import Portfolio
-from common.scenario.problems.base import AnyProblem
+from common.protocols.base import DEMANDS, AnyProblem, demands_of
+from common.protocols.portfolio import Portfolio
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
-from common.vocabulary.demands.base import DEMANDS, demands_of
 
 MOST_FOR_MARGINS = 30.0
 """Counts with so little noise are as good as counts without any."""
@@ -274,3 +277,27 @@ def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda p
         raise BadScenario(explain(error, Scenario) + place(first["loc"], first["type"])) from None
     except TandemError as error:
         raise BadScenario(error.detail + place((), "")) from None
+
+
+def data_folder(scenario: Scenario) -> Path | None:
+    """Return the directory of the scenario's table files, as :func:`common.data.population.locate` finds it."""
+    return None if scenario.data is None else locate(scenario.data)
+
+
+def public_sample(scenario: Scenario, seed: int) -> Records | None:
+    """Return the scenario's public sample for the run's seed, None if it has none; every party gets the same.
+
+    Raises
+    ------
+    BadScenario, BadData
+        If it cannot be read.
+    """
+    if scenario.public is None:
+        return None
+    return open_public(scenario.public, data_folder(scenario), subseed(seed, "public"))
+
+
+def policy_digest(scenario: Scenario) -> str:
+    """Return the SHA-256 of what a curator agrees to: where its people and the public ones come from, its section."""
+    wire = scenario.wire()
+    return canonical.digest({part: wire[part] for part in ("people", "source", "public", "curator")})

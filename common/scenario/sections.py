@@ -49,7 +49,7 @@ class Divergence(Value):
 
     @property
     def known(self) -> tuple[float, float | None, dict[float, float]]:
-        """X, D_inf and M_p by order p, as :func:`common.planning.formulas.density` takes them."""
+        """X, D_inf and M_p by order p, as :func:`common.statistics.formulas.density` takes them."""
         return self.chi_squared, self.supremum, {moment.order: moment.bound for moment in self.moments}
 
 

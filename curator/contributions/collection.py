@@ -22,8 +22,8 @@ from common.crypto.identity import Identity, Signed, verify
 from common.data.tables.source import TableSource
 from common.net.app import invitation_hash, same, token_hash
 from common.net.readiness import Check, disk
-from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import policy_digest
 from curator.contributions import fields, messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import SHARED, Gone, Held, Store

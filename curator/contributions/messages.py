@@ -37,7 +37,7 @@ class Offer(Value):
     scenario, title
         The run that the records are for.
     policy
-        Digest of all that the curator agrees to (:func:`common.scenario.agreement.policy_digest`).
+        Digest of all that the curator agrees to (:func:`common.scenario.scenario.policy_digest`).
     table
         Columns, bounds, categories and label: what a record has to be.
     people

@@ -20,8 +20,8 @@ from common.data.tables.source import TableSource
 from common.lifetime.charging import GivenPeople
 from common.log.ledger import KEY, REMEDY, SAMPLE, Journal
 from common.net.app import invitation, invitation_hash
-from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import policy_digest
 from curator.contributions import fields, messages
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution

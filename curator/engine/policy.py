@@ -12,8 +12,8 @@ from common.core.errors import BadData, PolicyRefused
 from common.local.hypotheses.hypothesis import hypothesis_kinds, ordinary_kinds
 from common.local.records import Records
 from common.operations.operation import Operation, parse_operation
+from common.protocols.base import demands_of, pattern_of
 from common.scenario.resolved import ResolvedScenario
-from common.vocabulary.demands.base import demands_of, pattern_of
 from curator.learners.base import Learner, Sizes, parse_learner
 from curator.sample.base import Sample
 

@@ -20,7 +20,7 @@ from common.local.mechanisms.laplace import FLAT_BITS, LIMIT, Laplace
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.scenario.problems.blender import threshold
+from common.protocols.blender import threshold
 from curator.mechanisms.base import Mechanism, central
 from curator.mechanisms.whole_numbers import noisy_counts, random_bits
 

@@ -13,8 +13,8 @@ from common.core.durable import claim_people, durable_key, hold
 from common.core.machine import processors
 from common.data.population import RecordSource
 from common.local.records import Records
-from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import data_folder
 from curator.sample.base import LocalSample, Sample
 from curator.sample.source import OnProgress, Source, Work, in_blocks
 from curator.sample.storage import Layout

@@ -43,9 +43,8 @@ from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.guarantee import Guarantee, of_curator
-from common.scenario.agreement import policy_digest
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import parse
+from common.scenario.scenario import parse, policy_digest
 from common.wire import messages
 from common.wire.messages import Spent
 from curator.engine.engine import Engine

@@ -19,8 +19,8 @@ from common.log.witness import Witness
 from common.numerics.randomness import subseed
 from common.operations.operation import Operation
 from common.privacy.budget import open_budget
-from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import policy_digest, public_sample
 from curator.engine.policy import Policy, check_features
 from curator.learners.base import Sizes, parse_learner
 from curator.operations import HANDLERS, Standing

@@ -30,7 +30,7 @@ from local_agent.host import Host
 from local_agent.hosted.setup import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 from referee.runs.checkpoints import RunWitness
 from referee.service.referee import Referee
 

@@ -12,8 +12,8 @@ from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.planning.accepting import check_real
-from common.scenario.agreement import data_folder
 from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import data_folder
 from local_agent.hosted.asking import Values, evaluated
 from local_agent.hosted.population import Population
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy

@@ -26,8 +26,7 @@ from referee.collection.asked import Asked
 from referee.collection.ordering.batches import AnyBatch
 from referee.collection.ordering.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
-from referee.protocols.driver import drive
-from referee.protocols.quorum import begun
+from referee.protocols.driver import begun, drive
 from referee.runs.operations import check_release, operation_request
 from referee.state.runfolder import unpack_reports
 from referee.state.values import Part, StoredReport

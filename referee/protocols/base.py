@@ -7,8 +7,9 @@ replay.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +21,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.mechanisms.mechanism import Mechanism
 from common.protocols.patterns import Pattern
 from common.protocols.steps import AskCurator, Progress, Together
+from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
@@ -61,7 +63,7 @@ class Outcome:
         The reason as earlier versions worded it, where it was another: an audit of their run folders finds it there.
     silent
         What those who were asked and did not answer could change; None where all answered. Every run and every audit
-        take it from the same answers (:func:`referee.protocols.quorum.begun`).
+        take it from the same answers (:func:`referee.protocols.driver.begun`).
     """
 
     status: Literal["done", "exhausted"]
@@ -261,3 +263,33 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
     if scenario.agents.liars and not found.bears_liars:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
     return found()
+
+
+BALL = (
+    "curator.n=1200",
+    "curator.kappa=0.2",
+    "curator.eta=0.2",
+    "curator.rounds=3",
+    "curator.epsilon=60",
+    "curator.learner.steps=300",
+    "agents.count=6000",
+    "agents.mechanism.epsilon=2",
+    "agents.batch=400",
+    "agents.deadline=5",
+)
+
+
+def small_ball(*numbers: str) -> Scenario:
+    """Return the scenario ``ball`` made small: Subsample-Test-Reweigh uses all its three rounds."""
+    return loading.load("ball", [*BALL, *numbers])
+
+
+def small_problem(name: str, people: dict[str, Any], *numbers: str) -> Scenario:
+    """Return a shipped scenario about a problem, on other people of both sides, with other numbers."""
+    places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
+    return loading.load(name, [*places, "agents.deadline=5", *numbers])
+
+
+def left_alone(side: str, examples: Iterable[Scenario]) -> tuple[Scenario, ...]:
+    """Return the examples of a protocol for what remains of it if ``side`` is asked alone."""
+    return tuple(loading.altered(example, [f"alone={side}"]) for example in examples)

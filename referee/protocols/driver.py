@@ -5,14 +5,29 @@ It is the one border at which a curator's release becomes the result of the oper
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any
 
-from common.core.errors import BadMessage, PeerMisbehaved
-from common.local.answers import AskAgents
+import numpy as np
+
+from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PolicyRefused
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
+from common.local.queries.query import Query
+from common.operations.learning import Learn, Learned
+from common.operations.operation import Operation
+from common.planning.accepting import in_range
+from common.planning.plan import plan, planned_values
+from common.protocols.base import demands_of
 from common.protocols.patterns import Party, Pattern
 from common.protocols.steps import AskCurator, Progress, Together
-from referee.protocols.base import Outcome, Script
+from common.scenario.resolved import ResolvedScenario
+from common.statistics.evidence import implausible
+from common.statistics.intervals import Estimate
+from common.statistics.robustness import liars, silence
+from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number: live, from the store, or from a transcript.
@@ -76,3 +91,243 @@ def _read(step: AskCurator | AskAgents, reply: Any) -> Any:
         raise PeerMisbehaved(
             f"the curator released nothing acceptable for {step.operation.kind!r}: {error.detail}"
         ) from None
+
+
+_SIGMAS = 5.0
+"""Standard deviations by which fewer may answer than a scenario's dropout leaves on average."""
+
+
+def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
+    """Start a protocol; ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers.
+
+    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.evidence`),
+    each question's or all together: somebody left out answers because of what they say, or many agents lie. The
+    estimate is then that nothing is known.
+
+    A hypothesis that the curator's learner cannot have given ends the run (:mod:`referee.protocols.driver`).
+
+    A search that ends early asks fewer than were planned: then those count whom it asked, less the scenario's dropout.
+
+    Where people were asked and did not answer, the outcome says what they could change (:func:`_with_silent`).
+
+    Parameters
+    ----------
+    public
+        As of :meth:`~referee.protocols.base.Protocol.script`.
+    """
+    heard = _Heard(scenario.agents.mechanism, scenario.agents.liars)
+    outcome = yield from _judged(protocol, scenario, public, heard)
+    return _with_silent(outcome, heard.questions, scenario)
+
+
+def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, heard: _Heard) -> Script:
+    script = protocol.script(scenario, public)
+    outcome = yield from _counted(script, heard, scenario)
+    asked, answered = heard.asked, heard.answered
+    if heard.wrong is not None:
+        return _unknown(outcome, heard.wrong)
+    least = min(needed(scenario), _expected(asked, scenario)) if outcome.status == "done" else 0
+    if answered >= least:
+        return outcome
+    return _but(
+        outcome,
+        f"{answered:,} of {asked:,} agents answered, and the guarantee takes {least:,}: enrol more agents, or give "
+        "them a longer agents.deadline",
+    )
+
+
+def _but(outcome: Outcome, why: str) -> Outcome:
+    formerly = f"{outcome.formerly}; but {why}" if outcome.formerly else ""
+    return replace(outcome, status="exhausted", reason=f"{outcome.reason}; but {why}", formerly=formerly)
+
+
+def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
+    """Refuse what a protocol refuses on its way to its first messages; return what these ask the curator for.
+
+    Nothing is sent: a script does no I/O, and up to there it knows nothing but the scenario.
+
+    Raises
+    ------
+    BadInput
+        If there is no such protocol.
+    BadScenario
+        If it refuses the scenario, or agents cannot randomize what it asks them for first.
+    """
+    script = begun(protocol_of(scenario), scenario, 0)
+    try:
+        with in_range():
+            step = next(script)
+            while isinstance(step, Progress):
+                step = script.send(None)
+    except StopIteration:
+        return ()
+    finally:
+        script.close()
+    steps = step.steps if isinstance(step, Together) else (step,)
+    for single in steps:
+        if isinstance(single, AskAgents):
+            try:
+                scenario.agents.mechanism.answer_kind(single.query.domain)
+            except PolicyRefused as error:
+                raise BadScenario(error.detail) from None
+    return tuple(single.operation for single in steps if isinstance(single, AskCurator))
+
+
+class _Heard:
+    """What was heard of the agents so far."""
+
+    def __init__(self, mechanism: LocalRandomizer, liars: float) -> None:
+        self._liars = liars
+        self._mechanism = mechanism if isinstance(mechanism, BitMechanism) else None
+        self._questions = self._ones = self._bits = 0
+        self._about: list[tuple[Query, int, int]] = []
+        self.asked = self.answered = 0
+        self.wrong: str | None = None
+
+    @property
+    def questions(self) -> list[tuple[int, int]]:
+        """How many were asked and how many answered, for each query, in the order of the first question about it."""
+        return [(asked, answered) for _, asked, answered in self._about]
+
+    def take(self, query: Query, answers: Answers) -> None:
+        """Count answers, and keep what is wrong with the first ones that no honest agents gave."""
+        self.asked += answers.asked
+        self.answered += len(answers.values)
+        place = next((k for k, (about, _, _) in enumerate(self._about) if about == query), len(self._about))
+        _, asked, answered = self._about[place] if place < len(self._about) else (query, 0, 0)
+        self._about[place : place + 1] = [(query, asked + answers.asked, answered + len(answers.values))]
+        self._questions += 1
+        if self._mechanism is None or answers.values.dtype != np.uint8:
+            return
+        ones, bits = int(answers.values.sum(dtype=np.int64)), len(answers.values)
+        self._ones += ones
+        self._bits += bits
+        for what, found, among in (
+            (f"question {self._questions}", ones, bits),
+            (f"the first {self._questions} questions", self._ones, self._bits),
+        ):
+            if self.wrong is None and implausible(self._mechanism, found, among, liars(among, self._liars)):
+                low, high = 1.0 - self._mechanism.truth, self._mechanism.truth
+                self.wrong = (
+                    f"{found:,} of {among:,} answers to {what} are 1, where honest ones are with a chance of {low:.3f} "
+                    f"to {high:.3f} whatever people are like: answers were left out because of what they say, or many "
+                    "agents lie"
+                )
+
+
+def _unknown(outcome: Outcome, wrong: str) -> Outcome:
+    """Return an outcome whose estimates say nothing."""
+    vague = None if outcome.estimate is None else outcome.estimate.model_copy(update={"low": 0.0, "high": 1.0})
+    return replace(
+        _but(outcome, wrong),
+        estimate=vague,
+        tasks=tuple(_unknown(task, wrong) for task in outcome.tasks),
+        judged=tuple(
+            replace(one, estimate=one.estimate.model_copy(update={"low": 0.0, "high": 1.0})) for one in outcome.judged
+        ),
+        gap=None if outcome.gap is None else 1.0,
+        heard=None,
+    )
+
+
+def _counted(script: Script, counted: _Heard, scenario: ResolvedScenario) -> Generator[Step, Any, Outcome]:
+    reply = None
+    while True:
+        try:
+            step = script.send(reply)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        reply = yield step
+        steps = step.steps if isinstance(step, Together) else (step,)
+        for single, heard in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):
+            if isinstance(heard, Answers) and isinstance(single, AskAgents):
+                counted.take(single.query, heard)
+            elif isinstance(single, AskCurator) and isinstance(single.operation, Learn):
+                check_learned(scenario, single.operation, heard)
+
+
+def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: ResolvedScenario) -> Outcome:
+    """Return the outcome with what those who were asked and did not answer could change (:class:`Silent`).
+
+    Every interval, test and gap is about those who answer. Where it is known which answers the estimate is made of,
+    those who are missing among them count, else those of the question that fewest answered; of several tasks the one
+    with the most. Whether that matters depends on what the run states, when all who are missing are counted against it:
+    a level stays shown only if it is above all that the loss could be, an interval becomes another one, which may tell
+    something still, and a gap or the answer to a problem is not shown any more.
+    """
+    tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
+    confidence, heard = 1.0 - scenario.beta, outcome.heard
+    if heard is not None:
+        found = silence([(heard.asked, heard.count)], confidence, heard.among)
+    else:
+        found = silence(questions, confidence)
+    if tasks:
+        found = max((t.silent.silence for t in tasks if t.silent), key=lambda s: s.most, default=None)
+    if found is None:
+        return replace(outcome, tasks=tasks)
+    estimate = None if outcome.estimate is None else found.widened(outcome.estimate)
+    gap = None if outcome.gap is None else found.exceeded(outcome.gap)
+    left_out = None if heard is None else heard.left_out()
+    matters = any(t.silent.matters for t in tasks if t.silent) if tasks else _matters(outcome, left_out, scenario)
+    return replace(outcome, tasks=tasks, silent=Silent(found, estimate, gap, left_out, matters))
+
+
+def _matters(outcome: Outcome, left_out: Estimate | None, scenario: ResolvedScenario) -> bool:
+    """Tell whether what an outcome has shown is not shown any more where those who did not answer count against it."""
+    if left_out is None or outcome.gap is not None:
+        return True
+    level = level_of(scenario)
+    if outcome.status == "done" and level is not None:
+        return left_out.high >= level
+    return left_out.high - left_out.low > VAGUE
+
+
+def needed(scenario: ResolvedScenario) -> int:
+    """Return how many answers a run needs to be done.
+
+    About a problem: as many as its plan would ask if everybody answered; fewer are refused beforehand. Where one test
+    follows one learner: the plan's, or, where the scenario asks fewer than that, those that its dropout leaves. A
+    sequential test decides on what it has heard, so it needs none beyond.
+    """
+    if scenario.alone == "curator":
+        return 0
+    section = scenario.agents
+    if scenario.problem is not None:
+        everybody = scenario.model_copy(update={"agents": section.model_copy(update={"dropout": 0.0})})
+        rule = planned_values(everybody, scenario.problem, scenario.bounds == "paper")["agents"].rule
+        return math.ceil(rule or 0.0)
+    if demands_of(scenario.protocol).reweighs:
+        return 0
+    return min(int(plan(scenario).answers.value), _expected(section.count, scenario))
+
+
+def _expected(asked: int, scenario: ResolvedScenario) -> int:
+    """Return how many of those who were asked answer at least, but for a chance below 1e-6."""
+    dropout = scenario.agents.dropout
+    return math.floor(asked * (1.0 - dropout) - _SIGMAS * math.sqrt(asked * dropout))
+
+
+def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) -> None:
+    """Refuse a hypothesis that the curator's learner cannot have given.
+
+    The number of features is compared where it is known without anybody's data, that of simulated people; the agents
+    compare it with their own records in any case.
+
+    Raises
+    ------
+    PeerMisbehaved
+        Saying of which kind it is, or what it needs.
+    """
+    learner, found = scenario.curator.learner, learned.hypothesis
+    if learner is not None and not learner.can_give(found):
+        raise PeerMisbehaved(
+            f"the curator released a hypothesis of kind {found.kind!r} that its learner {learner.name!r}, with the "
+            "settings of the scenario, cannot give"
+        )
+    known = scenario.source.distribution
+    if asked.task is None and known is not None and found.min_features > known.dimension:
+        raise PeerMisbehaved(
+            f"the curator released a hypothesis over {found.min_features:,} features, its people have "
+            f"{known.dimension:,}"
+        )

@@ -39,8 +39,7 @@ from referee.collection.ordering.order import public_randomness
 from referee.collection.ordering.roster import participants_root
 from referee.collection.room import check_room
 from referee.protocols.base import Outcome, Protocol, protocol_of
-from referee.protocols.driver import drive
-from referee.protocols.quorum import begun
+from referee.protocols.driver import begun, drive
 from referee.runs.accepted import check_accepted
 from referee.runs.beacon import check_beacon, draw
 from referee.runs.checkpoints import Checkpoints

@@ -29,7 +29,7 @@ from referee.collection.judging import Claim
 from referee.collection.proofs import Proofs
 from referee.collection.reading import Sent, claims
 from referee.collection.signatures import sign_all
-from referee.protocols.quorum import check_beginning
+from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import Checkpoints, RunWitness
 from referee.runs.execution import Execution

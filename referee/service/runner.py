@@ -26,7 +26,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.query import QUERIES
 from common.operations.operation import OPERATIONS
-from common.scenario.problems.base import PROBLEMS
+from common.protocols.base import PROBLEMS
 from referee.protocols.base import PROTOCOLS
 from referee.runs import execution
 from referee.service.referee import Referee

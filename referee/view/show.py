@@ -15,10 +15,9 @@ from rich.text import Text
 
 from common.core.plain import plain
 from common.core.terminal import console, say_command, styled
-from common.planning.checks import violations
+from common.planning.accepting import violations
 from common.planning.fitting import Advice, advice, advice_of
-from common.planning.plan import plan, rows, rows_of
-from common.planning.problems.base import planned_values
+from common.planning.plan import plan, planned_values, rows, rows_of
 from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate, certainty

@@ -16,8 +16,7 @@ from common.core.errors import BadData, BadScenario
 from common.core.terminal import say
 from common.data.tables.files import columns_of, is_typed, pieces
 from common.data.tables.source import Layout
-from common.planning.fitting import Advice
-from common.planning.starting import Start, advised, scenario_tree, usual_delta
+from common.planning.fitting import Advice, Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import Scenario, parse
 from referee.view.asking import WARNING, Ask, Given, features_of, id_of, label_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.rounds import compare
 from common.scenario.resolved import settled
 from curator.service.curator import Curator
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 
 
 def test_the_same_rounds_are_compared_and_the_curator_is_as_it_was():

@@ -99,7 +99,7 @@ def test_the_names_that_files_declare_are_those_that_are_registered():
     from common.local.mechanisms.mechanism import MECHANISMS
     from common.local.queries.query import QUERIES
     from common.operations.operation import OPERATIONS
-    from common.scenario.problems.base import PROBLEMS
+    from common.protocols.base import PROBLEMS
     from curator.learners.base import LEARNERS
     from referee.protocols.base import PROTOCOLS
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from deploy.running import carry_out
 from referee.audit.audit import audit
 from referee.cli import app
-from referee.protocols.examples import small_ball
+from referee.protocols.base import small_ball
 from referee.view import show
 from referee.view.face import charts
 from tests.support import TINY

@@ -12,7 +12,7 @@ from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, Forg
 from common.crypto.identity import Identity, Signed
 from common.local.naming import Names
 from common.local.queries.query import QUERIES
-from common.vocabulary.demands.base import DEMANDS, Demands
+from common.protocols.base import DEMANDS, Demands
 from common.wire import messages
 from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
 from tests.support import seal, tiny

@@ -8,13 +8,13 @@ from common.core.errors import BadScenario
 from common.core.values import PLAN
 from common.learners.adaptation import AdaptationSettings, OpenAdaptation
 from common.planning.learners.base import LearnerPlanning, Task
-from common.planning.planned_values import PlannedValue, follow
 from common.privacy.events import Gaussian
 from common.privacy.rounding import MAX_EPSILON, down, up
 from common.privacy.sampling_error import delta_left, error_paid, payable
 from common.privacy.theorems.domain_adaptation import paper_mu
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from common.scenario.scenario import Scenario
+from common.statistics.formulas import PlannedValue, follow
 
 SOURCE = "Bassily, Cortes, Mao & Mohri 2024, "
 TIGHT = "docs/adaptation.md"

@@ -13,14 +13,14 @@ from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import PLAN
 from common.learners.base import LearnerSettings, OpenSettings
-from common.planning import formulas
-from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 from common.privacy.accountants.base import Plan as Events
 from common.privacy.budget import cost, fits
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate
 from common.privacy.rounding import down
 from common.scenario.scenario import Scenario
+from common.statistics import formulas
+from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 Asked = TypeVar("Asked", bound=OpenSettings)
 Settled = TypeVar("Settled", bound=LearnerSettings)

@@ -6,9 +6,9 @@ from common.core.errors import BadScenario
 from common.core.values import PLAN
 from common.learners.chosen import ChosenSettings, OpenChosen
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
-from common.planning.planned_values import PlannedValue, fixed, follow
 from common.privacy.theorems.selection import mu_for_selection
 from common.scenario.scenario import Scenario
+from common.statistics.formulas import PlannedValue, fixed, follow
 
 SOURCE = "Papernot & Steinke 2022; docs/hyperparameters.md"
 

@@ -9,8 +9,8 @@ from common.core.values import PLAN
 from common.learners.discriminant import DiscriminantSettings, OpenDiscriminant
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
-from common.planning.planned_values import PlannedValue, fixed, follow
 from common.scenario.scenario import Scenario
+from common.statistics.formulas import PlannedValue, fixed, follow
 
 SOURCE = "docs/learners.md"
 _MOST = 100.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from common.core.errors import BadScenario
 from common.core.values import PLAN
 from common.learners.exponential import ExponentialSettings, OpenExponential
-from common.planning import formulas
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
-from common.planning.planned_values import PAPER, PlannedValue, follow
+from common.statistics import formulas
+from common.statistics.formulas import PAPER, PlannedValue, follow
 
 
 @PLANNINGS.register("exponential")

@@ -11,13 +11,13 @@ from common.learners.aggregation import GnMax, OpenGnMax, SparseVector, Stabilit
 from common.learners.model_agnostic import ModelAgnosticSettings, OpenModelAgnostic
 from common.numerics.bisection import largest
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
-from common.planning.planned_values import PlannedValue, fixed, follow
 from common.privacy.budget import cost
 from common.privacy.calibration import release_plan, sampling_schedule
 from common.privacy.rounding import down, up
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.votes import flips, stability_margin, stability_share
 from common.scenario.scenario import Scenario
+from common.statistics.formulas import PlannedValue, fixed, follow
 
 AGREEMENT = 0.9
 """Share of teachers that agree on a point, for which chunks are planned."""

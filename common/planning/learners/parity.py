@@ -8,12 +8,12 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.core.values import PLAN
 from common.learners.parity import OpenParity, ParitySettings
-from common.planning import spanning
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
-from common.planning.planned_values import PAPER, PlannedValue, fixed, follow
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rule, rates
 from common.scenario.scenario import Scenario
+from common.statistics import spanning
+from common.statistics.formulas import PAPER, PlannedValue, fixed, follow
 
 
 class _Keeping(NamedTuple):

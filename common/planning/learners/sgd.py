@@ -8,10 +8,10 @@ from collections.abc import Callable
 from common.core.errors import BadScenario
 from common.core.values import PLAN
 from common.learners.sgd import OpenSgd, SgdSettings
-from common.planning import formulas
 from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task, affordable
-from common.planning.planned_values import CORRECTIONS, PAPER, PlannedValue, follow
 from common.privacy.calibration import PRECISION
+from common.statistics import formulas
+from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, follow
 
 MIN_NOISE = 0.1
 """Smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down."""

@@ -16,9 +16,8 @@ from common.data.tables import Number, Schema
 from common.data.tables.loading import numbers_and_wrong
 from common.data.tables.texts import canonical_texts
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.planning import portfolio
-from common.planning.fitting import Advice, advice
-from common.planning.starting import ACCURACY
+from common.planning.fitting import ACCURACY, Advice, advice
+from common.protocols import portfolio
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
 from referee.protocols.base import Judged

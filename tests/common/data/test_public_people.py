@@ -9,10 +9,9 @@ import pytest
 import yaml
 
 from common.core.errors import BadInput, BadScenario
-from common.scenario.agreement import policy_digest, public_sample
 from common.scenario.loading import load
 from common.scenario.resolved import parse_resolved
-from common.scenario.scenario import parse
+from common.scenario.scenario import parse, policy_digest, public_sample
 from curator.service.startup import open_curator
 from tests.tiers import for_each
 

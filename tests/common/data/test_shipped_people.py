@@ -11,8 +11,8 @@ import pytest
 
 from common.data.population import locate
 from common.data.tables import load as load_table
+from common.protocols.base import demands_of
 from common.scenario.loading import load, shipped
-from common.vocabulary.demands.base import demands_of
 from tests.tiers import for_each
 
 CHECKOUT = Path(__file__).resolve().parents[3]

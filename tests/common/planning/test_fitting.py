@@ -10,11 +10,20 @@ import pytest
 from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
-from common.planning.fitting import IGNORANT, Advice, Sizes, advice, advice_of, advise, diameter, likely, private_excess
-from common.planning.fitting_words import points
-from common.planning.portfolio import candidates, told_apart
+from common.planning.fitting import (
+    IGNORANT,
+    Advice,
+    Sizes,
+    advice,
+    advice_of,
+    advise,
+    diameter,
+    likely,
+    points,
+    private_excess,
+)
+from common.protocols.portfolio import Portfolio, candidates, told_apart
 from common.scenario.loading import altered, load
-from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from referee.protocols.base import PROTOCOLS
 from tests.tiers import for_each

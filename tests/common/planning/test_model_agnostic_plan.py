@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadScenario
-from common.planning.checks import violations
+from common.planning.accepting import violations
 from common.planning.learners.base import spent
 from common.planning.plan import plan, resolve
 from common.scenario.loading import load

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from common.core.errors import BadScenario
-from common.planning.checks import violations
+from common.planning.accepting import violations
 from common.planning.learners.base import spent
 from common.planning.learners.sgd import MIN_NOISE
 from common.planning.plan import Plan, plan, resolve, rows

@@ -8,14 +8,21 @@ import pytest
 from common.core.errors import BadScenario
 from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.warner import Warner
-from common.planning.checks import violations
+from common.planning.accepting import violations
 from common.planning.plan import plan, resolve
-from common.planning.portfolio import compares, judges, judges_needed, labels_for_each_judge, tellers, told_apart
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Release
+from common.protocols.portfolio import (
+    Portfolio,
+    compares,
+    judges,
+    judges_needed,
+    labels_for_each_judge,
+    tellers,
+    told_apart,
+)
 from common.scenario.loading import load
-from common.scenario.portfolio import Portfolio
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import estimate
 from common.statistics.race import Race

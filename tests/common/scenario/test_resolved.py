@@ -8,11 +8,10 @@ from common.core.errors import BadScenario
 from common.core.values import may_be_open
 from common.learners.base import LearnerSettings
 from common.planning.plan import resolve
-from common.scenario.agreement import policy_digest
+from common.protocols.base import DEMANDS, demands_of
 from common.scenario.loading import load, shipped
 from common.scenario.resolved import ResolvedScenario, parse_resolved, settled
-from common.scenario.scenario import Scenario, parse
-from common.vocabulary.demands.base import DEMANDS, demands_of
+from common.scenario.scenario import Scenario, parse, policy_digest
 from referee.protocols.base import PROTOCOLS
 from tests.support import TINY
 from tests.tiers import for_each, thinned

@@ -13,7 +13,7 @@ from common.core.errors import BadScenario
 from common.learners.base import parse_settings
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.checks import violations
+from common.planning.accepting import violations
 from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.theorems.gaussian_dp import mu_allowed

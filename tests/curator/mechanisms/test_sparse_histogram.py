@@ -12,7 +12,7 @@ import pytest
 from common.core.arrays import Words
 from common.local.mechanisms.laplace import FLAT_BITS, Laplace
 from common.numerics.randomness import RandomSource
-from common.scenario.problems.blender import SPURIOUS, threshold
+from common.protocols.blender import SPURIOUS, threshold
 from curator.mechanisms import sparse_histogram
 from curator.mechanisms.sparse_histogram import FIXED_BITS, RareNoise, Tail, coins, how_many, listed, which
 from tests.curator.operations.given import assert_law
@@ -38,7 +38,7 @@ class Counted(RandomSource):
 
 @pytest.mark.parametrize("generous", [SPURIOUS, 3.0])
 def test_as_many_words_are_drawn_whatever_people_hold_and_whatever_the_noise(monkeypatch, generous):
-    monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", generous)
+    monkeypatch.setattr("common.protocols.blender.SPURIOUS", generous)
     samples = [np.zeros(12), np.arange(12), np.repeat([3, 9, 15], 4)]
     drawn = set()
     for values in samples:
@@ -51,7 +51,7 @@ def test_as_many_words_are_drawn_whatever_people_hold_and_whatever_the_noise(mon
 
 def test_a_list_may_have_every_value_that_nobody_holds(monkeypatch):
     """The number is cut beyond what a list can hold only: all cells of a small domain may be spurious at once."""
-    monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", 1.9)
+    monkeypatch.setattr("common.protocols.blender.SPURIOUS", 1.9)
     noise = Laplace(epsilon=0.01)
     lists = [listed(np.zeros(1, dtype=np.uint64), 2, 4, noise, RandomSource.seeded(seed)) for seed in range(150)]
     assert max(len(items) for items in lists) == 4

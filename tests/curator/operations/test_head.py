@@ -13,7 +13,7 @@ from common.local.mechanisms.laplace import Laplace
 from common.numerics.randomness import RandomSource
 from common.operations.counting import HeadList
 from common.privacy.rounding import down
-from common.scenario.problems.blender import SPURIOUS, threshold
+from common.protocols.blender import SPURIOUS, threshold
 from curator.mechanisms.sparse_histogram import listed
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import for_each, thinned
@@ -36,7 +36,7 @@ def law(counts, noise, least, most):
 @pytest.fixture
 def generous(monkeypatch):
     """A threshold that empty cells reach quite often."""
-    monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", 0.8)
+    monkeypatch.setattr("common.protocols.blender.SPURIOUS", 0.8)
 
 
 @pytest.mark.usefixtures("generous")
@@ -62,7 +62,7 @@ def test_the_threshold_is_the_least_that_keeps_spurious_values_rare(bits, epsilo
 
 @pytest.mark.slow
 def test_spurious_values_are_uniform_among_those_that_nobody_holds(monkeypatch):
-    monkeypatch.setattr("common.scenario.problems.blender.SPURIOUS", 3.0)
+    monkeypatch.setattr("common.protocols.blender.SPURIOUS", 3.0)
     noise, held = Laplace(epsilon=2.0), np.repeat(np.array([2, 9], dtype=np.uint64), 50)
     least = threshold(4, noise)
     chance = noise.ratio**least / (1.0 + noise.ratio)

@@ -17,8 +17,8 @@ from common.operations.operation import parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import Release
 from common.privacy.rounding import down
+from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import curator, many
-from common.vocabulary.demands.base import DEMANDS, Demands
 from curator.operations import HANDLERS
 from curator.service.curator import Curator
 from deploy.auditing.office import Office, office, policy

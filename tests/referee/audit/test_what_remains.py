@@ -21,7 +21,7 @@ from local_agent.policy import Question
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection.reading import Sent, claims
-from referee.protocols import quorum
+from referee.protocols import driver
 from referee.runs import execution
 from referee.runs.results import result_document
 from referee.view import show
@@ -104,7 +104,7 @@ def without_ones(folder: Path) -> Path:
 def test_a_referee_that_drops_whoever_says_1_has_no_result(tmp_path, monkeypatch):
     """It does not judge its answers as honest referees do, signs what is left, and the audit finds it."""
     with monkeypatch.context() as cheating:
-        cheating.setattr(quorum, "implausible", lambda *a: False)
+        cheating.setattr(driver, "implausible", lambda *a: False)
         run = without_ones(tmp_path / "cheat")
     with pytest.raises(AuditFailed, match="not what the transcript's answers lead to"):
         audit(run)

@@ -10,7 +10,7 @@ from common.local.queries.moment import MomentQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from referee.protocols.base import PROTOCOLS
-from referee.protocols.local.local_averages import averages, discriminant
+from referee.protocols.local import averages, discriminant
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, tiny
 

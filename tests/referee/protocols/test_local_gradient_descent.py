@@ -13,7 +13,7 @@ from common.local.queries.gradient import GradientQuery
 from common.local.records import Records
 from deploy.simulation import conduct
 from referee.protocols.base import protocol_of
-from referee.protocols.local.local_gradient_descent import MAX_STEPS, MIN_PER_COORDINATE, TESTED
+from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED
 from tests.support import small
 
 NAME = "local-gradient-descent"

@@ -19,7 +19,7 @@ from referee.audit.audit import audit
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS
 from referee.protocols.driver import drive
-from referee.protocols.transfer.model_agnostic import student
+from referee.protocols.learn_and_test import student
 from tests.support import Bench, leave_folder, tiny
 from tests.tiers import for_each
 

@@ -38,8 +38,8 @@ from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator
 from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
+from referee.protocols import portfolio
 from referee.protocols.base import Outcome, Step, protocol_of
-from referee.protocols.transfer import portfolio
 from tests.support import Bench, leave_folder
 
 SMALL = (

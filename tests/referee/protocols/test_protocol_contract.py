@@ -19,11 +19,10 @@ from common.local.queries.query import QUERIES, Query
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, LearnParities
 from common.operations.operation import Operation, Result
+from common.protocols.base import PROBLEMS, pattern_of
 from common.protocols.patterns import Pattern
 from common.protocols.steps import AskCurator, Progress
-from common.scenario.problems.base import PROBLEMS
 from common.scenario.scenario import Scenario
-from common.vocabulary.demands.base import pattern_of
 from curator.engine.engine import Engine
 from curator.operations import HANDLERS
 from curator.sample.base import LocalSample

@@ -12,7 +12,7 @@ from deploy import simulation
 from deploy.simulation import SimulatedAgents, conduct
 from referee.audit.audit import audit
 from referee.protocols.base import protocol_of
-from referee.protocols.quorum import needed
+from referee.protocols.driver import needed
 from tests.support import Bench, leave_folder, small, tiny
 from tests.tiers import for_each
 

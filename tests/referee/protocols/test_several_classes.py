@@ -11,9 +11,8 @@ import pytest
 from common.data.population import open_public, open_records
 from common.local.hypotheses.argmax import Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.scenario.agreement import data_folder
 from common.scenario.loading import load
-from common.scenario.scenario import Scenario
+from common.scenario.scenario import Scenario, data_folder
 from deploy.checking import checked
 from deploy.embedded import Embedded
 from deploy.truth import evaluation_source, loss

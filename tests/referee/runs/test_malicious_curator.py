@@ -161,7 +161,7 @@ def test_the_audit_says_that_it_was_the_curator_who_ended_the_run(tmp_path):
 @pytest.mark.slow
 def test_a_referee_cannot_go_on_with_a_hypothesis_outside_the_class(tmp_path, monkeypatch):
     """Referee and curator together: the run goes on in spite of it, and the audit does not."""
-    monkeypatch.setattr("referee.protocols.quorum.check_learned", lambda *parts: None)
+    monkeypatch.setattr("referee.protocols.driver.check_learned", lambda *parts: None)
     change = gives(kind="constant", label=1)
     with Bench(tmp_path / "bench", curator=lambda own: Cheating(own, change)) as bench:
         assert bench.run()["agents"]["answered"] > 0

@@ -13,7 +13,7 @@ from common.operations.learning import Learn, Learned
 from common.protocols.steps import AskCurator
 from deploy.experiment import reading
 from referee.protocols.base import Outcome
-from referee.protocols.transfer.subsample_test_reweigh import run_rounds
+from referee.protocols.subsample_test_reweigh import run_rounds
 from referee.view import show
 from referee.view.face.building import run_view
 from referee.view.face.pages import report

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from common.core import strictyaml
 from common.data.tables import Category, Label, Number
 from common.data.tables.spelling import look_alikes
-from common.planning.starting import Start, advised, scenario_tree, usual_delta
+from common.planning.fitting import Start, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app

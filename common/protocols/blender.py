@@ -1,0 +1,165 @@
+"""Blender: the most frequent items of a large domain, and their shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.core.values import Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.zipf_items import ZipfItems
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.mechanisms.laplace import Laplace
+from common.numerics.special import ndtri
+from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
+from common.privacy.rounding import down
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.patterns import agents, curator, maybe, sequence
+from common.scenario.scenario import Scenario
+from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+
+SPURIOUS = 0.01
+"""Expected number of listed values that nobody holds."""
+
+
+def threshold(bits: int, noise: Laplace) -> int:
+    """Return the least count that cells which nobody holds reach :data:`SPURIOUS` times on average, or less.
+
+    P(Z >= t) = q^t/(1 + q) for two-sided geometric noise Z and t >= 0, in each of 2^bits cells.
+    """
+    wanted = (bits * math.log(2.0) - math.log(SPURIOUS) - math.log1p(noise.ratio)) / -math.log(noise.ratio)
+    return max(1, math.ceil(wanted))
+
+
+class Head(Value):
+    """The answer: items, the estimated share of people who hold each, and that estimate's standard deviation."""
+
+    kind: Literal["head"] = "head"
+    items: tuple[int, ...]
+    shares: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if not len(self.items) == len(self.shares) == len(self.deviations):
+            raise ValueError("each item has a share and a deviation")
+        return self
+
+
+@PROBLEMS.register("blender")
+class Blender(Problem):
+    """List every item that at least the share ``heavy`` of people holds, and each listed share to within ``precise``.
+
+    Attributes
+    ----------
+    bits
+        Items are strings of so many bits, 8 to 64.
+    most
+        Items that are listed at most.
+    heavy
+        In (0, 1).
+    precise
+        In (0, 1).
+    """
+
+    name: Literal["blender"] = "blender"
+    bits: int = Field(ge=8, le=64)
+    most: int = Field(ge=1, le=1 << 12)
+    heavy: float = Field(gt=0, lt=1)
+    precise: float = Field(gt=0, lt=1)
+
+    @property
+    def dimension(self) -> int:
+        """Number of bits."""
+        return self.bits
+
+    def noise(self, epsilon: float) -> Laplace:
+        """Return the noise in each cell of the curator's histograms: replacing a record changes two of them."""
+        return Laplace(epsilon=down(epsilon / 2.0))
+
+    def curators_variance(self, shares: Floats, people: int, epsilon: float) -> Floats:
+        """Return the variance of shares that the curator counted among so many people."""
+        ratio = self.noise(epsilon).ratio
+        return np.asarray(shares * (1.0 - shares) / people + 2.0 * ratio / ((1.0 - ratio) * people) ** 2)
+
+    def agents_variance(self, shares: Floats, answers: int, oracle: FrequencyOracle, domain: int) -> Floats:
+        """Return the variance of shares that so many agents reported, agents drawn at random."""
+        p, q = oracle.rates(domain)
+        rates = q + shares * (p - q)
+        return np.asarray(rates * (1.0 - rates) / (answers * (p - q) ** 2))
+
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        """Return how many heavy items are missing, and the largest error of a listed share."""
+        told = Head.parse(answer)
+        if not isinstance(people, ZipfItems):
+            raise BadScenario(f"the truth of this problem is known of zipf-items, found {people.name}")
+        truth: dict[int, float] = {}
+        for item, share in zip(people.strings.tolist(), people.shares.tolist(), strict=True):
+            truth[item] = truth.get(item, 0.0) + share
+        missing = sum(share >= self.heavy and item not in told.items for item, share in truth.items())
+        errors = [abs(share - truth.get(item, 0.0)) for item, share in zip(told.items, told.shares, strict=True)]
+        worst = max(errors, default=0.0)
+        return {
+            "correct": missing == 0 and worst <= self.precise,
+            "missing": missing,
+            "worst_error": worst,
+            "root_mean_square_error": math.sqrt(sum(error**2 for error in errors) / max(1, len(errors))),
+            "listed": len(told.items),
+        }
+
+
+@PROBLEM_PLANNINGS.register("blender")
+class BlenderPlanning(ProblemPlanning[Blender]):
+    """``n`` for the list, agents for the shares; beta/2 for each."""
+
+    def plan(self, problem: Blender, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return n and agents, beta/2 for each side, by the normal law.
+
+        *n.* Of n/2 people n heavy/2 on average hold an item that must be listed; with noise, that is above the
+        threshold, with probability 1 - beta/2 for all 1/heavy such items at once. *Agents.* The combined estimates of
+        all listed shares are within ``precise`` with probability 1 - beta/2 even without the curator's part.
+        """
+        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
+        if epsilon is None:
+            raise BadScenario("curator.epsilon: the curator lists privately, give one")
+        if not isinstance(oracle, FrequencyOracle):
+            raise BadScenario(f"agents.mechanism: {oracle.name} is no frequency oracle: take olh, hadamard or krr")
+        noise = problem.noise(epsilon)
+        least, ratio = threshold(problem.bits, noise), noise.ratio
+        quantile = -float(ndtri(scenario.beta / 2.0 * problem.heavy))
+
+        def people() -> int:
+            n = 2
+            while (
+                n * problem.heavy / 2.0
+                - quantile * math.sqrt(n * problem.heavy / 2.0 + 2.0 * ratio / (1.0 - ratio) ** 2)
+                < least
+            ):
+                n = max(n + 1, int(1.001 * n))
+            return n
+
+        def answers() -> int:
+            z = -float(ndtri(scenario.beta / (4.0 * problem.most)))
+            worst = float(problem.agents_variance(np.array([0.5]), 1, oracle, problem.most + 1)[0])
+            return math.ceil(worst * (z / problem.precise) ** 2 / (1.0 - scenario.agents.dropout))
+
+        text = "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"
+        return {
+            "n": follow(scenario.curator.n, people, text, CORRECTIONS + "synergy"),
+            "agents": follow(
+                scenario.agents.count, answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)", CORRECTIONS + "synergy"
+            ),
+        }
+
+
+DEMANDS.register("blender")(
+    Demands(
+        sequence(curator("head"), maybe(agents("listed"))),
+        alone={"curator": curator("head"), "agents": sequence(agents("item"), maybe(agents("listed")))},
+    )
+)

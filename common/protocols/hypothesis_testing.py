@@ -1,0 +1,137 @@
+"""Basic hypothesis testing: tell one of two coins from the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import Field
+
+from common.core.errors import BadScenario
+from common.core.values import Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.boolean_features import BiasedCoins
+from common.local.mechanisms.laplace import Laplace
+from common.numerics.special import ndtri
+from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.patterns import agents, curator, sequence
+from common.scenario.scenario import Scenario
+from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+
+
+class Decision(Value):
+    """The answer: under D_0 the feature is 1 less than half the time, under D_1 more."""
+
+    kind: Literal["decision"] = "decision"
+    world: int = Field(ge=0, le=1)
+
+
+class Evidence(Value):
+    """What one side says: a number with mean +-``shift`` under D_1 and D_0, and this variance.
+
+    The best decision between two normal laws is by the sign of the sum of ``value * shift / variance`` over independent
+    sides (Neyman and Pearson), wrong with probability Phi(-sqrt(sum of shift^2/variance)).
+    """
+
+    value: float
+    shift: float
+    variance: float
+
+    @property
+    def score(self) -> float:
+        """The side's part of the sum, half the logarithm of a likelihood ratio; 0 if nobody said anything."""
+        return self.value * self.shift / self.variance if self.variance > 0.0 else 0.0
+
+
+@PROBLEMS.register("hypothesis-testing")
+class HypothesisTesting(Problem):
+    """Definition 6.1 with X = {0, 1}: P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0. Say which it is.
+
+    Attributes
+    ----------
+    bias
+        The total variation distance of D_0 and D_1, below 1.
+    reduction
+        For a side that is alone: decide as the proof of Theorem 6.2 does, by simulating the other side.
+    """
+
+    name: Literal["hypothesis-testing"] = "hypothesis-testing"
+    bias: float = Field(gt=0, lt=1)
+    reduction: bool = False
+
+    @property
+    def dimension(self) -> int:
+        """One."""
+        return 1
+
+    def counted(self, count: int, n: int, epsilon: float) -> Evidence:
+        """Return what a curator's noisy count of n people says."""
+        ratio = Laplace(epsilon=epsilon).ratio
+        noise = 2.0 * ratio / (1.0 - ratio) ** 2
+        variance = n * (1.0 - self.bias**2) / 4.0 + noise
+        return Evidence(value=count - n / 2.0, shift=n * self.bias / 2.0, variance=variance)
+
+    def evidence_of_answers(self, ones: int, answers: int, truth: float) -> Evidence:
+        """Return the evidence of a number of ones among randomized responses."""
+        shift = (2.0 * truth - 1.0) * self.bias / 2.0
+        return Evidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
+
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        """Return which it is."""
+        told = Decision.parse(answer)
+        if not isinstance(people, BiasedCoins):
+            raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
+        world = int(people.rate(0) > 0.5)
+        return {"correct": told.world == world, "world": world}
+
+
+@PROBLEM_PLANNINGS.register("hypothesis-testing")
+class HypothesisTestingPlanning(ProblemPlanning[HypothesisTesting]):
+    """``n`` and agents, half of the evidence each."""
+
+    def plan(self, problem: HypothesisTesting, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return n and agents that decide rightly together with probability 1 - beta, each one half of the evidence.
+
+        By the normal law: each side's shift^2/variance is z^2/2, Phi(-z) = beta. Alone either is wrong with probability
+        Phi(-z/sqrt(2)): the hybrid helps no more than a second helping of the same side would (Theorem 6.2).
+        """
+        epsilon = scenario.curator.epsilon
+        if epsilon is None:
+            raise BadScenario("curator.epsilon: the curator counts privately, give one")
+        wanted = float(ndtri(scenario.beta)) ** 2 / 2.0
+        truth = scenario.agents.bit_mechanism.truth
+
+        def people() -> int:
+            # shift^2/variance grows with n.
+            n = 1
+            while (found := problem.counted(0, n, epsilon)).shift ** 2 < wanted * found.variance:
+                n = max(n + 1, int(1.001 * n))
+            return n
+
+        def answers() -> int:
+            one = problem.evidence_of_answers(0, 1, truth)
+            return math.ceil(wanted * one.variance / one.shift**2 / (1.0 - scenario.agents.dropout))
+
+        return {
+            "n": follow(
+                scenario.curator.n, people, "shift^2/variance = z^2/2, Phi(-z) = beta", CORRECTIONS + "synergy"
+            ),
+            "agents": follow(
+                scenario.agents.count, answers, "shift^2/variance = z^2/2, Phi(-z) = beta", CORRECTIONS + "synergy"
+            ),
+        }
+
+
+def stand_in(problem: HypothesisTesting, scenario: Scenario) -> int:
+    """Return how many agents the reduction of a curator alone simulates: those that the hybrid would ask."""
+    rule = HypothesisTestingPlanning().plan(problem, scenario, False)["agents"].rule
+    return int(rule or 0)
+
+
+DEMANDS.register("hypothesis-testing")(
+    Demands(
+        sequence(curator("count"), agents("coordinate")),
+        alone={"curator": curator("count"), "agents": agents("coordinate")},
+    )
+)

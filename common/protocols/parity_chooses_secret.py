@@ -1,0 +1,141 @@
+"""Parity chooses secret: the curator finds out which secret is wanted, the agents have its shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import Field
+
+from common.core.errors import BadScenario
+from common.core.values import PLAN, Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.shared_secrets import ParityChoosesSecret as People
+from common.learners.parity import OpenParity
+from common.numerics.special import ndtri
+from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
+from common.privacy.theorems.klnrs import rates
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.patterns import agents, curator, many, sequence, some
+from common.scenario.scenario import Scenario
+from common.statistics.formulas import CORRECTIONS, PlannedValue, fixed, follow
+from common.statistics.spanning import blocks, escapes, rows_of
+
+
+class Secret(Value):
+    """The answer: which secret is wanted, and what it is."""
+
+    kind: Literal["secret"] = "secret"
+    which: int = Field(ge=0)
+    bit: int = Field(ge=0, le=1)
+
+
+@PROBLEMS.register("parity-chooses-secret")
+class ParityChoosesSecret(Problem):
+    """Definition 5.1: find s_r = s_{r,1} + ... + s_{r,m+1}, where <x, r> is everybody's label.
+
+    Attributes
+    ----------
+    c
+        Length of x and r, 1 to 16.
+    shares
+        m + 1. More than the curator has people, so that it misses one.
+    """
+
+    name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
+    c: int = Field(ge=1, le=16)
+    shares: int = Field(ge=2, le=1 << 16)
+
+    @property
+    def share_bits(self) -> int:
+        """Length of t."""
+        return (self.shares - 1).bit_length()
+
+    @property
+    def dimension(self) -> int:
+        """Features of a record: x, t, and a share of each of 2^c secrets."""
+        return self.c + self.share_bits + (1 << self.c)
+
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        """Return the secret that was wanted."""
+        told = Secret.parse(answer)
+        if not isinstance(people, People):
+            raise BadScenario(f"the truth of this problem is known of parity-chooses-secret, found {people.name}")
+        which = number_of(people.secret, self.c)
+        bit = people.bit(which)
+        return {"correct": told.which == which and told.bit == bit, "which": which, "bit": bit}
+
+
+def number_of(features: tuple[int, ...], c: int) -> int:
+    """Return a set of features of x as an integer of c bits, the first feature the most significant."""
+    return sum(1 << (c - 1 - feature) for feature in features)
+
+
+@PROBLEM_PLANNINGS.register("parity-chooses-secret")
+class ParityChoosesSecretPlanning(ProblemPlanning[ParityChoosesSecret]):
+    """``n`` and the learner's settings for the parity, agents for the shares."""
+
+    def plan(self, problem: ParityChoosesSecret, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return n and agents, beta/2 for each side.
+
+        *Agents.* Of n answers n/(m+1) on average are about share t; the estimate of its signed share has mean
+        +-1/(m+1) and is, given which answers are about it, a mean of n independent terms of variance at most
+        1/(2p-1)^2. For a sum of so many terms we take the normal tail: the sign is wrong with probability
+        Phi(-sqrt(n) (2p-1)/(m+1)), and all m+1 are right with 1 - beta/2 by a union bound.
+        """
+        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
+        beta = scenario.beta / 2.0
+
+        def answers() -> int:
+            quantile = -float(ndtri(beta / problem.shares))
+            return math.ceil((quantile * problem.shares * width) ** 2 / (1.0 - scenario.agents.dropout))
+
+        return {
+            **parity_figures(scenario, problem.c, beta),
+            "agents": follow(
+                scenario.agents.count, answers, "(z (m+1)/(2p-1))^2, Phi(-z) = beta/(2(m+1))", CORRECTIONS + "synergy"
+            ),
+        }
+
+
+DEMANDS.register("parity-chooses-secret")(
+    Demands(
+        sequence(curator("learn"), many(agents("code"))),
+        alone={"curator": curator("learn"), "agents": some(agents("code"))},
+    )
+)
+
+
+def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
+    """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
+
+    The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed
+    exactly, as in :mod:`common.statistics.spanning`, where papers have orders of magnitude.
+
+    Parameters
+    ----------
+    dimension
+        Length of the parity; the features are uniform.
+    useful
+        Share of the records that say something about it; the others say 0 = 0.
+    """
+    settings, curator = scenario.curator.settings, scenario.curator
+    if curator.epsilon is None:
+        raise BadScenario("curator.epsilon: a parity is learned privately, give one")
+    if not isinstance(settings, OpenParity):
+        raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {settings.name!r}")
+    if settings.rule == PLAN:
+        raise BadScenario("curator.learner.rule must be tight or paper, found 'plan'")
+    epsilon = curator.epsilon if settings.epsilon == PLAN else settings.epsilon
+    kept, answers = rates(settings.rule, epsilon)
+    chances, bottom = useful * kept * escapes(dimension, 1.0, None), 1.0 - answers
+    count, rows = blocks(chances, bottom, beta)
+    if settings.blocks != PLAN:
+        count = settings.blocks
+        rows = rows_of(chances, bottom, beta, count)
+    text = "R m, m the least with P(sum_i Geometric(p u q_i) > m) <= (beta' - b^R)/R, q_i = 1 - 2^(i-c)"
+    return {
+        "n": follow(curator.n, lambda: count * rows, text, CORRECTIONS + "KLNRS"),
+        "blocks": fixed(count, "R with the fewest records, b^R < beta'", CORRECTIONS + "KLNRS"),
+        "epsilon": fixed(epsilon, "the curator's", CORRECTIONS + "KLNRS"),
+    }

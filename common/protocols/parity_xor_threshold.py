@@ -1,0 +1,160 @@
+"""Parity XOR threshold: a parity that is flipped from a threshold on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.errors import BadScenario
+from common.core.values import Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.parities import ParityXorThreshold as People
+from common.local.hypotheses.rules import FeatureSet, Parity
+from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.queries.item import ItemQuery
+from common.numerics.randomness import subseed
+from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
+from common.privacy.rounding import down
+from common.privacy.theorems.klnrs import Rule, rates
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.patterns import agents, curator, together
+from common.scenario.scenario import Scenario
+from common.statistics.cdf import agents_needed, ladder
+from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.spanning import blocks, escapes
+
+JUDGED = 1 << 17
+"""Fresh people on whom an answer is judged."""
+
+
+class Piecewise(Value):
+    """The answer: between two cuts of y the label is the parity of some features of x, and of a constant 1.
+
+    Attributes
+    ----------
+    cuts
+        Ascending: piece i is from cut i - 1 (or 0) up to before cut i.
+    pieces
+        For each piece the features that are summed up, where number c is the constant; None: nobody said.
+    """
+
+    kind: Literal["parity-xor-threshold"] = "parity-xor-threshold"
+    cuts: tuple[int, ...]
+    pieces: tuple[FeatureSet | None, ...]
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if len(self.pieces) != len(self.cuts) + 1 or list(self.cuts) != sorted(self.cuts):
+            raise ValueError(f"{len(self.cuts)} ascending cuts make {len(self.cuts) + 1} pieces")
+        return self
+
+
+@PROBLEMS.register("parity-xor-threshold")
+class ParityXorThreshold(Problem):
+    """Section 3: learn (x, y) -> Par_k(x) + Thr_t(y) with an error of at most ``alpha``.
+
+    Attributes
+    ----------
+    c
+        Length of x, 1 to 128.
+    b
+        Length of y, 1 to 52.
+    blocks
+        Blocks of equally many people, by y: 1/alpha of the paper.
+    rule
+        How KLNRS keeps records: ``tight`` or ``paper``.
+    """
+
+    name: Literal["parity-xor-threshold"] = "parity-xor-threshold"
+    c: int = Field(ge=1, le=128)
+    b: int = Field(ge=1, le=52)
+    blocks: int = Field(ge=2, le=1 << 10)
+    rule: Rule = "tight"
+
+    @property
+    def dimension(self) -> int:
+        """Length of x and of y."""
+        return self.c + self.b
+
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        """Return the error on fresh people."""
+        told = Piecewise.parse(answer)
+        if not isinstance(people, People):
+            raise BadScenario(f"the truth of this problem is known of parity-xor-threshold, found {people.name}")
+        records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
+        piece = np.searchsorted(np.array(told.cuts, dtype=np.uint64), people.values(records), side="right")
+        ones = np.ones((JUDGED, 1), dtype=np.uint8)
+        x = np.concatenate([records.features[:, : self.c], ones], axis=1)
+        wrong = np.ones(JUDGED, dtype=np.bool_)
+        for number, features in enumerate(told.pieces):
+            within = piece == number
+            predicted = Parity(features=features or ()).predict(np.ascontiguousarray(x[within]))
+            wrong[within] = predicted != records.labels[within]
+        error = float(wrong.mean())
+        return {"correct": error <= alpha, "error": error}
+
+
+@PROBLEM_PLANNINGS.register("parity-xor-threshold")
+class ParityXorThresholdPlanning(ProblemPlanning[ParityXorThreshold]):
+    """``n`` for the parities of all blocks, agents for the blocks' ends."""
+
+    def plan(self, problem: ParityXorThreshold, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return n, with beta/2 for the curator, and agents, with beta/4 for them and for the sample's ranks each.
+
+        The block with the threshold may be wrong as a whole, 1/K of all people. The two blocks beside it end where the
+        agents say, up to t, and where the people of a part do, up to d (Dvoretzky, Kiefer and Wolfowitz; Massart 1990,
+        for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
+
+        Raises
+        ------
+        BadScenario
+            If there is no epsilon, or 1/K + 2 d is above alpha.
+        """
+        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
+        if epsilon is None:
+            raise BadScenario("curator.epsilon: parities are learned privately, give one")
+        if not isinstance(oracle, HadamardResponse):
+            raise BadScenario(f"agents.mechanism: the distribution function takes hadamard, found {oracle.name}")
+        parts, rows = shape(problem, epsilon, scenario.beta / 2.0)
+        ranks = math.sqrt(math.log(8.0 * parts / scenario.beta) / (2.0 * rows * problem.blocks))
+        left = (scenario.alpha - 1.0 / problem.blocks) / 2.0 - ranks
+        if left <= 0.0:
+            raise BadScenario(
+                f"alpha = {scenario.alpha:g} must be above 1/blocks + 2 d = {1.0 / problem.blocks + 2.0 * ranks:.3g}: "
+                "more blocks, or a larger alpha"
+            )
+
+        def answers() -> int:
+            query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b))
+            tau = left + 0.5 / problem.blocks  # of which half a step is not an error of a quantile
+            needed, _ = agents_needed(query, oracle, tau, scenario.beta / 4.0, problem.blocks - 1)
+            return math.ceil(needed / (1.0 - scenario.agents.dropout))
+
+        text = "R K m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta' - b^R)/R at epsilon/K"
+        return {
+            "n": follow(scenario.curator.n, lambda: parts * rows * problem.blocks, text, CORRECTIONS + "synergy"),
+            "agents": follow(
+                scenario.agents.count, answers, "t = (alpha - 1/K)/2 - d at all quantiles", CORRECTIONS + "synergy"
+            ),
+        }
+
+
+def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int, int]:
+    """Return the number of parts, and the people of each in every block.
+
+    A block of ranks costs epsilon/blocks, as replacing one record may change all blocks of its part. In each but
+    the block with the threshold all parts have full rank and one of them answers, with probability 1 - beta.
+    """
+    kept, answers = rates(problem.rule, down(epsilon / problem.blocks))
+    return blocks(kept * escapes(problem.c + 1, 1.0, None), 1.0 - answers, beta / problem.blocks)
+
+
+DEMANDS.register("parity-xor-threshold")(
+    Demands(
+        together(curator("parities"), agents("item")),
+        alone={"curator": curator("parities"), "agents": agents("item")},
+    )
+)

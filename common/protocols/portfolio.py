@@ -1,0 +1,239 @@
+"""How a portfolio spends: what the curator counts, who repairs, who judges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from common.core.errors import BadInput
+from common.core.values import Value
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.local.records import Groups
+from common.protocols.base import DEMANDS, Demands
+from common.protocols.patterns import agents, curator, many, maybe, sequence
+from common.statistics.intervals import estimate
+from common.statistics.paired import Matches, bounds
+from common.statistics.race import HALVES, WIDER, pairs
+
+
+class Portfolio(Value):
+    """Settings of the protocol ``portfolio``; those who do not know better leave all of them out.
+
+    Attributes
+    ----------
+    margins
+        Share of the curator's epsilon that pays for shares of its people by score, group and label.
+    raking
+        Whether the sample is given the population's share of labels before the curator learns from it. It repairs
+        shifts of label shares and may harm where the shift is another one: then no model of the plain sample competes.
+    repair
+        Share of the agents who tell what to repair: their label alone, then score, group and label. The others judge
+        the candidates. At 0 nothing is repaired and all judge, so that the model and the constants are told apart by
+        as many as there are.
+    labels
+        Share of those agents who tell their label alone.
+    alone
+        Share of those agents from whose answers alone a further candidate is learned (:mod:`referee.protocols.local`,
+        local averages); the more features there are, the more agents that takes.
+    bins
+        Into how many bins scores are divided, at most; fewer where few agents tell.
+    groups
+        Features that divide people into public groups, each with an intercept of its own.
+    judging
+        What judges of the last two candidates tell: ``losses``, or ``pairs``, where only one of the two errs. A rare
+        event varies less, so pairs compare sharper; they leave the interval of the answer's own loss as wide as it was
+        with more than two left. ``plan``: pairs where the agents' epsilon makes them much sharper
+        (:func:`common.protocols.portfolio.compares`).
+    """
+
+    margins: float = Field(default=0.1, gt=0, lt=1)
+    raking: bool = False
+    repair: float = Field(default=0.4, ge=0, lt=1)
+    labels: float = Field(default=0.4, gt=0, lt=1)
+    alone: float = Field(default=0.0, ge=0, lt=0.5)
+    bins: Annotated[int, Field(ge=2, le=64)] = 8
+    groups: Groups = ()
+    judging: Literal["plan", "losses", "pairs"] = "plan"
+
+    @model_validator(mode="after")
+    def _some_repair(self) -> Self:
+        if self.labels + self.alone >= 1.0:
+            raise ValueError("labels and alone leave nobody to recalibrate a model: their sum must be below 1")
+        return self
+
+    @property
+    def recalibrates(self) -> bool:
+        """Whether models are repaired, for which the curator counts its people and some agents do not judge."""
+        return self.repair > 0.0
+
+    def counts(self, rounds: int) -> int:
+        """Return how often the curator counts its people: once by label, and for each model's repair."""
+        return int(self.recalibrates or self.raking) + rounds * int(self.recalibrates)
+
+
+_REPAIRED = sequence(curator("learn"), maybe(curator("margins")), many(agents("score")))
+
+DEMANDS.register("portfolio")(
+    Demands(
+        sequence(
+            agents("loss"),
+            maybe(agents("moment")),
+            maybe(sequence(curator("margins"), maybe(curator("rake")))),
+            _REPAIRED,
+            many(sequence(curator("rake"), _REPAIRED)),
+            many(agents("loss")),
+            many(agents("sole-error")),
+        ),
+        reweighs=False,
+        portfolio=True,
+        claims=False,
+        transfers=True,
+        further={"margins": 1},
+        answers="bit",
+    )
+)
+
+
+SOURCE = "docs/portfolio.md"
+LEARNT = 1
+"""Models: a second one, of the sample raked by what agents say of the first one's scores, halves each one's budget."""
+DENSITY = 0.5
+"""No record weighs more than twice the average, so a model of raked people needs twice the noise at most."""
+STEP = math.log(64.0)
+"""Raking can make a record weigh 64 times another."""
+LABELS = 8
+"""Where nothing is repaired, one of so many agents tells a label instead of judging."""
+_MOST = 1 << 40
+
+
+def candidates(rounds: int, portfolio: Portfolio) -> int:
+    """Return how many candidates there are: constants, the agents' own, each model and, if so, its repair."""
+    return 2 + int(portfolio.alone > 0.0) + rounds * (1 + int(portfolio.recalibrates))
+
+
+def judges(agents: int, portfolio: Portfolio) -> int:
+    """Return how many of the agents judge all candidates; the others repair, or tell their label."""
+    left = agents - math.floor(portfolio.repair * agents)
+    return left if portfolio.recalibrates else left - left // LABELS
+
+
+def tellers(agents: int, portfolio: Portfolio) -> int:
+    """Return how many of the agents tell their label alone, which judges the constants."""
+    others = agents - judges(agents, portfolio)
+    return math.floor(portfolio.labels * others) if portfolio.recalibrates else others
+
+
+def compares(mechanism: BitMechanism, portfolio: Portfolio) -> bool:
+    """Return whether the last two candidates are compared by where only one of them errs.
+
+    A randomized bit about an event of chance v varies by r (1 - r), r = (1 - p) + (2p - 1) v: by 1/4 at most, for a
+    loss of 1/2, and by p (1 - p) for an event that hardly ever happens. ``plan``: where the second is at most half of
+    the first, so that an interval may be narrower by a factor of sqrt(2): from epsilon = 1.77 on. At epsilon = 1 it is
+    .79 of it, and an interval .89 times as wide, for which that of the answer's own loss would stay much wider.
+    """
+    if portfolio.judging != "plan":
+        return portfolio.judging == "pairs"
+    return mechanism.truth * (1.0 - mechanism.truth) <= 0.5 * 0.25
+
+
+@lru_cache(maxsize=1 << 10)  # a plan is made several times over for one command, each time by a search
+def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float, labels: float = 0.0) -> float:
+    """Return the widest gap that so many judges can leave if all answer and all of ``rivals`` candidates stay.
+
+    One question serves both constants, so each of ``rivals - 1`` questions goes to m = agents/(rivals - 1) agents, and
+    answers about two candidates are matched (:class:`common.statistics.race.Race`). Let w have the least mean of
+    answers. Against a candidate with other answers its difference is at most 0, so U[w][k] is at most half the width of
+    the interval from m matches, which is widest where half of the bits are 1. Against the other constant, if w is one,
+    U[w][k] = 2 high(w) - 1 is at most the width of the interval of w, from the answers about labels, too. The gap is at
+    most the larger of both. Who left earlier is worse than one of those who stayed, so it adds nothing; the last two,
+    compared by where only one errs, have as many matches, which vary less. How many matched bits are alike is a
+    random number, and taken to be four standard deviations below its mean: but for one chance in 30,000 it is more.
+
+    Parameters
+    ----------
+    mechanism
+        How the answers are randomized. Answers that are no bits are not matched, and the gap is that of intervals.
+    agents
+        Who judge.
+    rivals
+        Candidates, both constants among them; 1: there is no race, and what is told is the width of its interval.
+    beta
+        In (0, 1).
+    labels
+        How many agents say their label besides, for each one who judges.
+    """
+    if not isinstance(mechanism, BitMechanism):
+        each = agents // rivals
+        return 1.0 if each == 0 else _width(mechanism, each, HALVES * rivals, beta)
+    if rivals == 1:
+        return 1.0 if agents == 0 else _width(mechanism, agents, 1, beta)
+    each = agents // (rivals - 1)
+    if each == 0:
+        return 1.0
+    same = max(0, math.floor(0.5 * each - 2.0 * math.sqrt(each)))
+    apart = each - same
+    matches = Matches((apart + 1) // 2, same, (apart + 1) // 2)
+    low, high = bounds(mechanism, matches, beta / (HALVES * pairs(rivals)), each)
+    half = max(high, -low)
+    return min(1.0, max(half, _width(mechanism, each + math.floor(labels * agents), HALVES * rivals, beta)))
+
+
+def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
+    """Return the width of the interval of one loss, which is widest where half the answers are 1."""
+    total = count // 2 if mechanism.answers == "bit" else 0.5 * count
+    found = estimate(mechanism, total, count, 1.0 - beta, among=among)
+    return found.high - found.low
+
+
+def labels_for_each_judge(portfolio: Portfolio) -> float:
+    """Return how many agents say their label, and so judge the constants, for each one who judges."""
+    if not portfolio.recalibrates:
+        return 1.0 / (LABELS - 1)
+    return portfolio.labels * portfolio.repair / (1.0 - portfolio.repair)
+
+
+def stated(told: float, aim: float, *, recalibrates: bool) -> float:
+    """Return the gap that a run is sure to state: what is told, and a quarter more where beliefs may choose beyond it.
+
+    Parameters
+    ----------
+    told
+        As :func:`told_apart` returns it.
+    aim
+        alpha: a gap within it stays there.
+    recalibrates
+        Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
+    """
+    return min(1.0, WIDER * told) if recalibrates and told > aim else told
+
+
+def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:
+    """Return with how many answers no wider gap can be stated; the parameters are those of :func:`told_apart`.
+
+    Raises
+    ------
+    BadInput
+        If more than 2^40 are needed.
+    """
+
+    def enough(agents: int) -> bool:
+        return told_apart(mechanism, agents, rivals, beta, labels) <= gap
+
+    return _least(enough)
+
+
+def _least(enough: Callable[[int], bool]) -> int:
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > _MOST:
+            raise BadInput("such a gap takes more than 2^40 agents: allow a larger alpha, or a larger epsilon")
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,129 @@
+"""Select then estimate: which of many features is 1 most often, and how often exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from common.core.errors import BadScenario
+from common.core.values import Value
+from common.data.distributions.base import Distribution
+from common.data.distributions.boolean_features import BiasedCoins
+from common.numerics.bisection import least
+from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.patterns import agents, curator, sequence
+from common.scenario.scenario import Scenario
+from common.statistics.formulas import PlannedValue, follow
+
+
+class Selected(Value):
+    """The answer: a feature, and its mean on the scale from -1 to 1."""
+
+    kind: Literal["selected"] = "selected"
+    feature: int = Field(ge=0)
+    mean: float
+
+
+@PROBLEMS.register("select-then-estimate")
+class SelectThenEstimate(Problem):
+    """Definition B.1: x in {-1, 1}^d (here 0 and 1), mu = E x. Find i with mu_i >= max mu - alpha, and mu_i to alpha'.
+
+    The scenario's ``alpha`` is that of the selection.
+
+    Attributes
+    ----------
+    d
+        Number of features.
+    precise
+        alpha', below alpha: accuracy of the estimate.
+    """
+
+    name: Literal["select-then-estimate"] = "select-then-estimate"
+    d: int = Field(ge=2, le=1 << 16)
+    precise: float = Field(gt=0, lt=1)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, d."""
+        return self.d
+
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        """Return the true means of the selected and of the best feature."""
+        selected = Selected.parse(answer)
+        if not isinstance(people, BiasedCoins):
+            raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
+        means = [2.0 * people.rate(feature) - 1.0 for feature in range(people.d)]
+        mean, best = means[selected.feature], max(means)
+        right = mean >= best - alpha and abs(selected.mean - mean) <= self.precise
+        return {"correct": right, "mean": mean, "best": best}
+
+
+SOURCE = "Beimel et al., the power of synergy, Appendix B"
+_MOST = 1 << 62
+
+
+@PROBLEM_PLANNINGS.register("select-then-estimate")
+class SelectThenEstimatePlanning(ProblemPlanning[SelectThenEstimate]):
+    """``n`` for the selection, agents for the estimate."""
+
+    releases: ClassVar[dict[str | None, int]] = {"curator": 2}
+
+    def plan(self, problem: SelectThenEstimate, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+        """Return n and agents, beta/2 for each side.
+
+        *Selection* (tight). With probability 1 - beta/4 no count is off by more than n t, t = sqrt(ln(4 d/beta)/(2 n))
+        (Hoeffding, one side each, d features); with probability 1 - beta/4 the selected count is at most
+        2 ln(4 d/beta)/epsilon below the largest (exponential mechanism). On the scale of the counts alpha is alpha/2.
+
+        *Estimation* (tight). Unbiased answers of randomized response lie in an interval of length 1/(2p-1): Hoeffding.
+
+        The paper gives orders of magnitude, which are taken without constants.
+        """
+        epsilon = scenario.curator.epsilon
+        if epsilon is None:
+            raise BadScenario("select-then-estimate: give the curator an epsilon")
+        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
+        alpha, beta, d = scenario.alpha, scenario.beta, problem.d
+        if paper:
+            selection, text = (
+                math.ceil(math.log(d) / alpha**2 + math.log(d) / (epsilon * alpha)),
+                ("ln d/alpha^2 + ln d/(epsilon alpha)"),
+            )
+            estimation, other = math.ceil(width**2 / problem.precise**2), "1/((2p-1) alpha')^2"
+        else:
+            spread = math.log(4.0 * d / beta)
+            selection = _least(
+                lambda n: 2.0 * math.sqrt(spread / (2.0 * n)) + 2.0 * spread / (epsilon * n), alpha / 2.0
+            )
+            text = "2 sqrt(ln(4d/beta)/(2n)) + 2 ln(4d/beta)/(epsilon n) <= alpha/2"
+            estimation = math.ceil(math.log(4.0 / beta) * 2.0 * width**2 / problem.precise**2)
+            other = "2 ln(4/beta)/((2p-1) alpha')^2"
+        return {
+            "n": follow(scenario.curator.n, lambda: selection, text, SOURCE),
+            "agents": follow(
+                scenario.agents.count,
+                lambda: math.ceil(estimation / (1.0 - scenario.agents.dropout)),
+                other,
+                SOURCE,
+            ),
+        }
+
+
+def _least(error: Callable[[int], float], wanted: float) -> int:
+    """Return the least n with an error of at most what is wanted; the error falls with n."""
+    try:
+        return least(lambda n: error(n) <= wanted, 1, _MOST)
+    except LookupError:
+        raise BadScenario(f"no number of people brings the error below {wanted:g}") from None
+
+
+DEMANDS.register("select-then-estimate")(
+    Demands(
+        sequence(curator("select"), agents("coordinate")),
+        alone={"curator": sequence(curator("select"), curator("count")), "agents": agents("coordinate")},
+    )
+)

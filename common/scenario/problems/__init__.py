@@ -1,1 +1,0 @@
-"""Problems: what the hybrid model's tasks are about, as public numbers. One class a file, registered."""

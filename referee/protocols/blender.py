@@ -1,0 +1,179 @@
+"""Blender: the curator finds the frequent items, the agents say how frequent, both estimates are combined."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.queries.item import ItemQuery
+from common.local.queries.listed import ListedQuery
+from common.operations.counting import CountedHead, HeadList
+from common.protocols.base import pattern_of
+from common.protocols.blender import Blender, Head
+from common.protocols.steps import Progress
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from common.statistics.frequency import reports
+from common.statistics.heavy_hitters import find, ladder
+from referee.protocols.asking import ask, at_once, problem_of
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+
+Shares = tuple[Floats, Floats]
+"""Estimated shares of people, and the variances of these estimates."""
+
+
+@PROTOCOLS.register("blender")
+class BlenderProtocol(Protocol):
+    """Head list and local search, as in BLENDER (Avent, Korolova, Zeber, Hovden and Livshits, USENIX Security 2017).
+
+    One half of the curator's people choose the head list, the other half count its items (pure epsilon). The agents say
+    which item of the list is theirs, or none, through a frequency oracle. The two independent unbiased estimates of
+    each share are combined by inverse variance, the combination with the least variance. No answer of an agent costs
+    more than its epsilon, whatever the list is.
+    """
+
+    title = "Blender"
+    done = (
+        "a list; by the normal law, which is no bound, it holds every item as frequent as problem.heavy, with "
+        "shares that are off by problem.precise at most, with a probability of about {sure} at the sizes of the "
+        "tight plan, for people as the problem describes them and if those who answer are like all"
+    )
+    problem = "blender"
+    pattern = pattern_of("blender")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "blender",
+                {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
+                "problem.bits=10",
+                "problem.most=6",
+                "problem.heavy=0.2",
+                "problem.precise=0.15",
+                "agents.mechanism.epsilon=2",
+            ),
+        )
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Have the curator list the items and count them, ask the agents about the list, combine."""
+        problem, oracle = given(scenario)
+        head = yield from ask(head_list(scenario, problem))
+        yield Progress(f"{len(head.items)} items are listed", {})
+        estimates = [shares_by_curator(head, scenario, problem)]
+        if head.items:
+            count = scenario.agents.count
+            estimates.append((yield from shares_by_agents(head.items, problem, oracle, count, public)))
+        return combined(head.items, estimates)
+
+
+def given(scenario: ResolvedScenario) -> tuple[Blender, FrequencyOracle]:
+    """Return the problem and the agents' frequency oracle.
+
+    Raises
+    ------
+    BadScenario
+        If the scenario has another problem or mechanism.
+    """
+    problem, oracle = problem_of(scenario, Blender), scenario.agents.mechanism
+    if not isinstance(oracle, FrequencyOracle):
+        raise BadScenario("blender needs a frequency oracle as agents.mechanism: take olh, hadamard or krr")
+    return problem, oracle
+
+
+def head_list(scenario: ResolvedScenario, problem: Blender) -> HeadList:
+    """Return the request for the head list."""
+    return HeadList(bits=problem.bits, most=problem.most, epsilon=scenario.curator.share)
+
+
+def shares_by_curator(head: CountedHead, scenario: ResolvedScenario, problem: Blender) -> Shares:
+    """Estimate the share of each listed item from the curator's noisy counts."""
+    shares = np.array(head.counts, dtype=np.int64) / head.people
+    return shares, problem.curators_variance(np.clip(shares, 0.0, 1.0), head.people, scenario.curator.share)
+
+
+def shares_by_agents(
+    items: Sequence[int], problem: Blender, oracle: FrequencyOracle, count: int, public: int
+) -> Generator[AskAgents, Answers, Shares]:
+    """Estimate the share of each listed item from the reports of ``count`` fresh agents."""
+    query = ListedQuery(bits=problem.bits, items=tuple(items), public=public + 1)
+    answers = yield AskAgents(query, at_once(count))
+    told = reports(query, answers)
+    supports = told.supports(oracle, np.arange(len(items), dtype=np.uint64))
+    shares = oracle.shares(supports, len(told), query.domain)
+    return shares, problem.agents_variance(np.clip(shares, 0.0, 1.0), max(1, len(told)), oracle, query.domain)
+
+
+def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
+    """End with the items by decreasing share; estimates are weighed by their inverse variances."""
+    return Outcome("done", 1, _head(items, estimates), None, f"{len(items)} items are listed")
+
+
+def _head(items: Sequence[int], estimates: list[Shares]) -> Head:
+    if not items:
+        return Head(items=(), shares=(), deviations=())
+    weights = np.array([1.0 / variances for _, variances in estimates])
+    shares = (weights * np.array([shares for shares, _ in estimates])).sum(axis=0) / weights.sum(axis=0)
+    deviations = np.sqrt(1.0 / weights.sum(axis=0))
+    order = np.argsort(-shares, kind="stable")
+    return Head(
+        items=tuple(items[place] for place in order),
+        shares=tuple(shares[order].tolist()),
+        deviations=tuple(deviations[order].tolist()),
+    )
+
+
+@ABLATIONS.register("blender/curator")
+class CuratorAlone(Protocol):
+    """The curator lists the items and counts them; nobody else is asked about the list."""
+
+    title = "Blender: the curator alone"
+    problem = "blender"
+    pattern = pattern_of("blender", "curator")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", BlenderProtocol.example())
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Have the curator list the items and count them."""
+        problem, _ = given(scenario)
+        head = yield from ask(head_list(scenario, problem))
+        yield Progress(f"{len(head.items)} items are listed", {})
+        return combined(head.items, [shares_by_curator(head, scenario, problem)])
+
+
+@ABLATIONS.register("blender/agents")
+class AgentsAlone(Protocol):
+    """Half of the agents find the items among all 2^bits, the others estimate their shares.
+
+    The search is one question without interaction (:mod:`common.statistics.heavy_hitters`).
+    """
+
+    title = "Blender: the agents alone"
+    problem = "blender"
+    pattern = pattern_of("blender", "agents")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", BlenderProtocol.example())
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Find the items with half of the agents, ask the others about them."""
+        problem, oracle = given(scenario)
+        count = scenario.agents.count
+        query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
+        answers: Answers = yield AskAgents(query, at_once(count // 2))
+        items: list[int] = find(query, oracle, answers, scenario.beta).items[: problem.most].tolist()
+        yield Progress(f"{len(items)} items are listed", {})
+        if not items:
+            return combined([], [])
+        return combined(items, [(yield from shares_by_agents(items, problem, oracle, count - count // 2, public))])

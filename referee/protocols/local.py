@@ -1,0 +1,193 @@
+"""Learn from the agents alone, without interaction: every question is fixed before the first answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+
+import numpy as np
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.linear import Linear
+from common.local.mechanisms.mechanism import Mechanism
+from common.local.queries.gradient import GradientQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.moment import MomentQuery
+from common.protocols.base import pattern_of
+from common.protocols.steps import Progress
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from referee.protocols.asking import at_once, estimate_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+
+TESTED = 0.1
+"""Share of the agents kept for estimating the loss of the result."""
+MIN_VARIANCE = 1e-9
+"""Estimated variances are taken for at least this, so that the more frequent label wins where nothing else is known."""
+
+
+@PROTOCOLS.register("local-averages")
+class LocalAverages(Protocol):
+    """A linear discriminant from averages that agents report once: the non-interactive baseline.
+
+    Each agent answers one randomized bit about one moment of its record, chosen by its slot: a coordinate x_j, its
+    label times that, its label, or |x|^2 (Duchi, Jordan and Wainwright 2013: one coordinate an agent is the optimal
+    way to estimate a mean). From the 2 d + 2 averages follow the classes' shares, means and the mean variance of a
+    coordinate within a class, and with them Fisher's discriminant for two Gaussian classes with that variance in every
+    coordinate. The difference of the means is shrunk as James and Stein do by what the randomizers' known variance
+    explains, so that the answer becomes the more frequent label, not noise, where there are too few agents.
+
+    Learning is one message, and the first: the pattern admits no answer on which a question could depend. The question
+    that follows estimates the loss of the result and changes nothing about it. One message reaches 2^22 agents at most.
+    Without interaction no learner finds every half-space from a number of agents that is polynomial in d (Smith,
+    Thakurta and Upadhyay 2017; Daniely and Feldman 2019), so this one makes assumptions instead: where the classes are
+    not two equal balls it stays away from the optimum however many agents there are.
+
+    There is no threshold to halt at: the status is ``exhausted``.
+    """
+
+    title = "Local averages"
+    done = "nothing: it has no level and no gap to stop at, and ends exhausted"
+    pattern = pattern_of("local-averages")
+    bears_liars = True
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=local-averages"),)
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Ask everybody once, compute the discriminant, then estimate its loss."""
+        target, count = scenario.target, scenario.agents.count
+        if not math.isfinite(target.norm):
+            raise BadScenario("local averages need records of bounded norm: give the target a public norm")
+        if count < 2:
+            raise BadScenario(f"local averages need an agent to learn from and one to test with, found {count} agents")
+        learning = at_once(max(1, int(count * (1.0 - TESTED))))
+        query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
+        answers = yield AskAgents(query, learning)
+        yield Progress("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})
+        hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
+        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
+        return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once", heard=found.heard)
+
+
+def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """Estimate each moment's mean, with the variance of that estimate.
+
+    Returns
+    -------
+    Means and variances, each of shape (2 d + 2,). The variances take in which agents were asked where answers are bits
+    (a bit's variance depends on its mean alone); for other mechanisms they are the randomizer's own. A moment about
+    which nobody answered has mean 0 and the variance of one answer.
+    """
+    moment = answers.slots % query.moments
+    sums = np.bincount(moment, weights=mechanism.unbias(answers.values), minlength=query.moments)
+    counts = np.bincount(moment, minlength=query.moments)
+    means = np.divide(sums, counts, out=np.full(query.moments, 0.5), where=counts > 0)
+    spread = np.array([mechanism.variance(mean) for mean in np.clip(means, 0.0, 1.0).tolist()])
+    unit = np.full(query.moments, query.bound)
+    unit[-2] = 1.0
+    found = (2.0 * means - 1.0) * unit
+    variances = spread / np.maximum(counts, 1) * (2.0 * unit) ** 2
+    found[-1] = means[-1] * query.norm**2 if counts[-1] else 0.0
+    variances[-1] = spread[-1] / max(int(counts[-1]), 1) * query.norm**4
+    return found, variances
+
+
+def discriminant(means: Floats, variances: Floats) -> Linear:
+    """Return the half-space <D, x> > <D, E x> - (e/2) |D|^2 - v ln((1 + e)/(1 - e)).
+
+    Here e = E l, D = 2 (E[l x] - e E x)/(1 - e^2) is the difference of the classes' means, times
+    max(0, 1 - (variance of D)/|D|^2), and v = (E|x|^2 - |E x|^2)/d - (1 - e^2) |D|^2/(4 d) the variance of a coordinate
+    within a class.
+
+    Parameters
+    ----------
+    means, variances
+        Shape (2 d + 2,), as :func:`averages` returns them.
+    """
+    d = (len(means) - 2) // 2
+    # A share of a class below that of one agent in a million is not estimated by anybody.
+    mean, label = means[:d], float(np.clip(means[2 * d], -1.0 + 1e-6, 1.0 - 1e-6))
+    both = 1.0 - label * label
+    difference = 2.0 * (means[d : 2 * d] - label * mean) / both
+    noise = 4.0 * float(variances[d : 2 * d].sum() + label**2 * variances[:d].sum()) / both**2
+    length = float(difference @ difference)
+    difference = difference * (max(0.0, 1.0 - noise / length) if length > 0.0 else 0.0)
+    length = float(difference @ difference)
+    within = (means[-1] - float(mean @ mean) + float(variances[:d].sum())) / d - both * length / (4.0 * d)
+    prior = max(within, MIN_VARIANCE) * (math.log1p(label) - math.log1p(-label))
+    threshold = float(difference @ mean) - 0.5 * label * length - prior
+    return Linear(weights=tuple(difference.tolist()), threshold=threshold)
+
+
+MIN_PER_COORDINATE = 400
+"""Agents per coordinate and step, at least: below that a step is mostly noise."""
+MAX_STEPS = 30
+"""Share of the agents kept for estimating the loss of the result."""
+
+
+@PROTOCOLS.register("local-gradient-descent")
+class LocalGradientDescent(Protocol):
+    """Logistic regression without a curator: the baseline that the hybrid model must beat.
+
+    Interactive local-model gradient descent (Smith, Thakurta and Upadhyay 2017; Duchi, Jordan and Wainwright 2013): in
+    each step fresh agents answer one randomized bit about one coordinate of the gradient at their record. Every agent
+    answers once, so each has the mechanism's guarantee, whatever d is; but d + 1 coordinates share the agents, and the
+    error of a step grows as sqrt((d + 1) / agents) / epsilon. Returns the average of the second half of the iterates.
+    There is no threshold to halt at: the status is ``exhausted``.
+    """
+
+    title = "Local gradient descent"
+    done = "nothing: it has no level and no gap to stop at, and ends exhausted"
+    pattern = pattern_of("local-gradient-descent")
+    bears_liars = True
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=local-gradient-descent"),)
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""
+        d, norm = scenario.target.dimension, scenario.target.norm
+        if not math.isfinite(norm):
+            raise BadScenario("local gradient descent needs records of bounded norm: give the target a public norm")
+        # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
+        bound = max(1.0, scenario.target.coordinate)
+        count = scenario.agents.count
+        learning = int(count * (1.0 - TESTED))
+        at_once(count - learning, alike=True)
+        steps = max(1, min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1))))
+        iterate, total = np.zeros(d + 1), np.zeros(d + 1)
+        # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
+        stride = 4.0 / (norm**2 + 1.0)
+        for step in range(1, steps + 1):
+            gradient = yield from _gradient(iterate, bound, learning // steps, scenario.agents.value_mechanism)
+            iterate = iterate - stride * gradient
+            if 2 * step > steps:
+                total += iterate
+            yield Progress(f"step {step}", {"round": step, "rounds": steps})
+        hypothesis = _linear(total)
+        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
+        reason = f"all {steps} steps were used"
+        return Outcome("exhausted", steps, hypothesis, found.estimate, reason, heard=found.heard)
+
+
+def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
+    """Estimate each coordinate of the gradient from the agents whose slot asked for it."""
+    width = len(iterate)
+    answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), at_once(count))
+    coordinate = answers.slots % width
+    sums = np.bincount(coordinate, weights=mechanism.unbias(answers.values), minlength=width)
+    counts = np.bincount(coordinate, minlength=width)
+    # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
+    means = np.divide(sums, counts, out=np.full(width, 0.5), where=counts > 0)
+    return np.asarray((2.0 * means - 1.0) * bound)
+
+
+def _linear(parameters: Floats) -> Linear:
+    return Linear(weights=tuple(float(w) for w in parameters[:-1]), threshold=float(parameters[-1]))

@@ -1,1 +1,0 @@
-"""Protocols of agents alone."""

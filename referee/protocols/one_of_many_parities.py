@@ -1,0 +1,127 @@
+"""One of many parities: the agents tell which one is wanted, the curator learns it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from common.local.answers import AskAgents
+from common.local.hypotheses.relabelled import Task
+from common.protocols.base import pattern_of
+from common.protocols.one_of_many_parities import OneOfManyParities, Wanted
+from common.protocols.steps import AskCurator, Progress
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from common.statistics.frequency import likeliest_parity, signed_shares
+from referee.protocols.asking import ask_codes, learn_parity, problem_of
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+
+
+@PROTOCOLS.register("one-of-many-parities")
+class OneOfManyParitiesProtocol(Protocol):
+    """Lemma 4.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+
+    Each agent says one randomized bit about (t, s_t), Hadamard response; those who hold no share answer with a fair
+    coin, randomized like any other. For every t the referee takes the s with the largest estimate, adds them up, and
+    asks the curator to learn the parity with that number (KLNRS, pure epsilon): records that are shares say 0 = 0.
+    """
+
+    title = "One of many parities"
+    done = (
+        "a parity; by the normal law, which is no bound, it is the wanted one with a probability of about {sure} "
+        "at the sizes of the tight plan, for people as the problem describes them and if those who answer are "
+        "like all"
+    )
+    problem = "one-of-many-parities"
+    pattern = pattern_of("one-of-many-parities")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return its shipped scenario made small."""
+        return (
+            small_problem(
+                "one-of-many-parities",
+                {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
+                "problem.c=4",
+                "problem.d=2",
+                "problem.shares=5",
+            ),
+        )
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Find out which parity is wanted, then learn it."""
+        problem = problem_of(scenario, OneOfManyParities)
+        which = yield from find_wanted(scenario, problem, scenario.agents.count, public)
+        return (yield from learn_wanted(problem, which))
+
+
+def find_wanted(
+    scenario: ResolvedScenario, problem: OneOfManyParities, count: int, public: int
+) -> Generator[AskAgents | Progress, Any, int]:
+    """Ask ``count`` agents for the shares of the wanted parity's number, and add up the likeliest."""
+    begin = problem.c + (1 << problem.d)
+    bits = problem.share_bits + problem.d
+    asked = yield from ask_codes(count, first=begin + 1, bits=bits, present=begin, public=public)
+    shares = signed_shares(asked, scenario.agents.bit_mechanism).reshape(-1, 1 << problem.d)[: problem.shares]
+    which = int(np.bitwise_xor.reduce(np.argmax(shares, axis=1)))
+    told = sum(answers.asked for _, answers in asked)
+    yield Progress(f"{told:,} agents say that parity {which} is wanted", {})
+    return which
+
+
+def learn_wanted(problem: OneOfManyParities, which: int) -> Generator[AskCurator, Any, Outcome]:
+    """Have the curator learn the parity with a number, and end."""
+    parity = yield from learn_parity(Task(features=problem.c, label=problem.c + which))
+    if parity is None:
+        return Outcome("exhausted", 1, Wanted(which=which, features=None), None, "no block of the curator answered")
+    answer = Wanted(which=which, features=parity.features)
+    return Outcome("done", 1, answer, None, f"parity {which} was learned")
+
+
+@ABLATIONS.register("one-of-many-parities/curator")
+class CuratorAlone(Protocol):
+    """The curator learns one parity at random.
+
+    It has fewer people than there are shares, so it knows nothing about which parity is wanted, even without privacy,
+    and not enough privacy for all.
+    """
+
+    title = "One of many parities: the curator alone"
+    problem = "one-of-many-parities"
+    pattern = pattern_of("one-of-many-parities", "curator")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("curator", OneOfManyParitiesProtocol.example())
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Learn the parity with a random number."""
+        problem = problem_of(scenario, OneOfManyParities)
+        return (yield from learn_wanted(problem, public % (1 << problem.d)))
+
+
+@ABLATIONS.register("one-of-many-parities/agents")
+class AgentsAlone(Protocol):
+    """Half of the agents tell which parity is wanted, the others search for it, which takes 2^c times as many."""
+
+    title = "One of many parities: the agents alone"
+    problem = "one-of-many-parities"
+    pattern = pattern_of("one-of-many-parities", "agents")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the protocol's own, with this side alone."""
+        return left_alone("agents", OneOfManyParitiesProtocol.example())
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Find out which parity is wanted with half of the agents, search for it with the others."""
+        problem, count = problem_of(scenario, OneOfManyParities), scenario.agents.count
+        which = yield from find_wanted(scenario, problem, count // 2, public)
+        width = min(problem.c, 63)
+        search = yield from ask_codes(count - count // 2, first=0, bits=width, sign=problem.c + which, public=public)
+        found = likeliest_parity(search)
+        features = tuple(i for i in range(problem.c) if (found << i) & (1 << (width - 1)))
+        return Outcome("done", 1, Wanted(which=which, features=features), None, "searched by the agents")

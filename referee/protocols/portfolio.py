@@ -1,0 +1,360 @@
+"""A portfolio: private models, their repairs by what agents say, and constants; fresh agents judge them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Floats
+from common.core.errors import BadMessage, BadScenario
+from common.local.answers import Answers, AskAgents
+from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
+from common.local.hypotheses.recalibrated import recalibrated
+from common.local.hypotheses.rules import Constant
+from common.local.queries.loss import LossQuery
+from common.local.queries.moment import MomentQuery
+from common.local.queries.score import ScoreQuery
+from common.local.queries.sole_error import SoleErrorQuery
+from common.local.records import number_of
+from common.operations.learning import Learn
+from common.operations.weighting import Margins, Rake
+from common.privacy.calibration import sampling_schedule
+from common.protocols.base import pattern_of
+from common.protocols.portfolio import Portfolio, compares, judges, tellers
+from common.protocols.portfolio import candidates as candidates_of
+from common.protocols.steps import Progress
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from common.statistics import bins, raking
+from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate, forecast
+from common.statistics.frequency import signed_shares
+from common.statistics.intervals import certainty, tally
+from common.statistics.race import Race
+from referee.protocols.asking import ask, ask_coded, at_once
+from referee.protocols.base import PROTOCOLS, Judged, Outcome, Protocol, Script, small_ball
+from referee.protocols.local import averages, discriminant
+
+_FIRST = 4
+"""Part of the judges who answer in the first heat."""
+_PAIR = 2
+
+
+@PROTOCOLS.register("portfolio")
+class PortfolioProtocol(Protocol):
+    """Learn, repair, judge. The answer is, up to a stated gap, the best of everything that was tried.
+
+    1. Some of the agents say their label, and the curator counts its own people's, privately. With ``portfolio.raking``
+       its weights are raked until they have the agents' share. With ``portfolio.alone`` others of the agents learn a
+       model among themselves (local averages), a candidate, too.
+    2. The curator learns a model of its sample, privately.
+    3. Others of the agents say in which bin of the model's score they are, and their label: one bit each, of a Hadamard
+       code. What they say recalibrates the model: a threshold, or an intercept for each public group
+       (:mod:`common.statistics.calibration`). The curator pays only for the shares of its people by which bins are
+       chosen. With ``portfolio.repair: 0`` nothing is repaired, and these agents judge as well.
+    4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
+       labels (:mod:`common.statistics.raking`), and it learns again.
+    5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
+       leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). The last two may
+       be compared by where only one of them errs (``portfolio.judging``). What agents said of their labels judges the
+       constants, too: those were fixed before. Where judges hardly tell two apart, what the repairing agents said helps
+       to choose.
+
+    ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
+    the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.
+    """
+
+    title = "Portfolio"
+    done = (
+        "with probability {sure} at least, over which agents judge and over their noise, the answer's loss on T "
+        "exceeds that of the best candidate by {alpha} at most, among those who answer; no level is tested, and both "
+        "losses may be large"
+    )
+    pattern = pattern_of("portfolio")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=portfolio", "curator.rounds=2", "portfolio.alone=0.2"),)
+
+    def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
+        """Return what labels and judges are asked, and what the scenario's repairs and comparisons ask besides."""
+        settings = scenario.portfolio or Portfolio()
+        asked = {"loss": True, "moment": settings.alone > 0.0, "score": settings.recalibrates}
+        return frozenset(kind for kind in asked if asked[kind]) | ({"sole-error"} if _pairs(scenario) else set())
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Learn and repair ``curator.rounds`` times, then judge."""
+        settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
+        judging = judges(scenario.agents.count, settings)
+        telling = tellers(scenario.agents.count, settings)
+        alone = math.floor(settings.alone * (scenario.agents.count - judging))
+        repairing = (scenario.agents.count - judging - telling - alone) // rounds
+        _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
+        silent = telling < 1 or (settings.recalibrates and repairing < 1) or (settings.alone > 0.0 and alone < 1)
+        if silent or judging < candidates_of(rounds, settings):
+            raise BadScenario(
+                f"agents.count: {scenario.agents.count} agents are too few for a portfolio of {rounds} models: some "
+                "tell their label, some recalibrate each model, and each candidate has a judge"
+            )
+        if alone and not math.isfinite(scenario.target.norm):
+            raise BadScenario("portfolio.alone: averages of agents need records of bounded norm: give the target one")
+        candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
+        told = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=scenario.agents.loss), telling)
+        labels = _share(scenario, told)
+        yield Progress(f"{telling:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
+        if alone:
+            candidates.append(("agents alone", (yield from _learn_from_agents(scenario, alone))))
+        ratios = (1.0, 1.0)
+        if settings.recalibrates or settings.raking:
+            ratios = yield from _count_labels(scenario, labels)
+        if settings.raking:
+            yield from _rake_labels(scenario, ratios)
+        beliefs: dict[int, tuple[float, float]] = {}
+        for t in range(1, rounds + 1):
+            hypothesis = (yield from ask(Learn(round=t))).hypothesis
+            candidates.append(("model" if t == 1 else f"model {t}, raked by scores", hypothesis))
+            if hypothesis.kind not in plain_kinds() or isinstance(hypothesis, Constant):
+                yield Progress(f"round {t}: a model of kind {hypothesis.kind} has no score to repair", {})
+                break
+            if not settings.recalibrates:
+                break
+            public += _APART
+            reweighs = int(settings.raking) + t - 1
+            shift = 0.0 if reweighs else math.log(ratios[1] / ratios[0])
+            found = yield from _survey(scenario, hypothesis, reweighs, repairing, public, labels, shift)
+            beliefs |= dict(enumerate(found.losses, len(candidates) - 1))
+            try:
+                repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
+            except BadMessage:  # the curator's weights are so large that no multiple of them can be sent
+                yield Progress(f"round {t}: the model's weights are too large to be recalibrated", {})
+            else:
+                candidates.append((f"{candidates[-1][0]}, recalibrated", repaired))
+                yield Progress(f"round {t}: {repairing:,} agents recalibrate the model", {})
+            if t < rounds:
+                yield from ask(Rake(tilt=found.tilt(scenario.curator.eta)))
+        return (yield from _judge(scenario, candidates, beliefs, judging, told))
+
+
+_MINUS, _PLUS = Constant(label=-1), Constant(label=1)
+_CURVE = 0.02
+"""Standard deviation of a loss from what a logistic curve says of it, even if the curve is the best one."""
+_APART = 1 << 32
+"""Public randomness of one round's questions is so far from the next one's."""
+_MODEL = Prior(steep=0.5, far=0.3)
+"""What is believed of any model on its own sample: its score is about the logarithm of the odds."""
+_STEEP, _FAR = 0.35, 0.5
+"""Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
+
+
+def _share(scenario: ResolvedScenario, told: Answers) -> tuple[float, float]:
+    """Return the share of +1 that agents told, and its standard error."""
+    mechanism = scenario.agents.bit_mechanism
+    ones, heard = tally(mechanism, told.values)
+    if heard == 0:
+        return 0.5, 1.0
+    positive = 1.0 - (ones / heard - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
+    return positive, math.sqrt(mechanism.variance(min(max(positive, 0.0), 1.0)) / heard)
+
+
+_BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
+"""Everybody's score is on one side of 0, so that the items are the labels."""
+
+
+def _count_labels(scenario: ResolvedScenario, told: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
+    """Ask the curator for its people's labels; return the ratios of shares, of T's to the sample's, -1 first."""
+    shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=scenario.planned_margins[0].epsilon))).fractions.tolist()
+    held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
+    return raking.label_ratios(*told, held, _deviation(scenario, 0))
+
+
+def _learn_from_agents(scenario: ResolvedScenario, count: int) -> Generator[Any, Any, Hypothesis]:
+    """Return the discriminant of what agents say of their own moments, one bit each: the curator has no part in it."""
+    target = scenario.target
+    query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
+    answers = yield AskAgents(query, at_once(count))
+    yield Progress(f"{answers.asked:,} agents told a moment of their record: a model of theirs alone", {})
+    return discriminant(*averages(query, answers, scenario.agents.value_mechanism))
+
+
+def _rake_labels(scenario: ResolvedScenario, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
+    """Have the curator's weights raked until labels have the shares that agents told."""
+    parts = raking.tilts(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
+    yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
+
+
+def _deviation(scenario: ResolvedScenario, reweighs: int) -> float:
+    """Return about the standard deviation of the noise on a share that the curator releases after so many reweighs."""
+    curator = scenario.curator
+    bound = 1.0 / curator.n
+    if reweighs and curator.kappa is not None:
+        bound = sampling_schedule(curator.n, curator.kappa, curator.eta, 1, reweighs)[0]
+    return math.sqrt(2.0) * 2.0 * bound / scenario.planned_margins[0].epsilon
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """What agents and curator said about a model's score."""
+
+    cells: ScoreCells
+    shares: Floats
+    sample: Floats
+    scores: Floats
+    fit: Calibration
+    precision: float
+    losses: tuple[tuple[float, float], ...]
+
+    def tilt(self, eta: float) -> Tilt:
+        """Return the factors that take the sample's shares to those of T."""
+        wanted = raking.smoothed(self.shares, self.sample, self.scores, self.fit, self.precision)
+        parts = raking.tilts(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
+        return Tilt(cells=self.cells, parts=tuple(parts))
+
+
+def _survey(
+    scenario: ResolvedScenario,
+    hypothesis: Hypothesis,
+    reweighs: int,
+    count: int,
+    public: int,
+    labels: tuple[float, float],
+    shift: float,
+) -> Generator[Any, Any, _Found]:
+    """Ask the curator for shares of scores in its people as they weigh now, choose bins, and ask agents for theirs."""
+    settings = scenario.portfolio or Portfolio()
+    fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
+    told = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).fractions
+    known = told.reshape(number_of(settings.groups), fine.bins, 2)
+    people = bins.cleared(known.sum(axis=(0, 2)), 1.0)
+    mechanism = scenario.agents.bit_mechanism
+    clear = (2.0 * mechanism.truth - 1.0) ** 2
+    most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
+    chosen = bins.coarser(people, most)
+    cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
+    within = bins.Within.of(people, chosen, bins.middles(fine.cuts))
+    sample = np.add.reduceat(known, list(within.starts), axis=1)
+    asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
+    shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
+    heard = sum(len(answers.values) for _, answers in asked)
+    precision = max(1.0, heard * clear)
+    merged = np.diff([*within.starts, fine.bins])
+    held = Shares(sample, _certainty(scenario, sample, merged, reweighs), within)
+    said = Shares(shares, np.full(len(within.starts), precision), within)
+    prior = believed(held, _MODEL).shifted(shift, _STEEP, _FAR)
+    masses = said.masses(held.together.sum(axis=1))
+    fit = calibrate(said, prior, Told(*labels), masses)
+    cuts = (0.0, -fit.intercepts[0] / fit.slope)
+    believed_losses = forecast(said, prior, Told(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
+    return _Found(cells, shares, sample, within.middles, fit, precision, tuple(believed_losses))
+
+
+def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
+    """Return 1 over the variance of the sample's share of each bin: by the release's noise, and by who is in it."""
+    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / scenario.curator.n
+    return np.asarray(1.0 / (merged * _deviation(scenario, reweighs) ** 2 + people))
+
+
+def _judge(
+    scenario: ResolvedScenario,
+    candidates: list[tuple[str, Hypothesis]],
+    beliefs: dict[int, tuple[float, float]],
+    judging: int,
+    told: Answers,
+) -> Script:
+    """Have fresh agents judge the candidates in heats, until the gap is at most alpha or nobody is left to ask.
+
+    An answer about one constant is the mirror image of one about the other, so both are judged by one question.
+    """
+    mechanism = scenario.agents.bit_mechanism
+    questions = len(candidates) - 1
+    race = Race(mechanism, len(candidates), 1.0 - scenario.beta, scenario.alpha, judging // questions, mirrored=(0, 1))
+    for k, (mean, deviation) in beliefs.items():
+        if k < len(candidates):  # a repair that could not be sent is none
+            race.believe(k, mean, math.hypot(deviation, _CURVE))
+    race.add(1, *tally(mechanism, told.values))
+    race.eliminate()
+    left, heat = judging, 0
+    while race.gap > scenario.alpha:
+        asked = _questions(scenario, candidates, race)
+        heat += 1
+        # The first heat hears a quarter of the judges, each later one half as many as were heard before.
+        share = max(judging // _FIRST, (judging - left) // 2)
+        each = min(max(share // len(asked), 1), left // len(asked))
+        if each == 0:
+            break
+        answers = []
+        for query, _ in asked:
+            answers.append((yield AskAgents(query, each)))
+        reached = sum(answer.asked for answer in answers)
+        left -= reached
+        bits = {about: answer.values for (_, about), answer in zip(asked, answers, strict=True)}
+        if isinstance(asked[0][0], SoleErrorQuery):
+            first, second = bits
+            race.compare(first, second, bits[first], bits[second])
+        else:
+            race.hear(bits)
+        race.eliminate()
+        yield Progress(
+            f"heat {heat}: {len(race.running)} of {len(candidates)} left, {candidates[race.winner][0]!r} leads",
+            {"asked": judging - left, "gap": race.gap, **race.estimates[race.winner].wire()},
+        )
+        if reached == 0:
+            break
+    return _ended(scenario, candidates, race)
+
+
+def _questions(
+    scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race
+) -> list[tuple[LossQuery | SoleErrorQuery, int]]:
+    """Return what the next heat asks, and which candidate each question is about.
+
+    While more than two are left, their losses: one answer about a candidate counts against all others. Of the last two
+    it may be where only one of them errs, if one loss is not the mirror image of the other: as many questions, each
+    about a rarer event (:func:`common.statistics.paired.bounds`, :func:`common.protocols.portfolio.compares`).
+    """
+    running = race.running
+    if _pairs(scenario) and len(running) == _PAIR and set(running) != {0, 1}:
+        (i, first), (j, second) = ((k, candidates[k][1]) for k in running)
+        return [
+            (SoleErrorQuery(hypothesis=first, other=second), i),
+            (SoleErrorQuery(hypothesis=second, other=first), j),
+        ]
+    asked = [k for k in running if k > 1] + ([1] if {0, 1} & set(running) else [])
+    return [(LossQuery(hypothesis=candidates[k][1], loss=scenario.agents.loss), k) for k in asked]
+
+
+def _pairs(scenario: ResolvedScenario) -> bool:
+    """Tell whether the last two candidates are compared by where only one of them errs."""
+    settings = scenario.portfolio or Portfolio()
+    return compares(scenario.agents.bit_mechanism, settings) and scenario.agents.loss == "zero-one"
+
+
+def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race) -> Outcome:
+    judged = tuple(
+        Judged(name, hypothesis, race.estimates[k], race.counts[k]) for k, (name, hypothesis) in enumerate(candidates)
+    )
+    name, answer = candidates[race.winner]
+    sure = race.gap <= scenario.alpha
+    most = f"within {math.ceil(race.gap * 1e4) / 1e4:.4f} of the best" if race.gap else "the best"
+    shown, formerly = f"shown with {certainty(1.0 - scenario.beta)} confidence to be {most}", "shown to be the best"
+    if race.gap:
+        formerly = f"shown to be within {race.gap:.4f} of the best"
+    least = f"; {race.answers:,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+    reason, formerly = (
+        f"{name!r} is {how} of {len(candidates)} candidates{'' if sure else least}" for how in (shown, formerly)
+    )
+    rounds = scenario.curator.rounds
+    return Outcome(
+        "done" if sure else "exhausted",
+        rounds,
+        answer,
+        race.estimates[race.winner],
+        reason,
+        judged=judged,
+        gap=race.gap,
+        formerly=formerly,
+    )

@@ -1,0 +1,149 @@
+"""Subsample-Test-Reweigh: learn on the curator's sample, test on the population, reweigh, repeat.
+
+R. Kohen and O. Sheffet, "Transfer Learning in Differential Privacy's Hybrid-Model", ICML 2022: Algorithm 2, with
+Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from common.core.errors import BadScenario
+from common.local.hypotheses.relabelled import Task
+from common.local.queries.loss import LossQuery
+from common.operations.learning import Learn
+from common.operations.weighting import Reweigh
+from common.protocols.base import pattern_of
+from common.protocols.steps import Progress
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from referee.protocols.asking import ask, estimate_mean, test_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+
+
+@PROTOCOLS.register("subsample-test-reweigh")
+class SubsampleTestReweigh(Protocol):
+    """Find a hypothesis with a small loss on the population T from a biased sample of S.
+
+    *Realizable* (Theorem 4.3): halt at the first hypothesis whose loss on T is shown to be below the upper level; every
+    reweigh is by a hypothesis whose loss on T is shown to be above the lower level, so with probability 1 - 3 beta one
+    of the first T rounds halts. *Agnostic* (no theorem; docs/corrections.md, K11): use every round, return the best by
+    its upper confidence limit, which holds for all rounds together. Out of rounds or agents: ``exhausted``, and the
+    best. With mechanism ``none`` and kappa null it is Algorithm 1: the agents' test is the SQ oracle, and its tolerance
+    tau is half the distance of the two levels.
+    """
+
+    title = "Subsample-Test-Reweigh"
+    tests_level = True
+    done = (
+        "the agents' test has rejected that the loss on T is {level} or more among those who answer; with probability "
+        "{beta} at most a run rejects this although it is true, over all its rounds"
+    )
+    pattern = pattern_of("subsample-test-reweigh")
+    bears_liars = True
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball(),)
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
+        return (yield from run_rounds(scenario, None, 1, scenario.curator.rounds))
+
+
+def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: int) -> Script:
+    """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
+
+    Returns
+    -------
+    How it ended; ``iterations`` is the number of the last round that was used.
+    """
+    rounds, seeks = scenario.curator.rounds, scenario.mode == "realizable"
+    share = scenario.agents.count // rounds
+    if not seeks and share < 1:
+        raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
+    best, least = None, math.inf
+    for t in range(first, last + 1):
+        learn = Learn(round=t, task=task)
+        hypothesis = learn.about_records((yield from ask(learn)))
+        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
+        found = yield from test_mean(loss, scenario, rounds) if seeks else estimate_mean(loss, scenario, share, rounds)
+        told = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
+        yield Progress(f"round {t}", told)
+        if best is None or found.estimate.high < least:
+            least = found.estimate.high
+            reason = f"all {rounds} rounds were used"
+            best = Outcome("exhausted", t, hypothesis, found.estimate, reason, heard=found.heard)
+        if found.verdict == "below":
+            reason = f"the loss on T is shown to be below the level after round {t}"
+            return Outcome("done", t, hypothesis, found.estimate, reason, heard=found.heard)
+        if seeks and found.verdict is None:
+            return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
+        if t < last:
+            yield from ask(Reweigh(hypothesis=hypothesis))
+    if best is None:
+        raise AssertionError("there is at least one round")
+    return best.ended(last, best.reason + _of_first(best, last))
+
+
+def _of_first(best: Outcome, last: int) -> str:
+    """Say that the answer is the first round's where later ones were no better: nothing had reweighed it."""
+    return "; the answer is the first round's, which nothing had reweighed" if best.iterations == 1 < last else ""
+
+
+@PROTOCOLS.register("hand-over")
+class HandOver(Protocol):
+    """Subsample-Test-Reweigh for each of the scenario's tasks in turn; the curator's weights are never reset.
+
+    *Privacy.* All tasks' learner calls are made on the same people, so they share the curator's budget and its
+    ``rounds``: the guarantee of the whole run holds for each person with all their labels. Every call is charged at the
+    number of reweighs that came before it, whatever task they were for. That is sound: the log-weight of a record,
+    -eta sum_r (1 - loss_r(record)), is a function of the record and of public messages, so replacing one record changes
+    one weight; after t reweighs two weights differ by a factor of e^{eta t} at most; and so the sampling bound
+    s_t = min(e^{eta t}/(n - 1 + e^{eta t}), 1/(kappa n)) holds for any sequence of public hypotheses about any labels.
+
+    *Rounds.* Let u be the good distribution on the sample (w = dT/dS, cut off and normalized: it knows no labels), W_t
+    the weights after t reweighs, normalized, and mu_t their projection. The potential KL(u || W_t) - KL(mu_t || W_t)
+    is never negative, is K at the start, and falls by 2 g^2 or more with each reweigh by a hypothesis whose loss on T
+    is above the level while the learner kept its accuracy on mu (step eta = 4 g). So there are at most K/(2 g^2)
+    reweighs *in all tasks together*: m tasks take floor(K/(2 g^2)) + m rounds, where m separate runs may take m times
+    floor(K/(2 g^2)) + 1. With probability 1 - 3 beta, if Lemma 3.2's uniform convergence holds for all tasks' losses
+    (``vc_dimension`` is that of their union). Where a learner misses its accuracy, reweighing may move mu away from T,
+    and then the potential that a task takes over may be larger than the K of a fresh start.
+
+    A task's accepted hypothesis is not reweighed by, as Algorithm 2 does not. A task that runs out of rounds or agents
+    ends the run: later ones are not begun. Agnostic (no theorem): each task gets an equal share of the rounds.
+    """
+
+    title = "Hand-over"
+    tests_level = True
+    done = (
+        "for each task the agents' test has rejected that the loss on T is {level} or more among those who answer; "
+        "with probability {beta} at most a run rejects this although it is true, over all its tasks and rounds"
+    )
+    pattern = pattern_of("hand-over")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return a small scenario about a ball."""
+        return (small_ball("protocol=hand-over"),)
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """For each task, Algorithm 2 from the weights of the last one, in the rounds that are left."""
+        tasks, rounds = scenario.tasks or (None,), scenario.curator.rounds
+        ended: list[Outcome] = []
+        used = 0
+        for number, task in enumerate(tasks, start=1):
+            if used == rounds or (ended and scenario.mode == "realizable" and ended[-1].status != "done"):
+                break
+            last = rounds if scenario.mode == "realizable" else max(used + 1, rounds * number // len(tasks))
+            outcome = yield from run_rounds(scenario, task, used + 1, last)
+            ended.append(outcome.ended(outcome.iterations - used, outcome.reason))
+            used = outcome.iterations
+            yield Progress(f"task {number} of {len(tasks)}: {outcome.status}, {outcome.reason}", {})
+        final = ended[-1]
+        if len(ended) < len(tasks) and final.status == "done":
+            reason = f"all {rounds} rounds were used before task {len(ended) + 1}"
+            return Outcome("exhausted", used, final.answer, final.estimate, reason, tuple(ended))
+        return Outcome(final.status, used, final.answer, final.estimate, final.reason, tuple(ended))

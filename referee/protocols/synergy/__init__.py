@@ -1,1 +1,0 @@
-"""The tasks of the hybrid model that neither side can do alone. Each script is the protocol of its lemma."""

@@ -1,1 +1,0 @@
-"""Protocols that learn a hypothesis for the population."""

@@ -1,0 +1,270 @@
+"""Known answers of the formulas, and the theorems behind the tighter ones, tried on real samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from common.core.errors import BadInput
+from common.data.distributions.base import parse_distribution
+from common.statistics import formulas
+from common.statistics.formulas import gaussian_moment, truncation
+from tests.tiers import for_each
+
+X = 1.3515339910798754
+
+
+@pytest.mark.parametrize(("alpha", "x", "expected"), [(0.08, X, 141_570), (0.1, 2.0, 93_721)])
+def test_rounds_of_the_paper(alpha: float, x: float, expected: int) -> None:
+    assert formulas.paper_rounds(alpha, x) == expected
+
+
+@pytest.mark.parametrize(("alpha", "x", "expected"), [(0.08, 1.3515, 265), (0.1, 2.0, 314)])
+def test_tight_rounds(alpha: float, x: float, expected: int) -> None:
+    kappa, truncated, _ = formulas.density(alpha, x, None)
+    gap = formulas.gap(alpha, 1.0, 2.0, truncated)
+    entropy = formulas.entropy(alpha, x, None)
+    assert truncated
+    assert kappa == pytest.approx((1 - 3 * alpha / 8) * alpha / x)
+    assert gap == pytest.approx(3 * alpha / 8)
+    assert formulas.eta(gap) == pytest.approx(3 * alpha / 2)
+    assert entropy == pytest.approx(math.log(1.12 * x / (1 - 3 * alpha / 8) ** 2))
+    assert formulas.rounds(entropy, gap) == expected == math.floor(32 * entropy / (9 * alpha**2)) + 1
+
+
+def test_sample_size_of_appendix_d() -> None:
+    assert formulas.paper_n_sgd(50_000_000, 1000, 0.08 / (4 * 1.35), 0.5) == 324_814_045
+
+
+def test_answers_of_the_paper_and_where_they_do_not_suffice() -> None:
+    assert formulas.paper_answers(0.08, 0.05, 1000, 1.0, 1e-4) == 74_171
+    assert formulas.paper_answers_valid(0.05, 141_570, 1.0, 1e-4)
+    assert not formulas.paper_answers_valid(0.05, 141_570, 4.0, 1e-4)
+
+
+def test_noise_of_the_paper() -> None:
+    assert formulas.paper_noise(0.5, 1e-4, 1e100) == math.sqrt(20)
+    assert formulas.paper_noise(0.5, 1e-4, 1e6) ** 2 == pytest.approx((32 * math.log(1e4) + 8) / math.log(1e6))
+
+
+def test_a_known_supremum_gives_a_larger_density_and_a_larger_gap() -> None:
+    supremum = (0.1 / 0.07) ** 2
+    kappa, truncated, _ = formulas.density(0.08, X, supremum)
+    assert not truncated
+    assert kappa == pytest.approx((1 - 0.01) / supremum)
+    assert formulas.slack(0.08, truncated) == pytest.approx(0.03)
+    assert formulas.density(0.08, X, 1e6) == formulas.density(0.08, X, None)
+
+
+def test_without_a_gap_there_is_no_number_of_rounds() -> None:
+    with pytest.raises(BadInput, match="must be positive, found -"):
+        formulas.rounds(1.0, formulas.gap(0.05, 2.0, 1.7, True))
+
+
+@for_each(("supremum", "moments"), [(None, {}), (2.5, {}), (None, {4.0: math.exp(6 * 0.6**2)})])
+def test_the_good_distribution_exists_on_a_sample_of_the_planned_size(
+    supremum: float | None, moments: dict[float, float]
+) -> None:
+    """Weights exp(gamma z - gamma^2/2) (unbounded), or three values with supremum 2.5: Lemma 3.2's claims hold."""
+    alpha, beta, rng = 0.1, 0.05, np.random.default_rng(1)
+    x = math.exp(0.6**2) if supremum is None else 0.3 * 2.5**2 + 0.5 * 0.4**2 + 0.2 * 0.25**2
+    n = formulas.sample_weights(alpha, beta, x)
+    kappa, truncated, _ = formulas.density(alpha, x, supremum, moments)
+    assert truncated == (supremum is None)
+    level = min([x / alpha, *(truncation(alpha, p, moment) for p, moment in moments.items())])
+    failures = 0
+    for _ in range(20):
+        if supremum is None:
+            weights = np.exp(0.6 * rng.standard_normal(n) - 0.18)
+        else:
+            weights = rng.choice([2.5, 0.4, 0.25], p=[0.3, 0.5, 0.2], size=n)
+        kept = np.minimum(weights, level)
+        good = kept / kept.sum()
+        divergence = float(np.sum(good * np.log(n * good)))
+        failures += not (good.max() <= 1 / (kappa * n) and divergence <= formulas.entropy(alpha, x, supremum, moments))
+    # Each fails with probability beta/2 at most; 7 of 20 has probability below 1e-6.
+    assert failures < 7
+
+
+def test_multiplicative_weights_halt_in_time_against_an_adversary() -> None:
+    """The regret bound behind T: lazy, projected weights against losses chosen to waste as many rounds as possible."""
+    alpha, x, n = 0.2, 1.5, 400
+    kappa, truncated, _ = formulas.density(alpha, x, None)
+    entropy, gap = formulas.entropy(alpha, x, None), formulas.gap(alpha, 1.0, 2.0, truncated)
+    most, step = formulas.rounds(entropy, gap), formulas.eta(gap)
+    rng = np.random.default_rng(3)
+    # A good distribution as concentrated as the entropy allows.
+    size = math.ceil(n * math.exp(-entropy))
+    good = np.zeros(n)
+    good[:size] = 1.0 / size
+    assert 1 / size <= 1 / (kappa * n)
+    scores, used = np.zeros(n), 0
+    for _ in range(2 * most):
+        weights = np.exp(-step * (scores - scores.min()))
+        mu = project(weights, kappa)
+        # Wrong on good people as often as it must be, and where mu is smallest; right elsewhere.
+        losses = np.zeros(n)
+        must = 2.0 * alpha - formulas.slack(alpha, truncated)
+        order = np.argsort(mu[:size] + 1e-9 * rng.random(size))
+        losses[order[: math.ceil(must * size)]] = 1.0
+        if float(mu @ losses) > alpha:
+            break
+        scores += 1.0 - losses
+        used += 1
+    assert 0 < used < most
+
+
+def project(weights: np.ndarray, kappa: float) -> np.ndarray:
+    """Return min(c w, 1)/(kappa n) by bisection on c."""
+    n = len(weights)
+    low, high = 0.0, 1.0 / weights.min()
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(middle * weights, 1).sum() < kappa * n else (low, middle)
+    capped = np.minimum(high * weights, 1)
+    return np.asarray(capped / capped.sum())
+
+
+@given(dimension=st.integers(1, 2000), alpha=st.floats(0.01, 0.4), x=st.floats(1.0, 1e4))
+@settings(max_examples=100, derandomize=True)
+def test_uniform_sample_size_satisfies_its_inequality_and_hardly_more(dimension: int, alpha: float, x: float) -> None:
+    n = formulas.sample_uniform(alpha, 0.05, x, dimension)
+
+    def holds(n: float) -> bool:
+        scaled = math.sqrt(4 / n * (dimension * math.log(2 * math.e * n / dimension) + math.log(8 / 0.05)))
+        return scaled < 1 and scaled * math.sqrt(x * (2 - math.log(scaled))) <= alpha / 4 * (1 + 1e-9)
+
+    assert holds(n)
+    assert not holds(0.99 * n)
+
+
+def test_finite_classes() -> None:
+    assert formulas.sample_finite(0.1, 0.05, 2.0, 1000) == math.ceil(6400 * math.log(40_000))
+    # A class too large for a double is still a number.
+    assert formulas.sample_finite(0.1, 0.05, 2.0, 10**400) > 6400 * 400 * math.log(10)
+
+
+def test_draws_let_the_exponential_mechanism_reach_alpha() -> None:
+    """Two kinds of hypotheses, one perfect and 200 with loss just above alpha: the bad ones are rarely chosen."""
+    alpha, beta, epsilon, count = 0.1, 0.2, 1.0, 201
+    m = formulas.draws(alpha, beta, 1, epsilon, count)
+    rng = np.random.default_rng(5)
+    bad = 0
+    for _ in range(400):
+        mistakes = np.concatenate([[0], rng.binomial(m, alpha * 1.01, size=count - 1)])
+        chances = np.exp(-epsilon * mistakes / 2.0)
+        bad += rng.random() > chances[0] / chances.sum()
+    assert bad / 400 <= beta
+
+
+@for_each(("answers", "dropout"), [(1, 0.5), (1000, 0.1), (10**6, 0.3)])
+def test_enrolment_covers_dropout(answers: int, dropout: float) -> None:
+    from scipy.stats import binom
+
+    enrolled = formulas.enrolled(answers, dropout)
+    assert binom.cdf(answers - 1, enrolled, 1 - dropout) <= 1e-6
+    assert enrolled <= (answers + 30 + 10 * math.sqrt(answers)) / (1 - dropout)
+    assert formulas.enrolled(answers, 0.0) == answers
+
+
+def test_steps() -> None:
+    assert formulas.paper_steps(0.1, 0.05, 0.5, 2.0, 3.0, 7) == math.ceil(9 * 9 * 0.25 * 29 / 0.01)
+    tight = formulas.steps(0.1, 1e-9, 1000, 0.5, 0.0, 3.0, 7)
+    assert tight == math.ceil(32 * 9 * 0.25 * math.log(2e12) / 0.01)
+
+
+ORDERS = st.floats(1.2, 40.0)
+ALPHAS = st.floats(0.01, 0.4)
+
+
+@settings(max_examples=200)
+@given(alpha=ALPHAS, order=ORDERS, values=st.lists(st.floats(0.0, 50.0), min_size=1, max_size=8).filter(any))
+def test_what_is_cut_off_is_at_most_a_quarter_of_alpha(alpha: float, order: float, values: list[float]) -> None:
+    weights = np.array(values) / np.mean(values)
+    level = truncation(alpha, order, max(1.0, float(np.mean(weights**order))))
+    assert float(np.mean(np.maximum(weights - level, 0.0))) <= alpha / 4 * (1 + 1e-9)
+
+
+@given(alpha=ALPHAS, order=ORDERS, level=st.floats(20.0, 100.0))
+def test_no_bound_by_that_moment_alone_is_better(alpha: float, order: float, level: float) -> None:
+    top, chance = level * order / (order - 1.0), alpha * (order - 1.0) / (4.0 * level)
+    assert chance * (top - level) == pytest.approx(alpha / 4)
+    assume(chance * top**order >= 1.0)
+    assert truncation(alpha, order, chance * top**order) == pytest.approx(level)
+
+
+def test_order_two_is_the_rule_of_the_corrections() -> None:
+    x = 1.3515339910798754
+    assert truncation(0.08, 2.0, x) == pytest.approx(x / 0.08)
+    assert formulas.density(0.08, x, None) == formulas.density(0.08, x, None, {4.0: 1e9})
+    assert formulas.density(0.08, x, None).order == 2.0
+
+
+def test_higher_orders_pass_the_supremum() -> None:
+    supremum = (0.1 / 0.07) ** 2
+    second = formulas.density(0.08, 1.3516, None).kappa
+    fourth, sixteenth, high = (
+        formulas.density(0.08, 1.3516, None, {p: gaussian_moment(p, 0.1, 0.07, 2)}).kappa for p in (4.0, 16.0, 300.0)
+    )
+    assert fourth > 6 * second
+    assert high == pytest.approx((1 - 0.03) / supremum, rel=0.05)
+    # Cutting off alpha/4 of T's mass can be worth more than knowing that nothing lies above D_inf ...
+    assert sixteenth > formulas.density(0.08, 1.3516, supremum).kappa
+
+
+@for_each(("order", "close", "truncated"), [(16.0, 2, False), (4.0, 2, False), (4.0, 8, True)])
+def test_the_rule_with_the_fewest_people_is_taken(order: float, close: int, truncated: bool) -> None:
+    """... but not enough for the rounds that the smaller gap costs, unless the supremum is far above the moments."""
+    x, supremum = gaussian_moment(2.0, 0.1, 0.07, close), (0.1 / 0.07) ** close
+    moments = {order: gaussian_moment(order, 0.1, 0.07, close)}
+    found, cut = formulas.density(0.08, x, supremum, moments), formulas.density(0.08, x, None, moments)
+    whole = formulas.density(0.08, x, supremum)
+    assert found == (cut if truncated else whole)
+    assert found.truncated == truncated
+    people = {
+        rule: math.sqrt(
+            formulas.rounds(formulas.entropy(0.08, x, *known), formulas.gap(0.08, 1.0, 2.0, rule.truncated))
+        )
+        / rule.kappa
+        for rule, known in ((cut, (None, moments)), (whole, (supremum,)))
+    }
+    assert people[found] == min(people.values())
+
+
+def test_a_wider_target_has_no_supremum_and_gains_by_its_fourth_moment() -> None:
+    x = gaussian_moment(2.0, 0.1, 0.11, 2)
+    found = formulas.density(0.08, x, None, {3.0: 1e6, 4.0: gaussian_moment(4.0, 0.1, 0.11, 2)})
+    assert found.order == 4.0
+    assert found.kappa > 6 * formulas.density(0.08, x, None).kappa
+    assert math.isinf(gaussian_moment(6.0, 0.1, 0.11, 2))
+
+
+@for_each(("source", "target", "k"), [(1.0, 0.4, 6), (1.0, 0.02, 10), (0.1, 0.07, 2)])
+def test_second_moments_are_the_known_answers(source: float, target: float, k: int) -> None:
+    ball: Any = parse_distribution(
+        {"name": "gaussian-ball", "side": "source", "d": k, "close": k, "sigma_source": source, "sigma_target": target}
+    )
+    assert gaussian_moment(2.0, source, target, k) == pytest.approx(ball.chi_squared(), rel=1e-12)
+
+
+@for_each(("order", "target"), [(1.0, 0.7), (3.0, 0.7), (4.0, 1.1), (2.5, 1.2)])
+def test_gaussian_moments_are_their_integrals(order: float, target: float) -> None:
+    def integrand(x: float) -> float:
+        log_weight = -math.log(target) - 0.5 * x * x * (target**-2 - 1.0)
+        return math.exp(order * log_weight - 0.5 * x * x) / math.sqrt(2.0 * math.pi)
+
+    assert gaussian_moment(order, 1.0, target, 3) == pytest.approx(quad(integrand, -40, 40, limit=500)[0] ** 3)
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    for alpha, order, moment in ((0.0, 2.0, 2.0), (0.1, 1.0, 2.0), (0.1, 2.0, 0.5), (0.1, 2.0, math.inf)):
+        with pytest.raises(BadInput, match="truncation"):
+            truncation(alpha, order, moment)
+    with pytest.raises(BadInput, match="moment needs"):
+        gaussian_moment(2.0, 0.0, 1.0, 1)
