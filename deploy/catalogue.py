@@ -7,11 +7,11 @@ from types import ModuleType
 from typing import NamedTuple
 
 from common import operations
+from common import protocols as problems
 from common.core import plugins
 from common.core.registry import Registry, declared
 from common.data import distributions
 from common.local import hypotheses, mechanisms, queries
-from common.scenario import problems
 from curator import learners
 from referee import protocols
 

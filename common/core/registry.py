@@ -42,10 +42,15 @@ class Registry(Generic[T]):
     alone
         Whether the declaring module holds all entries: then no further module is imported, and its own last name is
         that of the group.
+    group
+        Another name for the group of entry points.
     """
 
-    def __init__(self, noun: str, module: str, *, optional: bool = False, alone: bool = False) -> None:
+    def __init__(
+        self, noun: str, module: str, *, optional: bool = False, alone: bool = False, group: str | None = None
+    ) -> None:
         self.noun = noun
+        self._group = group
         self._package = module if alone else module.rpartition(".")[0]
         self._optional = optional
         self._entries: dict[str, T] = {}
@@ -96,7 +101,7 @@ class Registry(Generic[T]):
     @property
     def group(self) -> str:
         """What stands behind ``tandem.`` in the name of the group of entry points."""
-        return self._package.rpartition(".")[2]
+        return self._group or self._package.rpartition(".")[2]
 
     def shipped(self) -> list[str]:
         """Return the names that come from the registry's own package, sorted: not those of plug-ins."""
@@ -161,14 +166,22 @@ class Vocabulary(Registry[type[V]], Generic[V]):
 
     Parameters
     ----------
-    noun, module, optional
+    noun, module, optional, group
         As for :class:`Registry`.
     field
         The field that names the type in its JSON form.
     """
 
-    def __init__(self, noun: str, module: str, field: Literal["kind", "name"], *, optional: bool = False) -> None:
-        super().__init__(noun, module, optional=optional)
+    def __init__(
+        self,
+        noun: str,
+        module: str,
+        field: Literal["kind", "name"],
+        *,
+        optional: bool = False,
+        group: str | None = None,
+    ) -> None:
+        super().__init__(noun, module, optional=optional, group=group)
         self._field = field
 
     def accept(self, value: Any) -> Any:

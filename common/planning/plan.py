@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
-from common.core.registry import Registry
 from common.core.values import PLAN, Value
 from common.operations.weighting import LEAST_EPSILON
 from common.planning.learners.base import Task, lemma, planning_of
@@ -16,7 +14,7 @@ from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
-from common.statistics import evidence, formulas
+from common.statistics import evidence, formulas, gaps
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 Bounds = Literal["paper", "tight"]
@@ -296,34 +294,6 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
     )
 
 
-P = TypeVar("P", bound=Problem)
-
-
-class ProblemPlanning(ABC, Generic[P]):
-    """A problem as planning sees it."""
-
-    releases: ClassVar[dict[str | None, int]] = {}
-    """Among how many releases the curator's epsilon is divided, by the side that is alone; one by default."""
-
-    @abstractmethod
-    def plan(self, problem: P, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
-        """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
-
-        Parameters
-        ----------
-        paper
-            Whether to compute as the paper does.
-
-        Raises
-        ------
-        BadScenario, BadInput
-            If there is no such number: says what would have to change.
-        """
-
-
-PROBLEM_PLANNINGS: Registry[type[ProblemPlanning[Any]]] = Registry("problem's planning", __name__)
-
-
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
     """Return the problem's plan.
 
@@ -333,7 +303,7 @@ def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[st
         If there is none.
     """
     try:
-        return PROBLEM_PLANNINGS[problem.name]().plan(problem, scenario, paper)
+        return problem.plan(scenario.plan_inputs, paper)
     except BadInput as error:
         raise error if isinstance(error, BadScenario) else BadScenario(error.detail) from None
 
@@ -357,7 +327,7 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
     for key in wanted:
         if key not in found:
             raise BadScenario(f"curator.learner.{key} cannot be left at plan for the problem {problem.name}")
-    releases = PROBLEM_PLANNINGS[problem.name].releases.get(scenario.alone, 1)
+    releases = problem.releases.get(scenario.alone, 1)
     return filled(
         scenario,
         n=int(found["n"].value),
@@ -460,7 +430,7 @@ def _portfolio_answers(scenario: Scenario, calls: int) -> PlannedValue:
     """Plan how many agents judge, in all."""
     settings = scenario.portfolio or Portfolio()
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    needed = portfolio.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
+    needed = gaps.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
     return fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", portfolio.SOURCE)
 
 
@@ -482,6 +452,6 @@ def _portfolio_gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValu
     settings = scenario.portfolio or Portfolio()
     heard = math.floor(portfolio.judges(count, settings) * (1.0 - scenario.agents.dropout))
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    told = portfolio.told_apart(scenario.agents.value_mechanism, heard, rivals, scenario.beta, labels)
-    told = portfolio.stated(told, scenario.alpha, recalibrates=settings.recalibrates)
+    told = gaps.detectable_gap(scenario.agents.value_mechanism, heard, rivals, scenario.beta, labels)
+    told = gaps.stated_gap(told, scenario.alpha, recalibrates=settings.recalibrates)
     return fixed(told, "the widest gap that can be stated if all answer", portfolio.SOURCE)

@@ -1,1 +1,1 @@
-"""What protocols share: the steps that a script yields, and patterns of legal message orders."""
+"""Protocols as every party knows them: section of the scenario, problem, message pattern and plan, one file each."""

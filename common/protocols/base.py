@@ -1,23 +1,27 @@
-"""What a protocol asks of its scenarios and of both sides, for those who carry no protocol out.
+"""What every party knows of a protocol: what it asks of both sides, and the problem that it solves, with its plan.
 
-The referee's protocol holds itself to the pattern that is declared here, and a curator that agreed to a scenario takes
-no operation that the pattern does not have. Both rest on one declaration, and a curator needs no code of the referee.
+The referee's script holds itself to the pattern that is declared here, and a curator that agreed to a scenario takes no
+operation that the pattern does not have. Both rest on one declaration, and a curator needs no code of the referee.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, BadScenario
 from common.core.registry import Registry, Vocabulary
-from common.core.values import Value
+from common.core.values import FromPlan, Value
 from common.data.distributions.base import Distribution
+from common.learners.base import OpenSettings
+from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
 from common.protocols.patterns import Pattern
+from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,8 @@ class Demands:
     answers: Literal["value", "bit"] | None = None
 
 
-DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__)
+SYNERGY = CORRECTIONS + "synergy"
+DEMANDS: Registry[Demands] = Registry("protocol's demands", __name__, group="demands")
 USUAL = "subsample-test-reweigh"
 
 
@@ -89,14 +94,93 @@ def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
     return demands.alone[alone]
 
 
+def as_bits(mechanism: LocalRandomizer) -> BitMechanism:
+    """Return the mechanism of agents who answer with a bit.
+
+    Raises
+    ------
+    BadScenario
+        If its answers are something else.
+    """
+    if not isinstance(mechanism, BitMechanism):
+        raise BadScenario(
+            f"agents.mechanism: this protocol's agents answer with a bit, found {mechanism.name}: take warner"
+        )
+    return mechanism
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """The numbers of a scenario from which the plan of its problem follows.
+
+    Attributes
+    ----------
+    alpha, beta
+        Accuracy and failure probability.
+    n, count
+        People of the curator and agents: numbers, or ``plan``.
+    epsilon
+        The curator's budget, None if it has none.
+    learner
+        Settings of the curator's learner, None if it has none.
+    mechanism
+        How agents randomize.
+    dropout
+        Share of the agents who do not answer.
+    """
+
+    alpha: float
+    beta: float
+    n: int | FromPlan
+    count: int | FromPlan
+    epsilon: float | None
+    learner: OpenSettings | None
+    mechanism: LocalRandomizer
+    dropout: float
+
+    def private(self, why: str) -> float:
+        """Return the curator's epsilon.
+
+        Raises
+        ------
+        BadScenario
+            If there is none; ``why`` says what it is needed for.
+        """
+        if self.epsilon is None:
+            raise BadScenario(f"curator.epsilon: {why}, give one")
+        return self.epsilon
+
+    @property
+    def truth(self) -> float:
+        """Probability with which an agent tells its true bit.
+
+        Raises
+        ------
+        BadScenario
+            If answers are no bits.
+        """
+        return as_bits(self.mechanism).truth
+
+    def people(self, rule: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
+        """Return the curator's n beside the rule's."""
+        return follow(self.n, rule, formula, source)
+
+    def agents(self, answers: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
+        """Return the number of agents beside the rule's: so many answers, and more for dropout."""
+        return follow(self.count, lambda: math.ceil(answers() / (1.0 - self.dropout)), formula, source)
+
+
 class Problem(Value):
     """What a protocol of the hybrid model is to find out, as public numbers, in a frozen value.
 
-    The problem says which features of a record mean what, and what a right answer is; how many people a guarantee takes
-    is in :mod:`common.planning.problems`. Curator and agents have people of the same distribution.
+    The problem says which features of a record mean what, what a right answer is, and how many people a guarantee
+    takes. Curator and agents have people of the same distribution.
     """
 
     name: str
+
+    releases: ClassVar[Mapping[str | None, int]] = {}
+    """Among how many releases the curator's epsilon is divided, by the side that is alone; one by default."""
 
     @property
     @abstractmethod
@@ -124,7 +208,22 @@ class Problem(Value):
             If the truth about such people is not known.
         """
 
+    @abstractmethod
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
+        """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
 
-PROBLEMS: Vocabulary[Problem] = Vocabulary("problem", __name__, "name")
+        Parameters
+        ----------
+        paper
+            Whether to compute as the paper does.
+
+        Raises
+        ------
+        BadScenario, BadInput
+            If there is no such number: says what would have to change.
+        """
+
+
+PROBLEMS: Vocabulary[Problem] = Vocabulary("problem", __name__, "name", group="problems")
 AnyProblem = Annotated[SerializeAsAny[Problem], BeforeValidator(PROBLEMS.accept)]
 """A field of a value that holds any registered problem."""

@@ -16,12 +16,10 @@ from common.data.distributions.zipf_items import ZipfItems
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.laplace import Laplace
 from common.numerics.special import ndtri
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
 from common.privacy.rounding import down
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, maybe, sequence
-from common.scenario.scenario import Scenario
-from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.formulas import PlannedValue
 
 SPURIOUS = 0.01
 """Expected number of listed values that nobody holds."""
@@ -112,48 +110,37 @@ class Blender(Problem):
             "listed": len(told.items),
         }
 
-
-@PROBLEM_PLANNINGS.register("blender")
-class BlenderPlanning(ProblemPlanning[Blender]):
-    """``n`` for the list, agents for the shares; beta/2 for each."""
-
-    def plan(self, problem: Blender, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side, by the normal law.
 
         *n.* Of n/2 people n heavy/2 on average hold an item that must be listed; with noise, that is above the
         threshold, with probability 1 - beta/2 for all 1/heavy such items at once. *Agents.* The combined estimates of
         all listed shares are within ``precise`` with probability 1 - beta/2 even without the curator's part.
         """
-        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
-        if epsilon is None:
-            raise BadScenario("curator.epsilon: the curator lists privately, give one")
+        epsilon, oracle = inputs.private("the curator lists privately"), inputs.mechanism
         if not isinstance(oracle, FrequencyOracle):
             raise BadScenario(f"agents.mechanism: {oracle.name} is no frequency oracle: take olh, hadamard or krr")
-        noise = problem.noise(epsilon)
-        least, ratio = threshold(problem.bits, noise), noise.ratio
-        quantile = -float(ndtri(scenario.beta / 2.0 * problem.heavy))
+        noise = self.noise(epsilon)
+        least, ratio = threshold(self.bits, noise), noise.ratio
+        quantile = -float(ndtri(inputs.beta / 2.0 * self.heavy))
 
         def people() -> int:
             n = 2
             while (
-                n * problem.heavy / 2.0
-                - quantile * math.sqrt(n * problem.heavy / 2.0 + 2.0 * ratio / (1.0 - ratio) ** 2)
+                n * self.heavy / 2.0 - quantile * math.sqrt(n * self.heavy / 2.0 + 2.0 * ratio / (1.0 - ratio) ** 2)
                 < least
             ):
                 n = max(n + 1, int(1.001 * n))
             return n
 
-        def answers() -> int:
-            z = -float(ndtri(scenario.beta / (4.0 * problem.most)))
-            worst = float(problem.agents_variance(np.array([0.5]), 1, oracle, problem.most + 1)[0])
-            return math.ceil(worst * (z / problem.precise) ** 2 / (1.0 - scenario.agents.dropout))
+        def answers() -> float:
+            z = -float(ndtri(inputs.beta / (4.0 * self.most)))
+            worst = float(self.agents_variance(np.array([0.5]), 1, oracle, self.most + 1)[0])
+            return worst * (z / self.precise) ** 2
 
-        text = "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"
         return {
-            "n": follow(scenario.curator.n, people, text, CORRECTIONS + "synergy"),
-            "agents": follow(
-                scenario.agents.count, answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)", CORRECTIONS + "synergy"
-            ),
+            "n": inputs.people(people, "n h/2 - z sqrt(n h/2 + Var Z) >= threshold, Phi(-z) = beta h/2"),
+            "agents": inputs.agents(answers, "Var (z/precise)^2, Phi(-z) = beta/(4 most)"),
         }
 
 

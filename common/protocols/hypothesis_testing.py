@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,11 +12,9 @@ from common.data.distributions.base import Distribution
 from common.data.distributions.boolean_features import BiasedCoins
 from common.local.mechanisms.laplace import Laplace
 from common.numerics.special import ndtri
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence
-from common.scenario.scenario import Scenario
-from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.formulas import PlannedValue
 
 
 class Decision(Value):
@@ -85,48 +82,29 @@ class HypothesisTesting(Problem):
         world = int(people.rate(0) > 0.5)
         return {"correct": told.world == world, "world": world}
 
-
-@PROBLEM_PLANNINGS.register("hypothesis-testing")
-class HypothesisTestingPlanning(ProblemPlanning[HypothesisTesting]):
-    """``n`` and agents, half of the evidence each."""
-
-    def plan(self, problem: HypothesisTesting, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents that decide rightly together with probability 1 - beta, each one half of the evidence.
 
         By the normal law: each side's shift^2/variance is z^2/2, Phi(-z) = beta. Alone either is wrong with probability
         Phi(-z/sqrt(2)): the hybrid helps no more than a second helping of the same side would (Theorem 6.2).
         """
-        epsilon = scenario.curator.epsilon
-        if epsilon is None:
-            raise BadScenario("curator.epsilon: the curator counts privately, give one")
-        wanted = float(ndtri(scenario.beta)) ** 2 / 2.0
-        truth = scenario.agents.bit_mechanism.truth
+        epsilon = inputs.private("the curator counts privately")
+        wanted = float(ndtri(inputs.beta)) ** 2 / 2.0
+        truth = inputs.truth
 
         def people() -> int:
             # shift^2/variance grows with n.
             n = 1
-            while (found := problem.counted(0, n, epsilon)).shift ** 2 < wanted * found.variance:
+            while (found := self.counted(0, n, epsilon)).shift ** 2 < wanted * found.variance:
                 n = max(n + 1, int(1.001 * n))
             return n
 
-        def answers() -> int:
-            one = problem.evidence_of_answers(0, 1, truth)
-            return math.ceil(wanted * one.variance / one.shift**2 / (1.0 - scenario.agents.dropout))
+        def answers() -> float:
+            one = self.evidence_of_answers(0, 1, truth)
+            return wanted * one.variance / one.shift**2
 
-        return {
-            "n": follow(
-                scenario.curator.n, people, "shift^2/variance = z^2/2, Phi(-z) = beta", CORRECTIONS + "synergy"
-            ),
-            "agents": follow(
-                scenario.agents.count, answers, "shift^2/variance = z^2/2, Phi(-z) = beta", CORRECTIONS + "synergy"
-            ),
-        }
-
-
-def stand_in(problem: HypothesisTesting, scenario: Scenario) -> int:
-    """Return how many agents the reduction of a curator alone simulates: those that the hybrid would ask."""
-    rule = HypothesisTestingPlanning().plan(problem, scenario, False)["agents"].rule
-    return int(rule or 0)
+        text = "shift^2/variance = z^2/2, Phi(-z) = beta"
+        return {"n": inputs.people(people, text), "agents": inputs.agents(answers, text)}
 
 
 DEMANDS.register("hypothesis-testing")(

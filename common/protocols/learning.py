@@ -1,4 +1,4 @@
-"""Subsample-Test-Reweigh: learn on draws, test on agents, reweigh, until the test passes."""
+"""Message patterns of the protocols that learn a hypothesis with a small loss; their plan is the scenario's own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,12 +12,10 @@ from common.data.distributions.base import Distribution
 from common.data.distributions.shared_secrets import OneOfManyParities as People
 from common.local.hypotheses.rules import FeatureSet
 from common.numerics.special import ndtri
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.parity_chooses_secret import parity_figures
 from common.protocols.patterns import agents, curator, sequence, some
-from common.scenario.scenario import Scenario
-from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.formulas import PlannedValue
 
 HOLD = 0.5
 """Share of the people who hold a share; the others hold a record of every parity."""
@@ -71,12 +68,7 @@ class OneOfManyParities(Problem):
         right = told.which == which and told.features == features
         return {"correct": right, "which": which, "features": list(features)}
 
-
-@PROBLEM_PLANNINGS.register("one-of-many-parities")
-class OneOfManyParitiesPlanning(ProblemPlanning[OneOfManyParities]):
-    """``n`` and the learner's settings for the parities, agents for the shares."""
-
-    def plan(self, problem: OneOfManyParities, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
 
         *Agents.* The estimated share of (t, s_t) has mean 1/(2(m+1)), that of (t, s) for another s mean 0; each is a
@@ -84,18 +76,16 @@ class OneOfManyParitiesPlanning(ProblemPlanning[OneOfManyParities]):
         beats s_t with probability Phi(-sqrt(n) (2p-1)/(2 sqrt(2) (m+1))), and no s beats any s_t with 1 - beta/2, by a
         union bound over (m+1) (2^d - 1) pairs.
         """
-        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
-        beta = scenario.beta / 2.0
+        width = 1.0 / (2.0 * inputs.truth - 1.0)
+        beta = inputs.beta / 2.0
 
-        def answers() -> int:
-            quantile = -float(ndtri(beta / (problem.shares * ((1 << problem.d) - 1))))
-            wanted = 2.0 * (quantile * problem.shares * width / HOLD) ** 2
-            return math.ceil(wanted / (1.0 - scenario.agents.dropout))
+        def answers() -> float:
+            quantile = -float(ndtri(beta / (self.shares * ((1 << self.d) - 1))))
+            return 2.0 * (quantile * self.shares * width / HOLD) ** 2
 
-        text = "2 (2 z (m+1)/(2p-1))^2, Phi(-z) = beta/(2 (m+1) (2^d - 1))"
         return {
-            **parity_figures(scenario, problem.c, beta, useful=1.0 - HOLD),
-            "agents": follow(scenario.agents.count, answers, text, CORRECTIONS + "synergy"),
+            **parity_figures(inputs, self.c, beta, useful=1.0 - HOLD),
+            "agents": inputs.agents(answers, "2 (2 z (m+1)/(2p-1))^2, Phi(-z) = beta/(2 (m+1) (2^d - 1))"),
         }
 
 

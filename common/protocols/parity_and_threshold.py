@@ -16,14 +16,12 @@ from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.item import ItemQuery
 from common.numerics.randomness import subseed
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem, as_bits
 from common.protocols.parity_chooses_secret import parity_figures
 from common.protocols.patterns import agents, curator, many, sequence, some, together
-from common.scenario.scenario import Scenario
 from common.statistics import evidence
 from common.statistics.cdf import agents_needed, ladder
-from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.formulas import PlannedValue
 
 JUDGED = 1 << 17
 """Fresh people on whom an answer is judged."""
@@ -82,53 +80,39 @@ class ParityAndThreshold(Problem):
         right = wrong <= alpha and missed <= alpha
         return {"correct": right, "parity_error": wrong, "threshold_error": missed}
 
-
-@PROBLEM_PLANNINGS.register("parity-and-threshold")
-class ParityAndThresholdPlanning(ProblemPlanning[ParityAndThreshold]):
-    """``n`` and the learner's settings for the parity, agents for the threshold."""
-
-    def plan(self, problem: ParityAndThreshold, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
 
         *Agents.* Thr_t is 0 for the share F(t) = P(y < t) of people: one survey estimates it to alpha/4 (Hoeffding,
         with probability 1 - beta/4), then a noisy binary search finds w with F(w) within alpha/4 of the estimate (with
         probability 1 - beta/4): b verdicts and four more, each at its worst.
         """
-        parity = parity_figures(scenario, problem.c, scenario.beta / 2.0)
-        if not problem.interactive:
-            return {**parity, "agents": _at_once(problem, scenario)}
-        mechanism = scenario.agents.bit_mechanism
-        width, beta, tolerance = 1.0 / (2.0 * mechanism.truth - 1.0), scenario.beta, scenario.alpha / 4.0
+        parity = parity_figures(inputs, self.c, inputs.beta / 2.0)
+        if not self.interactive:
+            return {**parity, "agents": _at_once(self, inputs)}
+        mechanism = as_bits(inputs.mechanism)
+        width, beta, tolerance = 1.0 / (2.0 * mechanism.truth - 1.0), inputs.beta, inputs.alpha / 4.0
 
         def answers() -> int:
-            verdict = evidence.worst_case(mechanism, 0.5 - tolerance, 0.5 + tolerance, beta / (4.0 * problem.b))
-            wanted = problem.surveyed(width, tolerance, beta) + (problem.b + 4) * verdict
-            return math.ceil(wanted / (1.0 - scenario.agents.dropout))
+            verdict = evidence.worst_case(mechanism, 0.5 - tolerance, 0.5 + tolerance, beta / (4.0 * self.b))
+            return self.surveyed(width, tolerance, beta) + (self.b + 4) * verdict
 
-        text = "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts"
-        return {
-            **parity,
-            "agents": follow(scenario.agents.count, answers, text, CORRECTIONS + "synergy"),
-        }
+        return {**parity, "agents": inputs.agents(answers, "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts")}
 
 
-def _at_once(problem: ParityAndThreshold, scenario: Scenario) -> PlannedValue:
+def _at_once(problem: ParityAndThreshold, inputs: PlanInputs) -> PlannedValue:
     """Return the agents of the form without interaction: alpha/4 for the survey, the rest for the quantile."""
-    oracle = scenario.agents.mechanism
+    oracle = inputs.mechanism
     if not isinstance(oracle, HadamardResponse):
         raise BadScenario(f"agents.mechanism: without interaction take hadamard, found {oracle.name}")
 
     def answers() -> int:
         query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b))
-        needed, _ = agents_needed(
-            query, oracle, 0.75 * scenario.alpha, scenario.beta / 4.0, problem.cuts(scenario.alpha)
-        )
+        needed, _ = agents_needed(query, oracle, 0.75 * inputs.alpha, inputs.beta / 4.0, problem.cuts(inputs.alpha))
         width = 1.0 / (2.0 * oracle.truth - 1.0)
-        wanted = needed + problem.surveyed(width, scenario.alpha / 4.0, scenario.beta)
-        return math.ceil(wanted / (1.0 - scenario.agents.dropout))
+        return needed + problem.surveyed(width, inputs.alpha / 4.0, inputs.beta)
 
-    text = "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t"
-    return follow(scenario.agents.count, answers, text, CORRECTIONS + "synergy")
+    return inputs.agents(answers, "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t")
 
 
 DEMANDS.register("parity-and-threshold")(

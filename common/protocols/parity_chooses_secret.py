@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,12 +12,10 @@ from common.data.distributions.base import Distribution
 from common.data.distributions.shared_secrets import ParityChoosesSecret as People
 from common.learners.parity import OpenParity
 from common.numerics.special import ndtri
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
 from common.privacy.theorems.klnrs import rates
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, many, sequence, some
-from common.scenario.scenario import Scenario
-from common.statistics.formulas import CORRECTIONS, PlannedValue, fixed, follow
+from common.statistics.formulas import CORRECTIONS, PlannedValue, fixed
 from common.statistics.spanning import blocks, escapes, rows_of
 
 
@@ -65,17 +62,7 @@ class ParityChoosesSecret(Problem):
         bit = people.bit(which)
         return {"correct": told.which == which and told.bit == bit, "which": which, "bit": bit}
 
-
-def number_of(features: tuple[int, ...], c: int) -> int:
-    """Return a set of features of x as an integer of c bits, the first feature the most significant."""
-    return sum(1 << (c - 1 - feature) for feature in features)
-
-
-@PROBLEM_PLANNINGS.register("parity-chooses-secret")
-class ParityChoosesSecretPlanning(ProblemPlanning[ParityChoosesSecret]):
-    """``n`` and the learner's settings for the parity, agents for the shares."""
-
-    def plan(self, problem: ParityChoosesSecret, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
 
         *Agents.* Of n answers n/(m+1) on average are about share t; the estimate of its signed share has mean
@@ -83,19 +70,22 @@ class ParityChoosesSecretPlanning(ProblemPlanning[ParityChoosesSecret]):
         1/(2p-1)^2. For a sum of so many terms we take the normal tail: the sign is wrong with probability
         Phi(-sqrt(n) (2p-1)/(m+1)), and all m+1 are right with 1 - beta/2 by a union bound.
         """
-        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
-        beta = scenario.beta / 2.0
+        width = 1.0 / (2.0 * inputs.truth - 1.0)
+        beta = inputs.beta / 2.0
 
-        def answers() -> int:
-            quantile = -float(ndtri(beta / problem.shares))
-            return math.ceil((quantile * problem.shares * width) ** 2 / (1.0 - scenario.agents.dropout))
+        def answers() -> float:
+            quantile = -float(ndtri(beta / self.shares))
+            return (quantile * self.shares * width) ** 2
 
         return {
-            **parity_figures(scenario, problem.c, beta),
-            "agents": follow(
-                scenario.agents.count, answers, "(z (m+1)/(2p-1))^2, Phi(-z) = beta/(2(m+1))", CORRECTIONS + "synergy"
-            ),
+            **parity_figures(inputs, self.c, beta),
+            "agents": inputs.agents(answers, "(z (m+1)/(2p-1))^2, Phi(-z) = beta/(2(m+1))"),
         }
+
+
+def number_of(features: tuple[int, ...], c: int) -> int:
+    """Return a set of features of x as an integer of c bits, the first feature the most significant."""
+    return sum(1 << (c - 1 - feature) for feature in features)
 
 
 DEMANDS.register("parity-chooses-secret")(
@@ -106,7 +96,7 @@ DEMANDS.register("parity-chooses-secret")(
 )
 
 
-def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
+def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
     """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
 
     The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed
@@ -119,23 +109,25 @@ def parity_figures(scenario: Scenario, dimension: int, beta: float, useful: floa
     useful
         Share of the records that say something about it; the others say 0 = 0.
     """
-    settings, curator = scenario.curator.settings, scenario.curator
-    if curator.epsilon is None:
-        raise BadScenario("curator.epsilon: a parity is learned privately, give one")
+    budget, settings = inputs.private("a parity is learned privately"), inputs.learner
     if not isinstance(settings, OpenParity):
-        raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {settings.name!r}")
+        found = "none" if settings is None else settings.name
+        raise BadScenario(f"curator.learner: a parity is learned by the learner 'parity', found {found!r}")
     if settings.rule == PLAN:
         raise BadScenario("curator.learner.rule must be tight or paper, found 'plan'")
-    epsilon = curator.epsilon if settings.epsilon == PLAN else settings.epsilon
+    epsilon = budget if settings.epsilon == PLAN else settings.epsilon
     kept, answers = rates(settings.rule, epsilon)
     chances, bottom = useful * kept * escapes(dimension, 1.0, None), 1.0 - answers
     count, rows = blocks(chances, bottom, beta)
     if settings.blocks != PLAN:
         count = settings.blocks
         rows = rows_of(chances, bottom, beta, count)
-    text = "R m, m the least with P(sum_i Geometric(p u q_i) > m) <= (beta' - b^R)/R, q_i = 1 - 2^(i-c)"
+    text, source = (
+        "R m, m the least with P(sum_i Geometric(p u q_i) > m) <= (beta' - b^R)/R, q_i = 1 - 2^(i-c)",
+        CORRECTIONS + "KLNRS",
+    )
     return {
-        "n": follow(curator.n, lambda: count * rows, text, CORRECTIONS + "KLNRS"),
-        "blocks": fixed(count, "R with the fewest records, b^R < beta'", CORRECTIONS + "KLNRS"),
-        "epsilon": fixed(epsilon, "the curator's", CORRECTIONS + "KLNRS"),
+        "n": inputs.people(lambda: count * rows, text, source),
+        "blocks": fixed(count, "R with the fewest records, b^R < beta'", source),
+        "epsilon": fixed(epsilon, "the curator's", source),
     }

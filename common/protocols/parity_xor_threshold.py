@@ -16,14 +16,12 @@ from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.item import ItemQuery
 from common.numerics.randomness import subseed
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rule, rates
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, together
-from common.scenario.scenario import Scenario
 from common.statistics.cdf import agents_needed, ladder
-from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
+from common.statistics.formulas import PlannedValue
 from common.statistics.spanning import blocks, escapes
 
 JUDGED = 1 << 17
@@ -96,12 +94,7 @@ class ParityXorThreshold(Problem):
         error = float(wrong.mean())
         return {"correct": error <= alpha, "error": error}
 
-
-@PROBLEM_PLANNINGS.register("parity-xor-threshold")
-class ParityXorThresholdPlanning(ProblemPlanning[ParityXorThreshold]):
-    """``n`` for the parities of all blocks, agents for the blocks' ends."""
-
-    def plan(self, problem: ParityXorThreshold, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n, with beta/2 for the curator, and agents, with beta/4 for them and for the sample's ranks each.
 
         The block with the threshold may be wrong as a whole, 1/K of all people. The two blocks beside it end where the
@@ -113,32 +106,28 @@ class ParityXorThresholdPlanning(ProblemPlanning[ParityXorThreshold]):
         BadScenario
             If there is no epsilon, or 1/K + 2 d is above alpha.
         """
-        epsilon, oracle = scenario.curator.epsilon, scenario.agents.mechanism
-        if epsilon is None:
-            raise BadScenario("curator.epsilon: parities are learned privately, give one")
+        epsilon, oracle = inputs.private("parities are learned privately"), inputs.mechanism
         if not isinstance(oracle, HadamardResponse):
             raise BadScenario(f"agents.mechanism: the distribution function takes hadamard, found {oracle.name}")
-        parts, rows = shape(problem, epsilon, scenario.beta / 2.0)
-        ranks = math.sqrt(math.log(8.0 * parts / scenario.beta) / (2.0 * rows * problem.blocks))
-        left = (scenario.alpha - 1.0 / problem.blocks) / 2.0 - ranks
+        parts, rows = shape(self, epsilon, inputs.beta / 2.0)
+        ranks = math.sqrt(math.log(8.0 * parts / inputs.beta) / (2.0 * rows * self.blocks))
+        left = (inputs.alpha - 1.0 / self.blocks) / 2.0 - ranks
         if left <= 0.0:
             raise BadScenario(
-                f"alpha = {scenario.alpha:g} must be above 1/blocks + 2 d = {1.0 / problem.blocks + 2.0 * ranks:.3g}: "
+                f"alpha = {inputs.alpha:g} must be above 1/blocks + 2 d = {1.0 / self.blocks + 2.0 * ranks:.3g}: "
                 "more blocks, or a larger alpha"
             )
 
         def answers() -> int:
-            query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b))
-            tau = left + 0.5 / problem.blocks  # of which half a step is not an error of a quantile
-            needed, _ = agents_needed(query, oracle, tau, scenario.beta / 4.0, problem.blocks - 1)
-            return math.ceil(needed / (1.0 - scenario.agents.dropout))
+            query = ItemQuery(first=self.c, bits=self.b, prefixes=ladder(self.b))
+            tau = left + 0.5 / self.blocks  # of which half a step is not an error of a quantile
+            needed, _ = agents_needed(query, oracle, tau, inputs.beta / 4.0, self.blocks - 1)
+            return needed
 
         text = "R K m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta' - b^R)/R at epsilon/K"
         return {
-            "n": follow(scenario.curator.n, lambda: parts * rows * problem.blocks, text, CORRECTIONS + "synergy"),
-            "agents": follow(
-                scenario.agents.count, answers, "t = (alpha - 1/K)/2 - d at all quantiles", CORRECTIONS + "synergy"
-            ),
+            "n": inputs.people(lambda: parts * rows * self.blocks, text),
+            "agents": inputs.agents(answers, "t = (alpha - 1/K)/2 - d at all quantiles"),
         }
 
 

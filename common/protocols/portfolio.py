@@ -1,23 +1,17 @@
-"""How a portfolio spends: what the curator counts, who repairs, who judges."""
+"""Portfolio: private models and their repairs, judged by the population; what its plan knows of judges and gaps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from common.core.errors import BadInput
 from common.core.values import Value
-from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.local.mechanisms.mechanism import BitMechanism
 from common.local.records import Groups
 from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import agents, curator, many, maybe, sequence
-from common.statistics.intervals import estimate
-from common.statistics.paired import Matches, bounds
-from common.statistics.race import HALVES, WIDER, pairs
 
 
 class Portfolio(Value):
@@ -37,8 +31,8 @@ class Portfolio(Value):
     labels
         Share of those agents who tell their label alone.
     alone
-        Share of those agents from whose answers alone a further candidate is learned (:mod:`referee.protocols.local`,
-        local averages); the more features there are, the more agents that takes.
+        Share of those agents from whose answers alone a further candidate is learned (protocol local-averages); the
+        more features there are, the more agents that takes.
     bins
         Into how many bins scores are divided, at most; fewer where few agents tell.
     groups
@@ -107,7 +101,6 @@ STEP = math.log(64.0)
 """Raking can make a record weigh 64 times another."""
 LABELS = 8
 """Where nothing is repaired, one of so many agents tells a label instead of judging."""
-_MOST = 1 << 40
 
 
 def candidates(rounds: int, portfolio: Portfolio) -> int:
@@ -121,7 +114,7 @@ def judges(agents: int, portfolio: Portfolio) -> int:
     return left if portfolio.recalibrates else left - left // LABELS
 
 
-def tellers(agents: int, portfolio: Portfolio) -> int:
+def label_reporters(agents: int, portfolio: Portfolio) -> int:
     """Return how many of the agents tell their label alone, which judges the constants."""
     others = agents - judges(agents, portfolio)
     return math.floor(portfolio.labels * others) if portfolio.recalibrates else others
@@ -140,100 +133,8 @@ def compares(mechanism: BitMechanism, portfolio: Portfolio) -> bool:
     return mechanism.truth * (1.0 - mechanism.truth) <= 0.5 * 0.25
 
 
-@lru_cache(maxsize=1 << 10)  # a plan is made several times over for one command, each time by a search
-def told_apart(mechanism: Mechanism, agents: int, rivals: int, beta: float, labels: float = 0.0) -> float:
-    """Return the widest gap that so many judges can leave if all answer and all of ``rivals`` candidates stay.
-
-    One question serves both constants, so each of ``rivals - 1`` questions goes to m = agents/(rivals - 1) agents, and
-    answers about two candidates are matched (:class:`common.statistics.race.Race`). Let w have the least mean of
-    answers. Against a candidate with other answers its difference is at most 0, so U[w][k] is at most half the width of
-    the interval from m matches, which is widest where half of the bits are 1. Against the other constant, if w is one,
-    U[w][k] = 2 high(w) - 1 is at most the width of the interval of w, from the answers about labels, too. The gap is at
-    most the larger of both. Who left earlier is worse than one of those who stayed, so it adds nothing; the last two,
-    compared by where only one errs, have as many matches, which vary less. How many matched bits are alike is a
-    random number, and taken to be four standard deviations below its mean: but for one chance in 30,000 it is more.
-
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized. Answers that are no bits are not matched, and the gap is that of intervals.
-    agents
-        Who judge.
-    rivals
-        Candidates, both constants among them; 1: there is no race, and what is told is the width of its interval.
-    beta
-        In (0, 1).
-    labels
-        How many agents say their label besides, for each one who judges.
-    """
-    if not isinstance(mechanism, BitMechanism):
-        each = agents // rivals
-        return 1.0 if each == 0 else _width(mechanism, each, HALVES * rivals, beta)
-    if rivals == 1:
-        return 1.0 if agents == 0 else _width(mechanism, agents, 1, beta)
-    each = agents // (rivals - 1)
-    if each == 0:
-        return 1.0
-    same = max(0, math.floor(0.5 * each - 2.0 * math.sqrt(each)))
-    apart = each - same
-    matches = Matches((apart + 1) // 2, same, (apart + 1) // 2)
-    low, high = bounds(mechanism, matches, beta / (HALVES * pairs(rivals)), each)
-    half = max(high, -low)
-    return min(1.0, max(half, _width(mechanism, each + math.floor(labels * agents), HALVES * rivals, beta)))
-
-
-def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
-    """Return the width of the interval of one loss, which is widest where half the answers are 1."""
-    total = count // 2 if mechanism.answers == "bit" else 0.5 * count
-    found = estimate(mechanism, total, count, 1.0 - beta, among=among)
-    return found.high - found.low
-
-
 def labels_for_each_judge(portfolio: Portfolio) -> float:
     """Return how many agents say their label, and so judge the constants, for each one who judges."""
     if not portfolio.recalibrates:
         return 1.0 / (LABELS - 1)
     return portfolio.labels * portfolio.repair / (1.0 - portfolio.repair)
-
-
-def stated(told: float, aim: float, *, recalibrates: bool) -> float:
-    """Return the gap that a run is sure to state: what is told, and a quarter more where beliefs may choose beyond it.
-
-    Parameters
-    ----------
-    told
-        As :func:`told_apart` returns it.
-    aim
-        alpha: a gap within it stays there.
-    recalibrates
-        Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
-    """
-    return min(1.0, WIDER * told) if recalibrates and told > aim else told
-
-
-def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:
-    """Return with how many answers no wider gap can be stated; the parameters are those of :func:`told_apart`.
-
-    Raises
-    ------
-    BadInput
-        If more than 2^40 are needed.
-    """
-
-    def enough(agents: int) -> bool:
-        return told_apart(mechanism, agents, rivals, beta, labels) <= gap
-
-    return _least(enough)
-
-
-def _least(enough: Callable[[int], bool]) -> int:
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > _MOST:
-            raise BadInput("such a gap takes more than 2^40 agents: allow a larger alpha, or a larger epsilon")
-    low = high // 2
-    while low + 1 < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high

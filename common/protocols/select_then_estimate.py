@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -13,11 +13,12 @@ from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.boolean_features import BiasedCoins
 from common.numerics.bisection import least
-from common.planning.plan import PROBLEM_PLANNINGS, ProblemPlanning
-from common.protocols.base import DEMANDS, PROBLEMS, Demands, Problem
+from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence
-from common.scenario.scenario import Scenario
-from common.statistics.formulas import PlannedValue, follow
+from common.statistics.formulas import PlannedValue
+
+SOURCE = "Beimel et al., the power of synergy, Appendix B"
+_MOST = 1 << 62
 
 
 class Selected(Value):
@@ -42,6 +43,8 @@ class SelectThenEstimate(Problem):
         alpha', below alpha: accuracy of the estimate.
     """
 
+    releases: ClassVar[Mapping[str | None, int]] = {"curator": 2}
+
     name: Literal["select-then-estimate"] = "select-then-estimate"
     d: int = Field(ge=2, le=1 << 16)
     precise: float = Field(gt=0, lt=1)
@@ -61,18 +64,7 @@ class SelectThenEstimate(Problem):
         right = mean >= best - alpha and abs(selected.mean - mean) <= self.precise
         return {"correct": right, "mean": mean, "best": best}
 
-
-SOURCE = "Beimel et al., the power of synergy, Appendix B"
-_MOST = 1 << 62
-
-
-@PROBLEM_PLANNINGS.register("select-then-estimate")
-class SelectThenEstimatePlanning(ProblemPlanning[SelectThenEstimate]):
-    """``n`` for the selection, agents for the estimate."""
-
-    releases: ClassVar[dict[str | None, int]] = {"curator": 2}
-
-    def plan(self, problem: SelectThenEstimate, scenario: Scenario, paper: bool) -> dict[str, PlannedValue]:
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
 
         *Selection* (tight). With probability 1 - beta/4 no count is off by more than n t, t = sqrt(ln(4 d/beta)/(2 n))
@@ -83,33 +75,26 @@ class SelectThenEstimatePlanning(ProblemPlanning[SelectThenEstimate]):
 
         The paper gives orders of magnitude, which are taken without constants.
         """
-        epsilon = scenario.curator.epsilon
-        if epsilon is None:
-            raise BadScenario("select-then-estimate: give the curator an epsilon")
-        width = 1.0 / (2.0 * scenario.agents.bit_mechanism.truth - 1.0)
-        alpha, beta, d = scenario.alpha, scenario.beta, problem.d
+        epsilon = inputs.private("the curator selects privately")
+        width = 1.0 / (2.0 * inputs.truth - 1.0)
+        alpha, beta, d = inputs.alpha, inputs.beta, self.d
         if paper:
             selection, text = (
                 math.ceil(math.log(d) / alpha**2 + math.log(d) / (epsilon * alpha)),
                 ("ln d/alpha^2 + ln d/(epsilon alpha)"),
             )
-            estimation, other = math.ceil(width**2 / problem.precise**2), "1/((2p-1) alpha')^2"
+            estimation, other = math.ceil(width**2 / self.precise**2), "1/((2p-1) alpha')^2"
         else:
             spread = math.log(4.0 * d / beta)
             selection = _least(
                 lambda n: 2.0 * math.sqrt(spread / (2.0 * n)) + 2.0 * spread / (epsilon * n), alpha / 2.0
             )
             text = "2 sqrt(ln(4d/beta)/(2n)) + 2 ln(4d/beta)/(epsilon n) <= alpha/2"
-            estimation = math.ceil(math.log(4.0 / beta) * 2.0 * width**2 / problem.precise**2)
+            estimation = math.ceil(math.log(4.0 / beta) * 2.0 * width**2 / self.precise**2)
             other = "2 ln(4/beta)/((2p-1) alpha')^2"
         return {
-            "n": follow(scenario.curator.n, lambda: selection, text, SOURCE),
-            "agents": follow(
-                scenario.agents.count,
-                lambda: math.ceil(estimation / (1.0 - scenario.agents.dropout)),
-                other,
-                SOURCE,
-            ),
+            "n": inputs.people(lambda: selection, text, SOURCE),
+            "agents": inputs.agents(lambda: estimation, other, SOURCE),
         }
 
 

@@ -25,7 +25,7 @@ from common.local.records import Records
 from common.numerics.randomness import subseed
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.protocols.base import DEMANDS, AnyProblem, demands_of
+from common.protocols.base import DEMANDS, AnyProblem, PlanInputs, demands_of
 from common.protocols.portfolio import Portfolio
 from common.scenario.sections import Accuracy, AgentsSection, CuratorSection, Divergence
 
@@ -110,6 +110,20 @@ class Scenario(Value):
     def anything_open(self) -> bool:
         """Whether a number is left at ``plan``."""
         return self.curator.anything_open or self.agents.count == PLAN
+
+    @property
+    def plan_inputs(self) -> PlanInputs:
+        """The numbers from which the plan of its problem follows."""
+        return PlanInputs(
+            alpha=self.alpha,
+            beta=self.beta,
+            n=self.curator.n,
+            count=self.agents.count,
+            epsilon=self.curator.epsilon,
+            learner=self.curator.learner,
+            mechanism=self.agents.mechanism,
+            dropout=self.agents.dropout,
+        )
 
     @property
     def margins_epsilon(self) -> float:

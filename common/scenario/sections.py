@@ -12,6 +12,7 @@ from common.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
 from common.local.losses import Loss
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
 from common.privacy.guarantee import Guarantee, of_agent, of_curator
+from common.protocols.base import as_bits
 
 MAX_ROUNDS = 10_000_000
 """Most rounds of a run: the privacy of each is planned before the first."""
@@ -220,8 +221,4 @@ class AgentsSection(Value):
         BadScenario
             If its answers are something else.
         """
-        if not isinstance(self.mechanism, BitMechanism):
-            raise BadScenario(
-                f"agents.mechanism: this protocol's agents answer with a bit, found {self.mechanism.name}: take warner"
-            )
-        return self.mechanism
+        return as_bits(self.mechanism)

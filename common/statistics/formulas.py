@@ -111,8 +111,8 @@ def slack(alpha: float, truncated: bool) -> float:
     """Return by how much the good distribution u can understate a loss: err_T(h) <= err_u(h) + slack.
 
     5 alpha/8 with truncation at tau <= X/alpha (Lemma 3.2): alpha/4 for what is cut off
-    (:func:`common.statistics.formulas.truncation`); alpha/4 for uniform convergence; alpha/8 for the normalizer U <= (1 +
-    alpha/8) n. Where sup dT/dS <= X/alpha is known nothing is cut off: 3 alpha/8.
+    (:func:`truncation`); alpha/4 for uniform convergence; alpha/8 for the normalizer U <= (1 + alpha/8) n. Where
+    sup dT/dS <= X/alpha is known nothing is cut off: 3 alpha/8.
     """
     return (5.0 if truncated else 3.0) * alpha / 8.0
 

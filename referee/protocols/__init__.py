@@ -1,1 +1,1 @@
-"""Protocols: generators that read like the paper's algorithms and do no I/O. One file each, registered."""
+"""Scripts of protocols: generators that read like the paper's algorithms and do no I/O, each with its ablations."""

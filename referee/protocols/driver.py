@@ -19,7 +19,7 @@ from common.local.queries.query import Query
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation
 from common.planning.accepting import in_range
-from common.planning.plan import plan, planned_values
+from common.planning.plan import plan
 from common.protocols.base import demands_of
 from common.protocols.patterns import Party, Pattern
 from common.protocols.steps import AskCurator, Progress, Together
@@ -294,9 +294,8 @@ def needed(scenario: ResolvedScenario) -> int:
         return 0
     section = scenario.agents
     if scenario.problem is not None:
-        everybody = scenario.model_copy(update={"agents": section.model_copy(update={"dropout": 0.0})})
-        rule = planned_values(everybody, scenario.problem, scenario.bounds == "paper")["agents"].rule
-        return math.ceil(rule or 0.0)
+        everybody = replace(scenario.plan_inputs, dropout=0.0)
+        return math.ceil(scenario.problem.plan(everybody, scenario.bounds == "paper")["agents"].rule or 0.0)
     if demands_of(scenario.protocol).reweighs:
         return 0
     return min(int(plan(scenario).answers.value), _expected(section.count, scenario))

@@ -11,7 +11,7 @@ from common.local.queries.coordinate import CoordinateQuery
 from common.numerics.randomness import RandomSource
 from common.operations.counting import Count
 from common.protocols.base import pattern_of
-from common.protocols.hypothesis_testing import Decision, Evidence, HypothesisTesting, stand_in
+from common.protocols.hypothesis_testing import Decision, Evidence, HypothesisTesting
 from common.protocols.steps import AskCurator
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
@@ -144,7 +144,8 @@ def _said(world: int) -> Outcome:
 
 def _simulated_agents(scenario: ResolvedScenario, problem: HypothesisTesting, coins: RandomSource) -> Evidence:
     """Return what as many agents say as the hybrid asks if they are drawn from D_1."""
-    mechanism, count = scenario.agents.bit_mechanism, stand_in(problem, scenario)
+    mechanism = scenario.agents.bit_mechanism
+    count = int(problem.plan(scenario.plan_inputs, False)["agents"].rule or 0)
     bits = coins.derive("people").bernoullis(0.5 + 0.5 * problem.bias, count)
     told = mechanism.randomize(bits, coins.derive("noise"))
     return problem.evidence_of_answers(int(told.sum(dtype="int64")), count, mechanism.truth)

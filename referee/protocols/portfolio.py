@@ -25,7 +25,7 @@ from common.operations.learning import Learn
 from common.operations.weighting import Margins, Rake
 from common.privacy.calibration import sampling_schedule
 from common.protocols.base import pattern_of
-from common.protocols.portfolio import Portfolio, compares, judges, tellers
+from common.protocols.portfolio import Portfolio, compares, judges, label_reporters
 from common.protocols.portfolio import candidates as candidates_of
 from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
@@ -91,7 +91,7 @@ class PortfolioProtocol(Protocol):
         """Learn and repair ``curator.rounds`` times, then judge."""
         settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
         judging = judges(scenario.agents.count, settings)
-        telling = tellers(scenario.agents.count, settings)
+        telling = label_reporters(scenario.agents.count, settings)
         alone = math.floor(settings.alone * (scenario.agents.count - judging))
         repairing = (scenario.agents.count - judging - telling - alone) // rounds
         _ = scenario.agents.bit_mechanism  # refused before the curator spends anything

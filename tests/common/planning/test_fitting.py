@@ -22,9 +22,10 @@ from common.planning.fitting import (
     points,
     private_excess,
 )
-from common.protocols.portfolio import Portfolio, candidates, told_apart
+from common.protocols.portfolio import Portfolio, candidates
 from common.scenario.loading import altered, load
 from common.scenario.scenario import Scenario
+from common.statistics.gaps import detectable_gap
 from referee.protocols.base import PROTOCOLS
 from tests.tiers import for_each
 
@@ -70,7 +71,7 @@ def test_617_people_tell_15_points_apart_and_not_5():
     assert found.sentences[0].startswith("617 agents tell 15 points of loss apart, not 5 points")
     assert "sure" not in found.sentences[0]
     assert found.sentences[0].endswith("points at most if all of them answer, and holds with 95% confidence")
-    assert found.sure == told_apart(WARNER, 617 - 617 // 8, 3, 0.05, 1 / 7)  # an eighth tells labels
+    assert found.sure == detectable_gap(WARNER, 617 - 617 // 8, 3, 0.05, 1 / 7)  # an eighth tells labels
     assert found.warnings == ()
 
 

@@ -13,17 +13,10 @@ from common.planning.plan import plan, resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Release
-from common.protocols.portfolio import (
-    Portfolio,
-    compares,
-    judges,
-    judges_needed,
-    labels_for_each_judge,
-    tellers,
-    told_apart,
-)
+from common.protocols.portfolio import Portfolio, compares, judges, label_reporters, labels_for_each_judge
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario
+from common.statistics.gaps import detectable_gap, judges_needed
 from common.statistics.intervals import estimate
 from common.statistics.race import Race
 from curator.learners.base import parse_learner
@@ -91,23 +84,23 @@ def test_counts_cost_their_share_of_the_budget():
 
 def test_more_agents_tell_smaller_gaps_apart_and_planning_asks_for_as_many_as_alpha_takes():
     mechanism = Warner(epsilon=1.0)
-    gaps = [told_apart(mechanism, agents, 4, 0.05) for agents in (3, 100, 10_000, 1_000_000)]
-    assert gaps == sorted(gaps, reverse=True)
-    assert gaps[0] == 1.0
+    found = [detectable_gap(mechanism, agents, 4, 0.05) for agents in (3, 100, 10_000, 1_000_000)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] == 1.0
     needed = judges_needed(mechanism, 0.05, 4, 0.05)
-    assert told_apart(mechanism, needed, 4, 0.05) <= 0.05 < told_apart(mechanism, needed - 4, 4, 0.05)
-    assert told_apart(Laplace(epsilon=1.0), 10_000, 4, 0.05) < 1.0
-    found = plan(light("agents.count=plan", NOISE))
+    assert detectable_gap(mechanism, needed, 4, 0.05) <= 0.05 < detectable_gap(mechanism, needed - 4, 4, 0.05)
+    assert detectable_gap(Laplace(epsilon=1.0), 10_000, 4, 0.05) < 1.0
+    planned = plan(light("agents.count=plan", NOISE))
     labels = labels_for_each_judge(Portfolio())
     needed, more = judges_needed(mechanism, 0.05, 4, 0.05, labels), needed
     assert needed < more  # labels judge the constants, too
-    assert found.answers.value == needed
-    assert found.agents.value == pytest.approx(needed / 0.6, abs=2)
-    assert found.settings["gap"].value <= 0.05
+    assert planned.answers.value == needed
+    assert planned.agents.value == pytest.approx(needed / 0.6, abs=2)
+    assert planned.settings["gap"].value <= 0.05
     assert plan(light("agents.count=617", NOISE)).settings["gap"].value > 0.3
 
 
-def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_can_be_told_apart():
+def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_leaves():
     """All candidates have the greatest variance and nobody leaves: the gap that is stated is at most the plan's."""
     mechanism, generator = Warner(epsilon=1.0), np.random.default_rng(3)
     for rivals, agents, labels in ((4, 6000, 0.25), (6, 9000, 0.1), (3, 4000, 0.0)):
@@ -115,7 +108,7 @@ def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_can_be_t
         telling = int(labels * agents)
         race.add(1, telling // 2, telling)
         race.hear({k: generator.integers(0, 2, agents // (rivals - 1), dtype=np.uint8) for k in range(1, rivals)})
-        told = told_apart(mechanism, agents, rivals, 0.05, labels)
+        told = detectable_gap(mechanism, agents, rivals, 0.05, labels)
         assert race.gap <= told
         alone = estimate(mechanism, agents // rivals // 2, agents // rivals, 0.95, among=rivals)
         assert told < 0.9 * (alone.high - alone.low)  # what intervals alone are sure to tell
@@ -130,9 +123,9 @@ def test_pairs_are_planned_where_a_rare_event_varies_half_as_much_as_a_loss_may(
 
 def test_without_repairs_an_eighth_tells_labels_and_the_others_judge():
     settings = Portfolio(repair=0.0)
-    assert (judges(8000, settings), tellers(8000, settings)) == (7000, 1000)
+    assert (judges(8000, settings), label_reporters(8000, settings)) == (7000, 1000)
     assert labels_for_each_judge(settings) == pytest.approx(1 / 7)
-    assert (judges(1000, Portfolio()), tellers(1000, Portfolio())) == (600, 160)
+    assert (judges(1000, Portfolio()), label_reporters(1000, Portfolio())) == (600, 160)
     assert labels_for_each_judge(Portfolio()) == pytest.approx(160 / 600)
 
 

@@ -1,1 +1,0 @@
-"""What parties can say to each other: records, hypotheses, queries, mechanisms, operations."""
