@@ -145,7 +145,7 @@ class Counts:
     ----------
     files, lines
         Of the product: without tests, benchmarks and documents.
-    test_lines
+    lines_of_tests
         Of tests.
     folders
         That hold product files.
@@ -159,7 +159,7 @@ class Counts:
 
     files: int
     lines: int
-    test_lines: int
+    lines_of_tests: int
     folders: int
     small: list[str]
     long: list[str]
@@ -189,7 +189,7 @@ def counts(root: Path) -> Counts:
     return Counts(
         files=len(files),
         lines=sum(sizes.values()),
-        test_lines=sum(len(path.read_text("utf-8").splitlines()) for path in (root / "tests").rglob("*.py")),
+        lines_of_tests=sum(len(path.read_text("utf-8").splitlines()) for path in (root / "tests").rglob("*.py")),
         folders=len({path.parent for path in files}),
         small=[
             f"{path.relative_to(root)}, {size} lines"
@@ -207,7 +207,7 @@ def show(found: Counts, names: bool) -> None:
     for title, value in (
         ("product files", found.files),
         ("product lines", found.lines),
-        ("test lines", found.test_lines),
+        ("test lines", found.lines_of_tests),
         ("folders of the product", found.folders),
         (f"files of {SMALL_FILE} lines or fewer", found.small),
         (f"functions above {LONG_FUNCTION} lines", found.long),

@@ -55,7 +55,7 @@ def test_the_house_is_counted(tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     found = counts(tmp_path)
-    assert (found.files, found.lines, found.test_lines, found.folders) == (3, 62 + 6, 1, 2)
+    assert (found.files, found.lines, found.lines_of_tests, found.folders) == (3, 62 + 6, 1, 2)
     assert found.small == ["curator/b.py, 6 lines"]
     assert found.long == ["common/core/a.py:2 f, 61 lines"]
     assert found.wide == ["common/core/a.py:2 f, 11 parameters"]
