@@ -43,13 +43,8 @@ def as_hypothesis(model: Any, example: AnyArray) -> Hypothesis:
 
 def _as_graph(model: Any, dimension: int) -> Onnx:
     require_packages()
-    from curator.export import (
-        combined,  # noqa: F401 - they enter their writers
-        formulas,  # noqa: F401 - they enter their writers
-        neighbours,  # noqa: F401 - they enter their writers
-    )
-    from curator.export.base import margin
-    from curator.export.graph import GraphWriter
+    from curator.export import writers  # noqa: F401 - they enter themselves
+    from curator.export.graph import GraphWriter, margin
 
     graph = GraphWriter(dimension)
     column = margin(graph, model, graph.features)

@@ -1,0 +1,445 @@
+"""Writers of scikit-learn's classifiers: formulas, comparisons with the draws, classifiers made of classifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import Floats
+from curator.export.graph import (
+    DECISIONS,
+    MARGINS,
+    PROBABILITIES,
+    GraphWriter,
+    Unwritable,
+    decision,
+    margin,
+    mean,
+    prediction,
+    probability,
+    response,
+    writes,
+)
+from curator.export.trees import forest_of
+
+
+@writes(
+    PROBABILITIES,
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearDiscriminantAnalysis",
+    "QuadraticDiscriminantAnalysis",
+    "AdaBoostClassifier",
+    "HistGradientBoostingClassifier",
+)
+def _logistic(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return graph("Sigmoid", decision(graph, model, matrix))
+
+
+@writes(PROBABILITIES, "GradientBoostingClassifier")
+def _boosted(graph: GraphWriter, model: Any, matrix: str) -> str:
+    factor = 2.0 if model.loss == "exponential" else 1.0
+    return graph("Sigmoid", graph("Mul", decision(graph, model, matrix), factor))
+
+
+@writes(PROBABILITIES, "SGDClassifier")
+def _descended(graph: GraphWriter, model: Any, matrix: str) -> str:
+    value = decision(graph, model, matrix)
+    if model.loss == "modified_huber":
+        bounded = graph("Min", graph("Max", value, -1.0), 1.0)
+        return graph("Div", graph("Add", bounded, 1.0), 2.0)
+    return graph("Sigmoid", value)
+
+
+@writes(
+    PROBABILITIES,
+    "DecisionTreeClassifier",
+    "ExtraTreeClassifier",
+    "RandomForestClassifier",
+    "ExtraTreesClassifier",
+)
+def _shares(graph: GraphWriter, model: Any, matrix: str) -> str:
+    forest = forest_of(model, np.zeros((1, model.n_features_in_)))
+    assert forest is not None  # noqa: S101 - these four are made of trees
+    return graph("Add", graph("Div", graph.trees(matrix, forest), float(len(forest.roots))), 0.5)
+
+
+@writes(PROBABILITIES, "DummyClassifier")
+def _dummy(graph: GraphWriter, model: Any, matrix: str) -> str:
+    if model.strategy in ("stratified", "uniform"):
+        raise Unwritable(f"coin flips, as DummyClassifier makes with strategy {model.strategy!r}")
+    return graph.column(float(model.predict_proba(np.zeros((1, model.n_features_in_)))[0, 1]))
+
+
+@writes(PROBABILITIES, "GaussianNB")
+def _gaussian(graph: GraphWriter, model: Any, matrix: str) -> str:
+    halves = [
+        graph("Div", _square(graph, graph("Sub", matrix, center)), 2.0 * variance)
+        for center, variance in zip(model.theta_, model.var_, strict=True)
+    ]
+    constants = _log(model.class_prior_) - 0.5 * np.log(model.var_).sum(axis=1)
+    odds = graph("Add", graph.sum(graph("Sub", halves[0], halves[1])), float(constants[1] - constants[0]))
+    return graph("Sigmoid", odds)
+
+
+def _log(shares: Any) -> Any:
+    """Take logarithms; of nothing, one that is finite (about -690) and outweighs all others."""
+    return np.log(np.maximum(np.asarray(shares, dtype=np.float64), 1e-300))
+
+
+def _square(graph: GraphWriter, name: str) -> str:
+    return graph("Mul", name, name)
+
+
+def _log_odds(graph: GraphWriter, matrix: str, slopes: Any, constants: Any) -> str:
+    factor = (slopes[1] - slopes[0]).reshape(-1, 1)
+    return graph("Add", graph("MatMul", matrix, factor), float(constants[1] - constants[0]))
+
+
+@writes(PROBABILITIES, "MultinomialNB")
+def _multinomial(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return graph("Sigmoid", _log_odds(graph, matrix, model.feature_log_prob_, model.class_log_prior_))
+
+
+@writes(PROBABILITIES, "ComplementNB")
+def _complement(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return graph("Sigmoid", _log_odds(graph, matrix, model.feature_log_prob_, (0.0, 0.0)))
+
+
+@writes(PROBABILITIES, "BernoulliNB")
+def _bernoulli(graph: GraphWriter, model: Any, matrix: str) -> str:
+    if model.binarize is not None:
+        matrix = graph.indicator(graph("Greater", matrix, float(model.binarize)))
+    absent = _log(1.0 - np.exp(model.feature_log_prob_))
+    constants = model.class_log_prior_ + absent.sum(axis=1)
+    return graph("Sigmoid", _log_odds(graph, matrix, model.feature_log_prob_ - absent, constants))
+
+
+@writes(PROBABILITIES, "CategoricalNB")
+def _categorical(graph: GraphWriter, model: Any, matrix: str) -> str:
+    whole = graph("Floor", matrix)
+    terms = []
+    for column, table in enumerate(model.feature_log_prob_):
+        value = graph.columns(whole, np.array([column]))
+        hits = graph.indicator(graph("Equal", value, np.arange(table.shape[1], dtype=np.float64)))
+        terms.append(graph("MatMul", hits, (table[1] - table[0]).reshape(-1, 1)))
+    prior = float(model.class_log_prior_[1] - model.class_log_prior_[0])
+    return graph("Sigmoid", graph("Add", graph.sum(graph.join(terms)), prior))
+
+
+@writes(DECISIONS, "QuadraticDiscriminantAnalysis")
+def _quadratic(graph: GraphWriter, model: Any, matrix: str) -> str:
+    scores = []
+    for center, rotation, scaling, prior in zip(
+        model.means_, model.rotations_, model.scalings_, model.priors_, strict=True
+    ):
+        turned = graph("MatMul", graph("Sub", matrix, center), rotation * scaling**-0.5)
+        norm = graph.sum(_square(graph, turned))
+        scores.append(graph("Add", graph("Mul", norm, -0.5), float(np.log(prior) - 0.5 * np.log(scaling).sum())))
+    return graph("Sub", scores[1], scores[0])
+
+
+@writes(PROBABILITIES, "MLPClassifier")
+def _perceptrons(graph: GraphWriter, model: Any, matrix: str) -> str:
+    operators = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "identity": None}
+    layers = list(zip(model.coefs_, model.intercepts_, strict=True))
+    for depth, (weights, bias) in enumerate(layers, start=1):
+        matrix = graph("Add", graph("MatMul", matrix, weights), bias)
+        operator = operators[model.activation] if depth < len(layers) else "Sigmoid"
+        matrix = graph(operator, matrix) if operator else matrix
+    return matrix
+
+
+MAX_DIFFERENCES = 1 << 17
+"""Above so many products of points and features, Euclidean distances come from one matrix product."""
+
+
+def squared(graph: GraphWriter, matrix: str, points: Any) -> str:
+    """Write squared Euclidean distances to points: exactly as by definition, unless that would be much work."""
+    points = np.asarray(points, dtype=np.float64)
+    if points.size <= MAX_DIFFERENCES:
+        return powers(graph, matrix, points, 2.0)
+    own = graph("ReduceSumSquare", matrix, np.array([1]))
+    crossed = graph("MatMul", matrix, -2.0 * points.T)
+    return graph("Max", graph("Add", graph("Add", crossed, (points**2).sum(axis=1)), own), 0.0)
+
+
+def powers(graph: GraphWriter, matrix: str, points: Floats, power: float) -> str:
+    """Write the sum over features of |x_j - t_j|^p (for infinite p the greatest |x_j - t_j|), a column a point t."""
+    total = ""
+    for feature, column in enumerate(points.T):
+        apart = graph("Sub", graph.columns(matrix, np.array([feature])), column)
+        if power == 2.0:
+            term = graph("Mul", apart, apart)
+        else:
+            term = graph("Abs", apart)
+            term = term if power in (1.0, np.inf) else graph("Pow", term, power)
+        total = graph("Max" if power == np.inf else "Add", total, term) if total else term
+    return total
+
+
+def _distances(graph: GraphWriter, matrix: str, metric: str, parameters: Any, points: Any) -> str:
+    power = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}.get(metric)
+    if metric == "minkowski" and (parameters or {}).get("w") is None:
+        power = float((parameters or {})["p"])
+    if power is None:
+        raise Unwritable(f"distances of metric {metric!r}")
+    if power == 2.0:
+        return graph("Sqrt", squared(graph, matrix, points))
+    total = powers(graph, matrix, np.asarray(points, dtype=np.float64), power)
+    return total if power in (1.0, np.inf) else graph("Pow", total, 1.0 / power)
+
+
+def _weigh(graph: GraphWriter, distances: str, weights: Any, counted: str | None) -> str:
+    """Return each neighbour's weight: 1, or one over its distance; those at distance 0 push all others aside."""
+    if weights in (None, "uniform"):
+        return counted or graph.indicator(graph("GreaterOrEqual", distances, 0.0))
+    if weights != "distance":
+        raise Unwritable("weights that are a function")
+    here = graph.indicator(graph("Equal", distances, 0.0))
+    any_here = graph("Greater", graph("ReduceMax", here, np.array([1])), 0.0)
+    near = graph("Where", any_here, here, graph("Reciprocal", distances))
+    return near if counted is None else graph("Mul", near, counted)
+
+
+def _share(graph: GraphWriter, weights: str, positive: str) -> str:
+    return graph("Div", graph.sum(graph("Mul", weights, positive)), graph.sum(weights))
+
+
+@writes(PROBABILITIES, "KNeighborsClassifier")
+def _nearest(graph: GraphWriter, model: Any, matrix: str) -> str:
+    # The points have no public name in scikit-learn; the agreement on the draws guards this.
+    distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
+    near, places = graph.several("TopK", 2, distances, np.array([model.n_neighbors]), axis=1, largest=0, sorted=1)
+    positive = graph("Gather", model._y.ravel().astype(np.float64), places, axis=0)
+    return _share(graph, _weigh(graph, near, model.weights, None), positive)
+
+
+@writes(PROBABILITIES, "RadiusNeighborsClassifier")
+def _within(graph: GraphWriter, model: Any, matrix: str) -> str:
+    distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
+    counted = graph.indicator(graph("LessOrEqual", distances, float(model.radius)))
+    weights = _weigh(graph, distances, model.weights, counted)
+    votes = graph("MatMul", weights, model._y.reshape(-1, 1).astype(np.float64))
+    total = graph.sum(weights)
+    # Nobody around: scikit-learn gives the outlier's label, or fails where none is set; then it is the lesser class.
+    alone = 0.0 if model.outlier_label_ is None else float(model.outlier_label_[0] == model.classes_[1])
+    return graph("Where", graph("Greater", total, 0.0), graph("Div", votes, total), alone)
+
+
+@writes(PROBABILITIES, "LabelPropagation", "LabelSpreading")
+def _spread(graph: GraphWriter, model: Any, matrix: str) -> str:
+    shares = np.nan_to_num(model.label_distributions_)
+    if model.kernel == "rbf":
+        near = graph("Exp", graph("Mul", squared(graph, matrix, model.X_), -float(model.gamma)))
+        votes, total = (graph("MatMul", near, column.reshape(-1, 1)) for column in (shares[:, 1], shares.sum(axis=1)))
+        return graph("Div", votes, total)
+    wanted = np.array([model.n_neighbors])
+    places = graph.several("TopK", 2, squared(graph, matrix, model.X_), wanted, axis=1, largest=0, sorted=1)[1]
+    votes, total = (graph.sum(graph("Gather", column, places, axis=0)) for column in (shares[:, 1], shares.sum(axis=1)))
+    return graph("Div", votes, total)
+
+
+@writes(DECISIONS, "SVC", "NuSVC")
+def _kernel_machine(graph: GraphWriter, model: Any, matrix: str) -> str:
+    points = np.asarray(model.support_vectors_, dtype=np.float64)
+    if model.kernel not in ("linear", "poly", "rbf", "sigmoid"):
+        raise Unwritable(f"kernel {model.kernel!r}")
+    width = float(model._gamma)
+    if model.kernel == "rbf":
+        near = graph("Exp", graph("Mul", squared(graph, matrix, points), -width))
+    else:
+        near = graph("MatMul", matrix, points.T)
+    if model.kernel in ("poly", "sigmoid"):
+        near = graph("Add", graph("Mul", near, width), float(model.coef0))
+        near = graph("Tanh", near) if model.kernel == "sigmoid" else graph("Pow", near, float(model.degree))
+    return graph("Add", graph("MatMul", near, model.dual_coef_.reshape(-1, 1)), float(model.intercept_[0]))
+
+
+@writes(MARGINS, "GaussianProcessClassifier")
+def _process(graph: GraphWriter, model: Any, matrix: str) -> str:
+    inner = model.base_estimator_
+    kernel = inner.kernel_.get_params()
+    if {type(kernel.get(part)).__name__ for part in ("k1", "k2")} != {"ConstantKernel", "RBF"}:
+        raise Unwritable(f"kernel {inner.kernel_}")
+    # A constant factor does not change the sign: only the RBF part matters.
+    scale = np.asarray(
+        next(part.length_scale for part in (kernel["k1"], kernel["k2"]) if hasattr(part, "length_scale"))
+    )
+    near = graph("Exp", graph("Mul", squared(graph, graph("Div", matrix, scale), inner.X_train_ / scale), -0.5))
+    return graph("MatMul", near, (inner.y_train_ - inner.pi_).reshape(-1, 1))
+
+
+@writes(DECISIONS, "NearestCentroid")
+def _centroids(graph: GraphWriter, model: Any, matrix: str) -> str:
+    spread = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
+    power = 1.0 if model.metric == "manhattan" else 2.0
+    total = powers(graph, graph("Div", matrix, spread), model.centroids_ / spread, power)
+    scores = graph("Sub", 2.0 * np.log(model.class_prior_), graph("Mul", total, total) if power == 1.0 else total)
+    return graph("MatMul", scores, np.array([[-1.0], [1.0]]))
+
+
+@writes(MARGINS, "NearestCentroid")
+def _nearest_centroid(graph: GraphWriter, model: Any, matrix: str) -> str:
+    if not np.isclose(model.class_prior_, 0.5).all():
+        return _centroids(graph, model, matrix)
+    power = 1.0 if model.metric == "manhattan" else 2.0
+    return graph("MatMul", powers(graph, matrix, model.centroids_, power), np.array([[1.0], [-1.0]]))
+
+
+@writes(MARGINS, "VotingClassifier")
+def _vote(graph: GraphWriter, model: Any, matrix: str) -> str:
+    if model.voting == "soft":
+        return graph("Sub", _mean_probability(graph, model, matrix), 0.5)
+    votes = [graph.indicator(graph("Greater", margin(graph, inner, matrix), 0.0)) for inner in model.estimators_]
+    return graph("Sub", mean(graph, votes, model._weights_not_none), 0.5)
+
+
+@writes(PROBABILITIES, "VotingClassifier")
+def _mean_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
+    shares = [probability(graph, inner, matrix) for inner in model.estimators_]
+    return mean(graph, shares, model._weights_not_none)
+
+
+def _stacked(graph: GraphWriter, model: Any, matrix: str) -> str:
+    ways = {"predict_proba": probability, "decision_function": decision, "predict": prediction}
+    columns = [
+        ways[method](graph, inner, matrix) for method, inner in zip(model.stack_method_, model.estimators_, strict=True)
+    ]
+    return graph.join([*columns, matrix] if model.passthrough else columns)
+
+
+@writes(MARGINS, "StackingClassifier")
+def _stack_margin(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return margin(graph, model.final_estimator_, _stacked(graph, model, matrix))
+
+
+@writes(PROBABILITIES, "StackingClassifier")
+def _stack_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return probability(graph, model.final_estimator_, _stacked(graph, model, matrix))
+
+
+@writes(DECISIONS, "StackingClassifier")
+def _stack_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return decision(graph, model.final_estimator_, _stacked(graph, model, matrix))
+
+
+@writes(PROBABILITIES, "BaggingClassifier")
+def _bag_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
+    shares = []
+    for inner, features in zip(model.estimators_, model.estimators_features_, strict=True):
+        chosen = graph.columns(matrix, features)
+        if hasattr(inner, "predict_proba"):
+            shares.append(probability(graph, inner, chosen))
+        else:
+            shares.append(graph.indicator(graph("Greater", margin(graph, inner, chosen), 0.0)))
+    return mean(graph, shares)
+
+
+@writes(MARGINS, "BaggingClassifier")
+def _bag_margin(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return graph("Sub", _bag_probability(graph, model, matrix), 0.5)
+
+
+@writes(DECISIONS, "BaggingClassifier")
+def _bag_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
+    pairs = zip(model.estimators_, model.estimators_features_, strict=True)
+    return mean(graph, [decision(graph, inner, graph.columns(matrix, features)) for inner, features in pairs])
+
+
+@writes(DECISIONS, "AdaBoostClassifier")
+def _boost(graph: GraphWriter, model: Any, matrix: str) -> str:
+    forest = forest_of(model, np.zeros((1, model.n_features_in_)))
+    if forest is not None:
+        # scikit-learn counts both classes: twice the mean of the signs.
+        return graph("Mul", graph.trees(matrix, forest), 2.0 / float(model.estimator_weights_.sum()))
+    votes = [prediction(graph, inner, matrix) for inner in model.estimators_]
+    lesser, greater = (float(label) for label in model.classes_)
+    share = mean(graph, votes, model.estimator_weights_[: len(votes)].tolist())
+    return graph("Mul", graph("Sub", share, (greater + lesser) / 2), 4.0 / (greater - lesser))
+
+
+@writes(PROBABILITIES, "CalibratedClassifierCV")
+def _calibrate(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return mean(graph, [_calibrated(graph, inner, matrix) for inner in model.calibrated_classifiers_])
+
+
+def _calibrated(graph: GraphWriter, model: Any, matrix: str) -> str:
+    value, threshold = response(graph, model.estimator, matrix)
+    calibrator = model.calibrators[0]
+    if model.method == "sigmoid":
+        return graph("Sigmoid", graph("Sub", graph("Mul", value, -float(calibrator.a_)), float(calibrator.b_)))
+    if model.method == "isotonic":
+        # A polygon through the thresholds, constant outside, as a sum of ramps.
+        places, heights = np.asarray(calibrator.X_thresholds_), np.asarray(calibrator.y_thresholds_)
+        if len(places) == 1:
+            return graph.column(float(heights[0]))
+        lengths = np.diff(places)
+        ramps = graph("Min", graph("Max", graph("Sub", value, places[:-1]), 0.0), lengths)
+        return graph("Add", graph("MatMul", ramps, (np.diff(heights) / lengths).reshape(-1, 1)), float(heights[0]))
+    if threshold:
+        least = 1e-12
+        opposite = graph("Log", graph("Add", graph("Sub", graph.column(1.0), value), least))
+        odds = graph("Sub", graph("Log", graph("Add", value, least)), opposite)
+        return graph("Sigmoid", graph("Mul", odds, float(calibrator.beta_)))
+    return graph("Sigmoid", graph("Mul", value, 2.0 * float(calibrator.beta_)))
+
+
+@writes(MARGINS, "OneVsRestClassifier", "OneVsOneClassifier")
+def _only(graph: GraphWriter, model: Any, matrix: str) -> str:
+    value, threshold = response(graph, model.estimators_[0], matrix)
+    return graph("Sub", value, threshold)
+
+
+@writes(DECISIONS, "OneVsRestClassifier")
+def _only_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return decision(graph, model.estimators_[0], matrix)
+
+
+@writes(PROBABILITIES, "OneVsRestClassifier")
+def _only_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return probability(graph, model.estimators_[0], matrix)
+
+
+@writes(MARGINS, "OutputCodeClassifier")
+def _code(graph: GraphWriter, model: Any, matrix: str) -> str:
+    answers = []
+    for column, inner in zip(model.code_book_.T, model.estimators_, strict=True):
+        # A column of the code with one value only was learned as that constant.
+        constant = float(column[0] > 0) if column[0] == column[1] else None
+        answers.append(response(graph, inner, matrix)[0] if constant is None else graph.column(constant))
+    apart = powers(graph, graph.join(answers), model.code_book_, 2.0)
+    return graph("MatMul", apart, np.array([[1.0], [-1.0]]))
+
+
+@writes(MARGINS, "SelfTrainingClassifier")
+def _self_trained(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return margin(graph, model.estimator_, matrix)
+
+
+@writes(DECISIONS, "SelfTrainingClassifier", "FixedThresholdClassifier", "TunedThresholdClassifierCV")
+def _inner_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return decision(graph, model.estimator_, matrix)
+
+
+@writes(PROBABILITIES, "SelfTrainingClassifier", "FixedThresholdClassifier", "TunedThresholdClassifierCV")
+def _inner_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
+    return probability(graph, model.estimator_, matrix)
+
+
+@writes(MARGINS, "FixedThresholdClassifier", "TunedThresholdClassifierCV")
+def _threshold(graph: GraphWriter, model: Any, matrix: str) -> str:
+    method = model.response_method
+    if method == "auto":
+        method = "predict_proba" if hasattr(model.estimator_, "predict_proba") else "decision_function"
+    column = {"predict_proba": probability, "decision_function": decision}[method]
+    threshold = getattr(model, "best_threshold_", None)
+    if threshold is None:
+        threshold = model.threshold
+        threshold = (0.5 if method == "predict_proba" else 0.0) if threshold == "auto" else threshold
+    if getattr(model, "pos_label", None) not in (None, model.classes_[1]):
+        raise Unwritable("a positive label other than 1")
+    # At the threshold the answer is yes.
+    above = graph("GreaterOrEqual", column(graph, model.estimator_, matrix), float(threshold))
+    return graph.indicator(above)
