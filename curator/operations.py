@@ -99,11 +99,9 @@ class CountHandler(OperationHandler[Count, NoisyCount]):
     """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
 
     def event(self, operation: Count, standing: Standing) -> Event:
-        """One pure release from the sample itself."""
         return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Count, access: Access, standing: Standing) -> NoisyCount:
-        """Release the noisy count: an integer, which may lie outside 0..n."""
         counted = access.release(
             counts.NoisyCount(operation.epsilon), lambda records: records.features[:, operation.feature] > 0
         )
@@ -115,11 +113,9 @@ class SelectHandler(OperationHandler[Select, SelectedFeature]):
     """The exponential mechanism (:class:`.counting.counts.MostFrequent`) on the sample, weights or not."""
 
     def event(self, operation: Select, standing: Standing) -> Event:
-        """One pure release from the sample itself."""
         return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Select, access: Access, standing: Standing) -> SelectedFeature:
-        """Release the number of the feature, as one of the whole record."""
         columns = slice(operation.first, operation.first + operation.count)
         chosen = access.release(
             MostFrequent(operation.epsilon, operation.count), lambda records: records.features[:, columns] > 0
@@ -132,16 +128,13 @@ class HeadHandler(OperationHandler[HeadList, CountedHead]):
     """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.sparse_histogram.NoisyHead`."""
 
     def event(self, operation: HeadList, standing: Standing) -> Event:
-        """One pure release from the sample itself."""
         return Release(epsilon=operation.epsilon)
 
     def check(self, operation: HeadList, standing: Standing) -> None:
-        """Refuse a sample in which nobody is at an odd place."""
         if standing.people < 2:
             raise PolicyRefused(f"one half lists and the other counts: that takes two people, found {standing.people}")
 
     def run(self, operation: HeadList, access: Access, standing: Standing) -> CountedHead:
-        """Release values, noisy counts, and among how many people they were counted."""
         columns = slice(operation.first, operation.first + operation.bits)
         items, counts, people = access.release(
             NoisyHead(operation.bits, operation.most, operation.epsilon),
@@ -160,7 +153,6 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
     """
 
     def event(self, operation: Reweigh, standing: Standing) -> Event:
-        """Return the empty event."""
         return NoEvent()
 
     def check(self, operation: Reweigh, standing: Standing) -> None:
@@ -168,7 +160,6 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
         standing.check_room(operation.reweighs_by)
 
     def run(self, operation: Reweigh, access: Access, standing: Standing) -> Reweighed:
-        """Return nothing."""
         return Reweighed()
 
 
@@ -181,15 +172,12 @@ class RakeHandler(OperationHandler[Rake, Reweighed]):
     """
 
     def event(self, operation: Rake, standing: Standing) -> Event:
-        """Return the empty event."""
         return NoEvent()
 
     def check(self, operation: Rake, standing: Standing) -> None:
-        """Refuse counts that there is no room for."""
         standing.check_room(operation.tilt)
 
     def run(self, operation: Rake, access: Access, standing: Standing) -> Reweighed:
-        """Return nothing."""
         return Reweighed()
 
 
@@ -202,7 +190,6 @@ class MarginsHandler(OperationHandler[Margins, NoisyMargins]):
         return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Margins, access: Access, standing: Standing) -> NoisyMargins:
-        """Release the noisy shares."""
         cells = operation.cells
         shares, whole = access.shares(operation.epsilon, cells.items, cells.items_of)
         return NoisyMargins(shares=tuple(shares.tolist()), whole=whole)
@@ -217,7 +204,6 @@ class LearnHandler(OperationHandler[Learn, Learned]):
         return _learner_of(standing).event(standing.tv_bound)
 
     def check(self, operation: Learn, standing: Standing) -> None:
-        """Refuse a view that the learner cannot learn from, or for which it would draw too many numbers of noise."""
         seen = standing.dimension if operation.task is None else operation.task.features
         public = 0 if standing.public is None else len(standing.public)
         try:
@@ -227,12 +213,10 @@ class LearnHandler(OperationHandler[Learn, Learned]):
             raise PolicyRefused(unfit.detail) from None
 
     def run(self, operation: Learn, access: Access, standing: Standing) -> Learned:
-        """Learn, warm-started at the last released hypothesis."""
         seen = access if operation.task is None else access.through(operation.task)
         return Learned(hypothesis=_learner_of(standing).learn(seen, standing.previous, standing.public))
 
     def learned(self, result: Learned) -> Hypothesis:
-        """Return what was released."""
         return result.hypothesis
 
 
@@ -252,11 +236,9 @@ class LabelHandler(OperationHandler[Label, Labelled]):
     """
 
     def event(self, operation: Label, standing: Standing) -> Event:
-        """Return the event of so many answers."""
         return _model_agnostic_of(standing).answers_event(operation.count)
 
     def check(self, operation: Label, standing: Standing) -> None:
-        """Refuse points that do not exist, and part of a sequence."""
         learner = _model_agnostic_of(standing)
         last, known = operation.first + operation.count, learner.points_of(standing.people, standing.public)
         if last > known:
@@ -269,7 +251,6 @@ class LabelHandler(OperationHandler[Label, Labelled]):
             )
 
     def run(self, operation: Label, access: Access, standing: Standing) -> Labelled:
-        """Release a label (or number of a class) a point, or null; and the student's model, if it is asked for."""
         learner = _model_agnostic_of(standing)
         points = learner.points(access, standing.public, operation.first, operation.count)
         answers = learner.answers(access, points)
@@ -290,11 +271,9 @@ class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
     """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.parities.RankParities`."""
 
     def event(self, operation: LearnParities, standing: Standing) -> Event:
-        """One pure release from the sample itself."""
         return Release(epsilon=operation.epsilon)
 
     def check(self, operation: LearnParities, standing: Standing) -> None:
-        """Refuse features that are not 0 and 1, blocks without people, and an epsilon that a rule does not keep to."""
         if operation.parts * operation.blocks > standing.people:
             raise PolicyRefused(
                 f"{operation.parts} parts of {operation.blocks} blocks are more than the {standing.people} people"
@@ -307,8 +286,6 @@ class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
             raise PolicyRefused(unsound.detail) from None
 
     def run(self, operation: LearnParities, access: Access, standing: Standing) -> BlockParities:
-        """Release the features that each part's and block's parity sums up (the constant is one more), or null."""
-
         def equations(records: Records) -> tuple[Words, Bits, Bits]:
             keys = pack(records.features[:, operation.first : operation.first + operation.bits])
             ones = np.ones((len(records), 1), dtype=np.uint8)

@@ -105,7 +105,6 @@ class Tilt(Value):
 
     @property
     def grain(self) -> int:
-        """1024."""
         return TILT_PARTS
 
     def count(self, records: Records) -> AnyArray:

@@ -80,7 +80,6 @@ class HypothesisLoss:
 
     @property
     def grain(self) -> int:
-        """That of the loss."""
         return grain(self.loss)
 
     def count(self, records: Records) -> AnyArray:

@@ -33,12 +33,10 @@ class Count(Operation[NoisyCount]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of the third feature."""
         return (cls(feature=2, epsilon=1.0),)
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return self.feature + 1
 
 
@@ -66,16 +64,13 @@ class Select(Operation[SelectedFeature]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one among five features."""
         return (cls(first=2, count=5, epsilon=1.0),)
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return self.first + self.count
 
     def check(self, result: SelectedFeature) -> None:
-        """Refuse a feature that was not among those to select from."""
         last = self.first + self.count - 1
         if not self.first <= result.feature <= last:
             raise BadMessage(f"feature must be from {self.first} to {last}, found {result.feature}")
@@ -115,12 +110,10 @@ class HeadList(Operation[CountedHead]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about values of ten bits."""
         return (cls(first=1, bits=10, most=5, epsilon=2.0),)
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return self.first + self.bits
 
     def check(self, result: CountedHead) -> None:

@@ -39,12 +39,10 @@ class Learn(Operation[Learned]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the first round's."""
         return (cls(round=1),)
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return 0 if self.task is None else self.task.min_features
 
     def about_records(self, result: Learned) -> Hypothesis:
@@ -58,7 +56,6 @@ class Learn(Operation[Learned]):
         return result.hypothesis if self.task is None else self.task.about(result.hypothesis)
 
     def check(self, result: Learned) -> None:
-        """Refuse a hypothesis that the task cannot have."""
         self.about_records(result)
 
 
@@ -112,16 +109,13 @@ class Label(Operation[Labelled]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return labels alone, and with the student's model."""
         return (cls(count=20), cls(count=20, transfer=True))
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return 0
 
     def check(self, result: Labelled) -> None:
-        """Refuse another number of labels, and a student's model that is missing or was not asked for."""
         if len(result.labels) != self.count:
             raise BadMessage(f"labels of {self.count} points were asked for, found {len(result.labels)}")
         if self.transfer != (result.hypothesis is not None):
@@ -166,16 +160,13 @@ class LearnParities(Operation[BlockParities]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of six blocks."""
         return (cls(features=4, first=4, bits=3, blocks=2, parts=3, epsilon=20.0),)
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return max(self.features, self.first + self.bits)
 
     def check(self, result: BlockParities) -> None:
-        """Refuse other numbers of parts and blocks, and parities of more features."""
         if len(result.parities) != self.parts or any(len(part) != self.blocks for part in result.parities):
             raise BadMessage(f"parities must be of {self.parts} parts of {self.blocks} blocks each")
         if any(answer and answer[-1] > self.features for part in result.parities for answer in part):

@@ -41,17 +41,14 @@ class Reweigh(Operation[Reweighed]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return that by a conjunction."""
         return (cls(hypothesis=Conjunction(features=(1, 3))),)
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that the records must have."""
         return self.hypothesis.min_features
 
     @property
     def reweighs_by(self) -> HypothesisLoss:
-        """The hypothesis's loss."""
         return HypothesisLoss(self.hypothesis, self.loss)
 
 
@@ -72,18 +69,15 @@ class Rake(Operation[Reweighed]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about two bins."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         return (cls(tilt=Tilt(cells=ScoreCells(hypothesis=plane, cuts=(0.0,)), parts=(0, 1024, 512, 300))),)
 
     @property
     def min_features(self) -> int:
-        """Those of the cells."""
         return self.tilt.cells.min_features
 
     @property
     def reweighs_by(self) -> Tilt:
-        """The tilt."""
         return self.tilt
 
 
@@ -133,17 +127,14 @@ class Margins(Operation[NoisyMargins]):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about three bins in two groups."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         return (cls(cells=ScoreCells(hypothesis=plane, cuts=(0.0, 1.0), groups=(4,)), epsilon=1.0),)
 
     @property
     def min_features(self) -> int:
-        """Those of the cells."""
         return self.cells.min_features
 
     def check(self, result: NoisyMargins) -> None:
-        """Refuse another number of shares, or units that are no power of two."""
         if len(result.shares) != self.cells.items:
             raise BadMessage(f"{self.cells.items} shares were asked for, found {len(result.shares)}")
         if result.whole & (result.whole - 1):

@@ -44,7 +44,6 @@ class Argmax(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about two classes."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
         return (cls(first=3, hypotheses=(Linear(weights=(0.0,), threshold=0.0), plane)),)
 
@@ -63,16 +62,13 @@ class Argmax(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """The columns of the classes and all before them."""
         return self.first + len(self.hypotheses)
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """What the hypotheses look at: the record's own class is not among them."""
         return tuple(sorted({feature for hypothesis in self.hypotheses for feature in hypothesis.inputs}))
 
     def target(self, names: Names) -> str:
-        """Return the classes."""
         classes = range(self.first, self.first + len(self.hypotheses))
         return f"which one of these is true ({names.conditions(classes)})"
 
@@ -88,7 +84,6 @@ class Argmax(Hypothesis):
         return predicted
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the predicted class is the record's own."""
         return np.equal(self.classes(features), column_classes(features, self.first, len(self.hypotheses)))
 
     def labels(self, records: Records) -> Labels:

@@ -43,7 +43,6 @@ class Linear(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of three features."""
         return (cls(weights=(0.5, -1.0, 2.0), threshold=0.25),)
 
     @cached_property
@@ -53,7 +52,6 @@ class Linear(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """Number of weights."""
         return len(self.weights)
 
     def margins(self, features: AnyArray) -> Singles:
@@ -72,7 +70,6 @@ class Linear(Hypothesis):
         return gaps
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the margin is positive."""
         return self.margins(features) > 0
 
     def probabilities(self, features: AnyArray) -> Floats:

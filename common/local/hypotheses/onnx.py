@@ -76,7 +76,6 @@ class Onnx(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the half-space <(0.5, -1, 2), x> > 0.25 as a graph."""
         from onnx.parser import parse_model
 
         return (cls(model=base64.b64encode(parse_model(_HALF_SPACE).SerializeToString()).decode("ascii")),)
@@ -120,11 +119,9 @@ class Onnx(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """Columns of the graph's input."""
         return self._graph.dimension
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the label is 1."""
         found = np.empty(len(features), dtype=np.bool_)
         for start in range(0, len(features), self._rows):
             block = np.ascontiguousarray(features[start : start + self._rows, : self.min_features], dtype=np.float32)

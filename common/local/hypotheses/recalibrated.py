@@ -43,7 +43,6 @@ class Recalibrated(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one with a single intercept, and one with three."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
         return (
             cls(hypothesis=plane, slope=0.5, intercepts=(0.1,)),
@@ -58,12 +57,10 @@ class Recalibrated(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """Those of the hypothesis and of the groups."""
         return max([self.hypothesis.min_features, *(group + 1 for group in self.groups)])
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """What the hypothesis and the groups look at."""
         return tuple(sorted({*self.hypothesis.inputs, *self.groups}))
 
     def margins(self, features: AnyArray) -> Singles:
@@ -77,7 +74,6 @@ class Recalibrated(Hypothesis):
         return logistic(self.margins(features))
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the margin is positive."""
         return self.margins(features) > 0
 
 

@@ -40,7 +40,6 @@ class Regressor(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of three features."""
         return (cls(weights=(0.5, -1.0, 2.0), intercept=0.25, response=4),)
 
     @model_validator(mode="after")
@@ -57,16 +56,13 @@ class Regressor(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """The response's column and all before it."""
         return self.response + 1
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The features that have a weight."""
         return tuple(range(len(self.weights)))
 
     def target(self, names: Names) -> str:
-        """Return the response's column."""
         return names.among([self.response])
 
     def values(self, features: AnyArray) -> Floats:
@@ -83,7 +79,6 @@ class Regressor(Hypothesis):
         return (self.values(features) - 0.5).astype(np.float32)
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the prediction is above 1/2."""
         return self.values(features) > 0.5
 
     def labels(self, records: Records) -> Labels:

@@ -38,7 +38,6 @@ class Relabelled(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return a half-space held against feature 4."""
         return (cls(column=4, hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)),)
 
     @model_validator(mode="after")
@@ -52,16 +51,13 @@ class Relabelled(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """The label's column and all before it."""
         return self.column + 1
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """What the hypothesis looks at, the label not among them."""
         return self.hypothesis.inputs
 
     def target(self, names: Names) -> str:
-        """Return the column."""
         return f"whether {names.true(self.column, 0.5)}"
 
     def labels(self, records: Records) -> Labels:
@@ -69,7 +65,6 @@ class Relabelled(Hypothesis):
         return column_labels(records, self.column)
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict what the hypothesis predicts."""
         return self.hypothesis.positive(features[:, : self.column])
 
     def margins(self, features: AnyArray) -> Singles:

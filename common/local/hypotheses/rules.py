@@ -41,16 +41,13 @@ class Constant(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both."""
         return (cls(label=-1), cls(label=1))
 
     @property
     def min_features(self) -> int:
-        """It looks at no feature."""
         return 0
 
     def rule(self, names: Names, article: str = "a") -> str:
-        """Return what it says of everybody."""
         return f"the rule that {names.labelled(self.label)} for everybody"
 
     def positive(self, features: AnyArray) -> AnyArray:
@@ -76,21 +73,17 @@ class Conjunction(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of two features."""
         return (cls(features=(1, 3)),)
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The features of the set."""
         return self.features
 
     @property
     def min_features(self) -> int:
-        """One more than the last feature's number."""
         return self.features[-1] + 1
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where all are set."""
         found = np.ones(len(features), dtype=np.bool_)
         for feature in self.features:
             found &= features[:, feature] > 0.5
@@ -118,21 +111,17 @@ class Stump(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of each sign."""
         return (cls(feature=2, threshold=0.1, sign=-1), cls(feature=0, threshold=0.0, sign=1))
 
     @property
     def min_features(self) -> int:
-        """One more than the feature's number."""
         return self.feature + 1
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The one feature."""
         return (self.feature,)
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 above the threshold (below it, if the sign is -1)."""
         return np.equal(features[:, self.feature] > np.float64(self.threshold), self.sign > 0)
 
 
@@ -154,28 +143,24 @@ class Parity(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of three features, and that of none."""
         return (cls(features=(0, 2, 3)), cls(features=()))
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The features of the set."""
         return self.features
 
     @property
     def min_features(self) -> int:
-        """One more than the last feature's number."""
         return self.features[-1] + 1 if self.features else 0
 
     @cached_property
     def mask(self) -> Bits:
-        """The set as a 0/1 vector of shape (least_dimension,), uint8."""
+        """The set as a 0/1 vector of shape (min_features,), uint8."""
         mask = np.zeros(self.min_features, dtype=np.uint8)
         mask[list(self.features)] = 1
         return mask
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the number is odd."""
         if features.dtype != np.uint8:
             features = (features[:, : self.min_features] > 0.5).view(np.uint8)
         odd = np.empty(len(features), dtype=np.bool_)

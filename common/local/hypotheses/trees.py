@@ -51,7 +51,6 @@ class Trees(Hypothesis):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return two trees: a single question, and a leaf."""
         return (
             cls(
                 roots=(0, 3),
@@ -120,12 +119,10 @@ class Trees(Hypothesis):
 
     @property
     def min_features(self) -> int:
-        """One more than the greatest feature number in use."""
         return max(self.feature) + 1
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The features that a node asks about."""
         return tuple(sorted(set(self.feature) - {LEAF}))
 
     def scores(self, features: AnyArray) -> Floats:
@@ -135,7 +132,6 @@ class Trees(Hypothesis):
         return scores
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict +1 where the score is positive."""
         return self.scores(features) > 0
 
 

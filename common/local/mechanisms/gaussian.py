@@ -46,7 +46,6 @@ class Gaussian(Mechanism):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of each calibration."""
         return (cls(epsilon=0.5, delta=1e-4), cls(epsilon=4.0, delta=1e-6, calibration="analytic"))
 
     @model_validator(mode="after")
@@ -67,7 +66,6 @@ class Gaussian(Mechanism):
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(epsilon, delta)."""
         return self.epsilon, self.delta
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:

@@ -45,12 +45,10 @@ class HadamardResponse(FrequencyOracle):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return some with much and with little noise."""
         return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(epsilon, 0)."""
         return self.epsilon, 0.0
 
     @cached_property
@@ -67,13 +65,11 @@ class HadamardResponse(FrequencyOracle):
         return self.truth, 0.5
 
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> Bits:
-        """Answer with a bit for each item."""
         bits = np.empty(len(items), dtype=np.uint8)
         _entries(within(items, domain), publics, bits)
         return np.asarray(bits ^ source.bernoullis(self.truth, len(items)) ^ 1, dtype=np.uint8)
 
     def supports(self, answers: AnyArray, domain: int, publics: Words, candidates: Words) -> Indices:
-        """Count the answers that name each candidate's entry."""
         counts = np.zeros(len(candidates), dtype=np.int64)
         _count(answers, publics, candidates, counts)
         return counts

@@ -40,12 +40,10 @@ class KaryResponse(FrequencyOracle):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return some with much and with little noise."""
         return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(epsilon, 0)."""
         return self.epsilon, 0.0
 
     def symbols(self, domain: int) -> int:
@@ -68,7 +66,6 @@ class KaryResponse(FrequencyOracle):
         return truth, (1.0 - truth) / (domain - 1)
 
     def leaves(self, domain: int | None) -> str:
-        """Say the probabilities of the own item and of another one."""
         self.answer_kind(domain)
         truth, other = self.rates(domain or 0)
         return (
@@ -77,11 +74,9 @@ class KaryResponse(FrequencyOracle):
         )
 
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> AnyArray:
-        """Answer for each item; the public words play no part."""
         return respond(within(items, domain), self.symbols(domain), self.rates(domain)[0], source)
 
     def supports(self, answers: AnyArray, domain: int, publics: Words, candidates: Words) -> Indices:
-        """Count the answers that name each candidate."""
         named = np.bincount(answers, minlength=domain)
         return np.asarray(named[candidates.astype(np.int64)], dtype=np.int64)
 

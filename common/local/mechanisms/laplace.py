@@ -59,7 +59,6 @@ class Laplace(Mechanism):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return some with much and with little noise."""
         return (cls(epsilon=0.25), cls(epsilon=1.0), cls(epsilon=8.0))
 
     @cached_property
@@ -69,11 +68,9 @@ class Laplace(Mechanism):
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(epsilon, 0)."""
         return self.epsilon, 0.0
 
     def leaves(self, domain: int | None) -> str:
-        """Say the law of the noise."""
         self.answer_kind(domain)
         return (
             f"A whole number: the value, rounded to 0 or 1 at random, plus a random whole number of either sign, which "

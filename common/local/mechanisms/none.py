@@ -20,15 +20,12 @@ class NoMechanism(BitMechanism):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the only one."""
         return (cls(),)
 
     @property
     def truth(self) -> float:
-        """1."""
         return 1.0
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(infinity, 1)."""
         return math.inf, 1.0

@@ -49,12 +49,10 @@ class LocalHashing(FrequencyOracle):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return some with much and with little noise."""
         return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(epsilon, 0)."""
         return self.epsilon, 0.0
 
     @cached_property
@@ -77,13 +75,11 @@ class LocalHashing(FrequencyOracle):
         return k_ary_response_probability(self.epsilon, self.buckets), 1.0 / self.buckets
 
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> AnyArray:
-        """Answer with a bucket for each item."""
         hashed = np.empty(len(items), dtype=np.uint64)
         _hash(within(items, domain), publics, self.buckets, hashed)
         return respond(hashed, self.buckets, self.rates(domain)[0], source)
 
     def supports(self, answers: AnyArray, domain: int, publics: Words, candidates: Words) -> Indices:
-        """Count the answers whose hash sends each candidate to the bucket named: a hash for each pair."""
         counts = np.zeros(len(candidates), dtype=np.int64)
         for begin in range(0, len(candidates), _BLOCK):
             block = slice(begin, begin + _BLOCK)

@@ -37,7 +37,6 @@ class Warner(BitMechanism):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return some from hardly any truth to hardly any lie."""
         return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0), cls(epsilon=MAX_EPSILON))
 
     @cached_property
@@ -48,5 +47,4 @@ class Warner(BitMechanism):
 
     @property
     def guarantee(self) -> tuple[float, float]:
-        """(epsilon, 0)."""
         return self.epsilon, 0.0

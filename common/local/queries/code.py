@@ -67,14 +67,12 @@ class CodeQuery(CodedQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about items with a sign and people without items, and one about plain items."""
         return (
             cls(first=1, bits=5, sign=7, present=0, public=11),
             cls(first=0, bits=3, sign="label", public=3),
         )
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name the conditions that the row of the slot chooses."""
         row = int(self.rows(np.array([slot], dtype=np.int64))[0])
         chosen = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
         signs = [self.sign] if isinstance(self.sign, int) else []
@@ -88,12 +86,10 @@ class CodeQuery(CodedQuery):
 
     @property
     def min_features(self) -> int:
-        """The features up to the last one that is read."""
         return max([self.first + self.bits, *(column + 1 for column in self._further)])
 
     @property
     def columns(self) -> Indices:
-        """The item's bits, then the sign and the presence where they are features."""
         return np.array([*range(self.first, self.first + self.bits), *self._further], dtype=np.int64)
 
     @property
@@ -103,11 +99,9 @@ class CodeQuery(CodedQuery):
 
     @property
     def code_bits(self) -> int:
-        """The item's."""
         return self.bits
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return 0, 1 or 1/2 per record, shape (n,)."""
         features = records.features
         values = code_bits(pack(features[:, : self.bits]), self.rows(slots))
         further = iter(range(self.bits, features.shape[1]))

@@ -40,27 +40,22 @@ class CompareQuery(FrequencyQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of a half-space and a constant, and one of two half-spaces."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         other = Linear(weights=(0.5, 1.0, 2.0), threshold=-0.1)
         return (cls(first=plane, second=Constant(label=1)), cls(first=other, second=plane, public=3))
 
     @property
     def domain(self) -> int:
-        """Three."""
         return OUTCOMES
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name both rules."""
         first, second = self.first.rule(names), self.second.rule(names, "another")
         return f"which of two rules is wrong about you, if only one is: {first}, or {second}"
 
     @property
     def min_features(self) -> int:
-        """What both hypotheses need."""
         return max(self.first.min_features, self.second.min_features)
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
-        """Return each record's outcome, shape (n,), uint64; slots do not matter."""
         first, second = (evaluate("zero-one", hypothesis, records) > 0.5 for hypothesis in (self.first, self.second))
         return (1 + second.astype(np.int64) - first.astype(np.int64)).astype(np.uint64)

@@ -31,32 +31,25 @@ class CoordinateQuery(Query):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about two features, and one about the first."""
         return (cls(first=1, count=2), cls(first=0))
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name the condition."""
         return f"whether {names.true(self.first + slot % self.count)}: the value is 1 if so, else 0"
 
     @property
     def min_features(self) -> int:
-        """The features up to the last one."""
         return self.first + self.count
 
     @property
     def columns(self) -> Indices:
-        """The features that are asked about."""
         return np.arange(self.first, self.first + self.count)
 
     @property
     def alike(self) -> bool:
-        """Return whether there is one coordinate."""
         return self.count == 1
 
     def parts(self, slots: Indices) -> Indices:
-        """Return the coordinate."""
         return slots % self.count
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return 1 where the feature is above 0, else 0; shape (n,)."""
         return np.asarray(records.features[np.arange(len(records)), self.parts(slots)] > 0, dtype=np.float64)

@@ -37,11 +37,9 @@ class GradientQuery(Query):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the gradient at a half-space of three features."""
         return (cls(hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.1), bound=1.0),)
 
     def asks(self, names: Names, slot: int) -> str:
-        """Say what is to be changed of the rule."""
         d = self.hypothesis.min_features
         place = slot % (d + 1)
         what = "its threshold" if place == d else f"its weight of {names.among([place])}"
@@ -52,15 +50,12 @@ class GradientQuery(Query):
 
     @property
     def min_features(self) -> int:
-        """That of the hypothesis."""
         return self.hypothesis.min_features
 
     def parts(self, slots: Indices) -> Indices:
-        """Return the coordinate of the gradient."""
         return slots % (self.hypothesis.min_features + 1)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return (g + B)/(2B) per record, in [0, 1]."""
         from common.numerics.special import (
             expit,  # here, since an agent reads all kinds of queries and is rarely asked this one
         )

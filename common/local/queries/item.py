@@ -38,7 +38,6 @@ class ItemQuery(FrequencyQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about two prefixes, and one about whole items."""
         return (cls(bits=5, prefixes=(2, 5)), cls(first=2, bits=3))
 
     @model_validator(mode="after")
@@ -54,28 +53,23 @@ class ItemQuery(FrequencyQuery):
         return self.prefixes or (self.bits,)
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name the bits."""
         length = self.lengths[slot % len(self.lengths)]
         told = names.conditions(range(self.first, self.first + length))
         return f"which of these are true of you, as one of {1 << length:,} combinations: {told}"
 
     @property
     def domain(self) -> int:
-        """2 to the longest prefix's length."""
         return 1 << max(self.lengths)
 
     @property
     def min_features(self) -> int:
-        """The features up to the last bit."""
         return self.first + self.bits
 
     @property
     def columns(self) -> Indices:
-        """The bits."""
         return np.arange(self.first, self.first + self.bits)
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
-        """Return each record's prefix, shape (n,), uint64."""
         items = pack(records.features)
         cut = self.bits - np.array(self.lengths, dtype=np.uint64)[slots % len(self.lengths)]
         return np.asarray(items >> cut, dtype=np.uint64)

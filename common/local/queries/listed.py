@@ -34,7 +34,6 @@ class ListedQuery(FrequencyQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about three items of eight."""
         return (cls(first=1, bits=3, items=(6, 0, 3)),)
 
     @model_validator(mode="after")
@@ -44,23 +43,19 @@ class ListedQuery(FrequencyQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name the bits."""
         told = names.conditions(range(self.first, self.first + self.bits))
         return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {told}"
 
     @property
     def domain(self) -> int:
-        """The list's length, and one more."""
         return len(self.items) + 1
 
     @property
     def min_features(self) -> int:
-        """The features up to the last bit."""
         return self.first + self.bits
 
     @property
     def columns(self) -> Indices:
-        """The bits."""
         return np.arange(self.first, self.first + self.bits)
 
     @cached_property
@@ -70,7 +65,6 @@ class ListedQuery(FrequencyQuery):
         return items[order], order
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
-        """Return each record's place in the list, shape (n,), uint64."""
         items, order = self._sorted
         own = pack(records.features)
         places = np.minimum(np.searchsorted(items, own), len(items) - 1)

@@ -32,12 +32,10 @@ class LossQuery(AlikeQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the 0/1 loss and the hinge loss of a half-space."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         return (cls(hypothesis=plane), cls(hypothesis=plane, loss="hinge"))
 
     def asks(self, names: Names, slot: int) -> str:
-        """Say whether a rule is wrong, or how wrong it is; where it says the same of everybody, what the label is."""
         if isinstance(self.hypothesis, Constant):  # each of the losses is then 0 or 1
             return f"whether {names.labelled(-self.hypothesis.label)}: the value is 1 if so, else 0"
         rule = self.hypothesis.rule(names)
@@ -47,9 +45,7 @@ class LossQuery(AlikeQuery):
 
     @property
     def min_features(self) -> int:
-        """That of the hypothesis."""
         return self.hypothesis.min_features
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return the loss of each record; slots do not matter."""
         return evaluate(self.loss, self.hypothesis, records)

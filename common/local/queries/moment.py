@@ -39,7 +39,6 @@ class MomentQuery(Query):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return the moments of three features."""
         return (cls(dimension=3, bound=1.0, norm=2.0),)
 
     @property
@@ -48,7 +47,6 @@ class MomentQuery(Query):
         return 2 * self.dimension + 2
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name the moment."""
         d, moment = self.dimension, slot % self.moments
         if moment < d:
             return f"{names.among([moment])}, as a number from 0 to 1"
@@ -60,15 +58,12 @@ class MomentQuery(Query):
 
     @property
     def min_features(self) -> int:
-        """The dimension."""
         return self.dimension
 
     def parts(self, slots: Indices) -> Indices:
-        """Return the moment."""
         return slots % self.moments
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return each record's moment, mapped to [0, 1]."""
         d = self.dimension
         moment = self.parts(slots)
         labels = records.labels.astype(np.float64)

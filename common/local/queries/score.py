@@ -33,7 +33,6 @@ class ScoreQuery(CodedQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about four bins, and one about two bins of three groups."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         return (
             cls(cells=ScoreCells(hypothesis=plane, cuts=(-1.0, 0.0, 0.5)), public=5),
@@ -42,11 +41,9 @@ class ScoreQuery(CodedQuery):
 
     @property
     def code_bits(self) -> int:
-        """As many as number the items."""
         return (self.cells.items - 1).bit_length()
 
     def asks(self, names: Names, slot: int) -> str:
-        """Say what the item is made of."""
         cells = self.cells
         model = cells.hypothesis
         parts = [f"in which of {cells.bins} ranges the score of {model.rule(names)} is for you"]
@@ -56,13 +53,10 @@ class ScoreQuery(CodedQuery):
 
     @property
     def min_features(self) -> int:
-        """Those of the cells."""
         return self.cells.min_features
 
     def parts(self, slots: Indices) -> Indices:
-        """Return each slot's row: slots of one row are asked the same."""
         return self.rows(slots)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return 0 or 1 per record, shape (n,)."""
         return code_bits(self.cells.items_of(records).astype(np.uint64), self.rows(slots)).astype(np.float64)

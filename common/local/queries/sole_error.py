@@ -42,13 +42,11 @@ class SoleErrorQuery(AlikeQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of a half-space beside a constant, and one of two half-spaces."""
         plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
         other = Linear(weights=(0.5, 1.0, 2.0), threshold=-0.1)
         return (cls(hypothesis=plane, other=Constant(label=1)), cls(hypothesis=other, other=plane))
 
     def asks(self, names: Names, slot: int) -> str:
-        """Say that one rule is wrong where another one is right."""
         return (
             f"whether {self.hypothesis.rule(names)} is wrong about you where {self.other.rule(names, 'another')} is "
             f"right: the value is 1 if so, else 0"
@@ -56,10 +54,8 @@ class SoleErrorQuery(AlikeQuery):
 
     @property
     def min_features(self) -> int:
-        """What both hypotheses need."""
         return max(self.hypothesis.min_features, self.other.min_features)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return 0 or 1 per record, shape (n,); slots do not matter."""
         wrong, also = (evaluate("zero-one", hypothesis, records) > 0.5 for hypothesis in (self.hypothesis, self.other))
         return np.asarray(wrong & ~also, dtype=np.float64)

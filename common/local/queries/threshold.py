@@ -37,7 +37,6 @@ class ThresholdQuery(AlikeQuery):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one about a number of four bits."""
         return (cls(first=1, bits=4, below=6),)
 
     @model_validator(mode="after")
@@ -47,7 +46,6 @@ class ThresholdQuery(AlikeQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        """Name the bits, and the threshold."""
         told = names.conditions(range(self.first, self.first + self.bits))
         return (
             f"whether a binary number of {self.bits} digits is below {self.below:,}: its digits are 1 where these are "
@@ -56,14 +54,11 @@ class ThresholdQuery(AlikeQuery):
 
     @property
     def min_features(self) -> int:
-        """The features up to the last bit."""
         return self.first + self.bits
 
     @property
     def columns(self) -> Indices:
-        """The bits."""
         return np.arange(self.first, self.first + self.bits)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        """Return 1 where the item is below the threshold, else 0; shape (n,)."""
         return np.asarray(pack(records.features) < np.uint64(self.below), dtype=np.float64)

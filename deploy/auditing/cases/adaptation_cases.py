@@ -26,6 +26,12 @@ from curator.learners.adaptation.domains import Domains, Side
 from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
 from deploy.auditing.case import Case, Safeguard, without
 
+AUDITED = {
+    "learners cnvx-adap": ("CnvxAdap", "CnvxAdap, private source", "the discrepancy"),
+    "learners ncnvx-adap": ("NCnvxAdap",),
+}
+"""The cases here of each learner and operation."""
+
 DELTA = 1e-2
 MU = 1.0
 SMALL = 0.01

@@ -26,6 +26,11 @@ from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case
 from deploy.auditing.noisy_mean import registered
 
+AUDITED = {
+    "learners chosen": ("chosen", "a choice"),
+}
+"""The cases here of each learner and operation."""
+
 LAW = Poisson(rate=15.0, most=40)
 
 

@@ -41,6 +41,15 @@ from curator.weights.sampling import Sampler, TaskSampler
 from deploy.auditing.case import Case
 from deploy.auditing.office import Office, office, policy
 
+AUDITED = {
+    "learners exponential": ("exponential",),
+    "learners sgd": ("sgd", "sgd, single precision"),
+    "operations learn": ("a repeated request", "a whole run"),
+    "operations rake": ("a draw, raked",),
+    "operations reweigh": ("a draw, capped", "a whole run"),
+}
+"""The cases here of each learner and operation."""
+
 N, KAPPA, ETA = 44, 0.25, 1.0
 REWEIGHS = 12
 """Enough for the replaced record to reach the cap 1/(kappa n), and nearly all of the weight without the cap."""

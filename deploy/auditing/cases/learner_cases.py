@@ -37,6 +37,14 @@ from deploy.auditing.cases.curator_cases import (
 )
 from deploy.auditing.cases.votes_cases import DELTA, MAJORITY, learner, people
 
+AUDITED = {
+    "learners exponential": ("exponential, on draws",),
+    "learners model-agnostic": ("votes, on draws",),
+    "learners parity": ("parity",),
+    "operations label": ("labels of public points",),
+}
+"""The cases here of each learner and operation."""
+
 
 def capped(kappa: float | None) -> Callable[[tuple[int, int, int]], Sampler]:
     """Return what gives draws after the malicious reweighs, with or without the cap."""

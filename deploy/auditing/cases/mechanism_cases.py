@@ -24,11 +24,17 @@ DOMAIN = 4
 
 
 def made(name: str, epsilon: float) -> LocalRandomizer:
-    """Return the mechanism of that name with this epsilon, or its first example where it has no such setting."""
+    """Return the mechanism of that name with this epsilon; one without such a setting: an example.
+
+    Up to epsilon 1 it is the example with the most noise, above that the one with the least.
+    """
     kind = MECHANISMS[name]
     settings: dict[str, Any] = {"name": name, "epsilon": epsilon, "delta": DELTA, "calibration": "analytic"}
     known = {key: value for key, value in settings.items() if key in kind.model_fields}
-    return parse_mechanism(known) if "epsilon" in known else kind.example()[0]
+    if "epsilon" in known:
+        return parse_mechanism(known)
+    examples = sorted(kind.example(), key=lambda mechanism: mechanism.guarantee)
+    return examples[0 if epsilon <= EPSILON else -1]
 
 
 def answered(mechanism: LocalRandomizer) -> Subject:

@@ -38,6 +38,16 @@ from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case, Safeguard, without
 
+AUDITED = {
+    "learners discriminant": ("class moments",),
+    "operations count": ("a count",),
+    "operations head": ("a head list",),
+    "operations margins": ("weighted shares by score and label",),
+    "operations parities": ("parities of a block", "parities by blocks"),
+    "operations select": ("a selection",),
+}
+"""The cases here of each learner and operation."""
+
 Number = Callable[[Any], float]
 """What the auditor looks at in an operation's result."""
 

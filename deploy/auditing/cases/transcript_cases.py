@@ -29,6 +29,11 @@ from deploy.auditing.case import Case
 from deploy.auditing.cases.curator_cases import Uncapped
 from deploy.embedded import Embedded
 
+AUDITED = {
+    "operations learn": ("a protocol's transcript",),
+}
+"""The cases here of each learner and operation."""
+
 _SHARED = Path("/", "dev", "shm")
 MEMORY = _SHARED if os.access(_SHARED, os.W_OK) else None
 """Where parties keep their states: in memory if this machine has a file system there, as every one is written once."""

@@ -26,6 +26,11 @@ from curator.mechanisms.whole_numbers import geometric_noise
 from curator.sample.base import LocalSample
 from deploy.auditing.case import Case
 
+AUDITED = {
+    "learners model-agnostic": ("noisy votes", "votes by content", "a sparse vector"),
+}
+"""The cases here of each learner and operation."""
+
 DELTA = 0.01
 MAJORITY = {"classifier": "DummyClassifier", "parameters": {"strategy": "most_frequent"}}
 Divide = Callable[[Records, int, Any], Indices]

@@ -26,7 +26,7 @@ def people(count: int) -> TableRecordSource:
     return TableRecordSource(Records(features, np.where(rng.random(count) < 0.5, 1, -1).astype(np.int8)))
 
 
-@for_each("mechanism", thinned(REAL, 6), ids=lambda mechanism: f"{mechanism.name}-{mechanism.epsilon:g}")
+@for_each("mechanism", thinned(REAL, 6), ids=lambda mechanism: f"{mechanism.name}-{mechanism.guarantee[0]:g}")
 def test_together_people_answer_as_each_would_alone(mechanism, monkeypatch):
     query = LossQuery.example()[1] if isinstance(mechanism, Mechanism) else ItemQuery.example()[0]
     rows, everybody, secret = people(300), np.arange(300), RandomSource(bytes(range(32)), simulated=False)
