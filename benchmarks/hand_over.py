@@ -15,7 +15,7 @@ import json
 import statistics
 from typing import Any
 
-from common.planning.learners.base import events_of
+from common.learners.base import events_of
 from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n

@@ -1,4 +1,4 @@
-"""Both learners of domain adaptation, as everybody sees them: public numbers, checked before a record is touched."""
+"""Both learners of domain adaptation: settings, checked before a record is touched, event, and plan."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
-from common.core.values import FromPlan, Value
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.core.values import PLAN, FromPlan, Value
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.linear import MAX_WEIGHTS
 from common.privacy.events import Event, Gaussian, NonPrivate
-from common.privacy.rounding import down
+from common.privacy.rounding import MAX_EPSILON, down, up
+from common.privacy.sampling_error import delta_left, error_paid, payable
+from common.privacy.theorems.domain_adaptation import paper_mu
+from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.statistics.formulas import PlannedValue, follow
+
+SOURCE = "Bassily, Cortes, Mao & Mohri 2024, "
+TIGHT = "docs/adaptation.md"
 
 Private = Literal["source", "target"]
 Calibration = Literal["tight", "paper"]
@@ -176,6 +183,25 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     private: Private = "target"
     mu: Mu | FromPlan | None = None
 
+    def planned_rounds(self, request: PlanRequest) -> PlannedValue:
+        """One: the learner accounts for the difference of the domains itself."""
+        return follow(request.given_rounds, lambda: 1, "one call", SOURCE + "Algorithm 1")
+
+    def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
+        """Fill in ``calibration`` and ``mu`` of a call.
+
+        mu is mu*(eps, delta), or that of the printed noise with the paper's bounds, where it is private.
+
+        Raises
+        ------
+        BadScenario
+            If the budget has no positive delta.
+        BadInput
+            If the paper's noise is not private at this epsilon.
+        """
+        mu = _most(task, self.discrepancy_share) if self.mu == PLAN else self.mu
+        return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
+
 
 class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
     """Settled settings of a learner of domain adaptation."""
@@ -196,8 +222,20 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
         """One mu-GDP release from the sample itself, whatever the weights."""
         return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
 
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        return task.any_people("n of the statistics; any n is as private", TIGHT)
 
-@OPEN.register("cnvx-adap")
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return mu."""
+        if self.mu is None:
+            return {}
+        text, source = "largest mu with delta_G(eps; mu) <= delta, over sqrt(T)", TIGHT
+        if task.paper:
+            text, source = "eps/2 over sqrt(2 ln(3/delta)), and the discrepancy's share", SOURCE + "Theorem 4.3"
+        rule = self.mu if asked.given("mu") == PLAN else None
+        return {"mu": PlannedValue(value=self.mu, rule=rule, formula=text, source=source)}
+
+
 class OpenCnvxAdap(OpenAdaptation, ConvexFields):
     """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.learners.CnvxAdap`).
 
@@ -226,11 +264,14 @@ class CnvxAdapSettings(OpenCnvxAdap, AdaptationSettings):
     mu: Mu | None = None
 
 
-@OPEN.register("ncnvx-adap")
 class OpenNcnvxAdap(OpenAdaptation, NonconvexFields):
     """Settings of adaptation by the logistic loss (:class:`curator.learners.adaptation.learners.NcnvxAdap`)."""
 
     name: Literal["ncnvx-adap"] = "ncnvx-adap"
+
+    @property
+    def surrogate_loss(self) -> str:
+        return "logistic"
 
 
 @SETTINGS.register("ncnvx-adap")
@@ -239,3 +280,31 @@ class NcnvxAdapSettings(OpenNcnvxAdap, AdaptationSettings):
 
     calibration: Calibration = _CALIBRATION
     mu: Mu | None = None
+
+
+def _payable(epsilon: float, delta: float, rounds: int) -> tuple[float, float]:
+    """Return a budget, or the largest below it whose delta can pay for the distance of the noise from its law."""
+    error = error_paid([(Gaussian(mu=1.0), rounds)])
+    most = payable(delta, error)
+    return (epsilon, delta) if epsilon <= most else (most, delta_left(delta, most, error))
+
+
+def _most(task: PlanTask, discrepancy_share: float) -> float | None:
+    """Return the largest mu that the curator's budget admits, None without one."""
+    if task.epsilon is None:
+        return None
+    if not task.epsilon <= MAX_EPSILON:
+        raise BadScenario(f"curator.epsilon must be positive and at most {MAX_EPSILON:g}, found {task.epsilon:g}")
+    if not task.delta:
+        raise BadScenario("Gaussian noise needs a positive delta: give curator.delta, 1e-6 say")
+    if not task.paper:
+        whole = mu_allowed(*_payable(task.epsilon, task.delta, task.rounds))
+        return whole if task.rounds == 1 else down(whole / task.rounds**0.5, 8.0)
+    mu = up(paper_mu(task.epsilon / 2.0, task.delta) / (1.0 - discrepancy_share) ** 0.5, 16.0)
+    found = delta_of(mu * up(task.rounds**0.5), task.epsilon)
+    if found > task.delta:
+        raise BadScenario(
+            f"{task.rounds} calls with the printed noise have delta {found:.3g} at epsilon = {task.epsilon:g}, more "
+            f"than {task.delta:g}: take one round, or bounds: tight"
+        )
+    return mu

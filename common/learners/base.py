@@ -1,29 +1,134 @@
-"""What is public of every learner: its settings, what one call releases, and what it looks at."""
+"""What is public of every learner: its settings, what a call releases, what it looks at, and its plan."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
 
 from common.core.errors import BadMessage, BadScenario
 from common.core.registry import Vocabulary
-from common.core.values import Value, left_open, may_be_open
+from common.core.values import PLAN, Value, left_open, may_be_open
+from common.data.population import PopulationSpec
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
-from common.privacy.events import Event
+from common.privacy.accountants.base import Plan as Events
+from common.privacy.budget import cost, fits
+from common.privacy.calibration import sampling_schedule, smallest_n
+from common.privacy.events import Event, NonPrivate
 from common.privacy.guarantee import Protected
+from common.privacy.rounding import down
+from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, follow
 
 V = TypeVar("V", bound="OpenSettings")
 S = TypeVar("S", bound="LearnerSettings")
 
 
+@dataclass(frozen=True)
+class PlanRequest:
+    """The numbers of a scenario that the plan of its learner depends on; ``plan`` where one is open.
+
+    Attributes
+    ----------
+    paper
+        Whether to compute as the paper does.
+    alpha, beta, accuracy
+        Of the run; and the loss on mu, at most, that every call is to reach.
+    source
+        The curator's people.
+    chi_squared, supremum
+        X = chi^2(T||S) + 1 and, where it is known, D_inf.
+    vc_dimension, hypotheses
+        Size of the class, where the scenario says it.
+    epsilon, delta
+        The curator's whole budget; None for none.
+    other_epsilon
+        What is spent beside the learner's calls, out of the same budget.
+    given_n, given_rounds
+        n and T as the scenario has them.
+    """
+
+    paper: bool
+    alpha: float
+    beta: float
+    accuracy: float
+    source: PopulationSpec
+    chi_squared: float
+    supremum: float | None
+    vc_dimension: int | None
+    hypotheses: int | None
+    epsilon: float | None
+    delta: float | None
+    other_epsilon: float
+    given_n: int | Literal["plan"]
+    given_rounds: int | Literal["plan"]
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.source.dimension
+
+    def delta_budget(self, what: str) -> tuple[float, float]:
+        """Return the curator's epsilon and its delta, which must be positive to plan ``what``.
+
+        Raises
+        ------
+        BadScenario
+            If one of them is missing.
+        """
+        if self.epsilon is None or not self.delta:
+            raise BadScenario(f"planning {what} needs the curator's epsilon and a positive delta")
+        return self.epsilon, self.delta
+
+
+@dataclass(frozen=True)
+class PlanTask(PlanRequest):
+    """A request with what was settled before its learner.
+
+    Attributes
+    ----------
+    rounds
+        T.
+    kappa, eta
+        Density (None without projection) and step of multiplicative weights.
+    sample
+        n that the statistics ask for.
+    before
+        Number of reweighs before the first round.
+    beside
+        What is released beside the learner's calls, out of the same budget.
+    """
+
+    rounds: int
+    kappa: float | None
+    eta: float
+    sample: int
+    before: int
+    beside: Events
+
+    @property
+    def budget(self) -> tuple[float, float, float] | None:
+        """The curator's epsilon that is for its learner, delta, and kappa; None where one of them is missing."""
+        if self.epsilon is None or self.delta is None or self.kappa is None:
+            return None
+        epsilon = down(self.epsilon - self.other_epsilon) if self.other_epsilon else self.epsilon
+        return epsilon, self.delta, self.kappa
+
+    def any_people(self, formula: str, source: str) -> PlannedValue:
+        """Return n where privacy is the same for every n: what the statistics ask for."""
+        return follow(self.given_n, lambda: self.sample, formula, source)
+
+
 class OpenSettings(Value):
     """A learner's settings as a scenario gives them: those whose type says so may be left at ``plan``.
 
-    A learner of which something may be left open has a class of such settings beside that of the settled ones, which
-    narrows the types of these fields: settled settings are open ones of which nothing is open.
+    A learner of which something may be left open has a class of such settings, from which the class of the settled ones
+    derives and narrows the types of these fields: settled settings are open ones of which nothing is open. The open
+    class chooses (:meth:`complete`), the settled one states what its calls cost and need.
     """
 
     name: str
@@ -33,6 +138,12 @@ class OpenSettings(Value):
 
     reweighs: ClassVar[bool] = True
     """Whether it learns from draws of mu; if not, it sees the sample as it is, and the weights do not matter."""
+
+    finds_parities: ClassVar[bool] = False
+    """Whether it learns parities: the best of these, not of half-spaces, is what it is compared with."""
+
+    least: ClassVar[tuple[str, ...]] = ()
+    """Settings with a least number, which :meth:`LearnerSettings.planned_values` has: fewer break the accuracy."""
 
     _written: dict[str, Any] | None = PrivateAttr(default=None)
 
@@ -52,6 +163,16 @@ class OpenSettings(Value):
         return 0, 0
 
     @property
+    def surrogate_loss(self) -> str | None:
+        """The surrogate loss that the learner minimises, where that is known."""
+        return None
+
+    @property
+    def reach(self) -> float:
+        """By how much a linear loss may differ between two hypotheses of its class; 1 where it has no such bound."""
+        return 1.0
+
+    @property
     def as_written(self) -> dict[str, Any]:
         """The JSON form as a scenario has it: without what it leaves to the defaults, and numbers as they are given."""
         if self._written is not None:
@@ -64,6 +185,10 @@ class OpenSettings(Value):
         if update and copied._written is not None:
             copied._written = copied._written | copied.model_dump(mode="json", include=set(update))
         return copied
+
+    def given(self, name: str) -> Any:
+        """Return a setting, or ``plan``."""
+        return getattr(self, name)
 
     def settled(self, kind: type[S], **numbers: Any) -> S:
         """Return these settings with the given numbers where they are at ``plan``.
@@ -85,9 +210,45 @@ class OpenSettings(Value):
             {key: numbers[key] if left_open(value) else value for key, value in self.as_written.items()},
         )
 
+    # The plan -------------------------------------------------------------------------------------------------------
+
+    def planned_rounds(self, request: PlanRequest) -> PlannedValue | None:
+        """Return T where the learner itself decides it; None where multiplicative weights do."""
+        return None
+
+    def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
+        """Return the n that the statistics ask for, where the learner itself decides it; None for Lemma 3.2."""
+        return None
+
+    def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
+        """Fill in what the settings leave open, for n people (None: n follows later).
+
+        Raises
+        ------
+        BadScenario, BadInput, BudgetExceeded
+            If there is no such number.
+        """
+        if not isinstance(self, LearnerSettings):
+            raise BadScenario(f"nothing of the learner {self.name!r} can be left at plan")
+        return self
+
+    def plan(self, task: PlanTask) -> tuple[LearnerSettings, PlannedValue]:
+        """Return the settled settings, and n.
+
+        Raises
+        ------
+        BadScenario, BadInput, BudgetExceeded
+            If there is no such number.
+        """
+        learner = self.complete(task, None if task.given_n == PLAN else task.given_n)
+        return learner, learner.planned_people(task)
+
 
 class LearnerSettings(OpenSettings):
     """A learner's public settings, all of them known."""
+
+    paper_limit: ClassVar[tuple[str, float] | None] = None
+    """The paper's theorem about the learner, and below which epsilon it is proven; None if it has none."""
 
     @abstractmethod
     def event(self, tv_bound: float) -> Event:
@@ -118,11 +279,46 @@ class LearnerSettings(OpenSettings):
         first, count = self.class_columns
         return first if count else None
 
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        """Return n: what the statistics ask for or, if more, what the budget does."""
+        budget = task.budget
+        if budget is None:
+            return task.any_people("n of the statistics (no privacy)", PAPER + "Lemma 3.2")
+        found = self.paper_people(task, *budget) if task.paper else None
+        if found is not None:
+            return found
+        epsilon, delta, kappa = budget
+
+        def events(size: int) -> Events:
+            return events_of(self, sampling_schedule(size, kappa, task.eta, task.rounds, task.before)) or []
+
+        return follow(
+            task.given_n,
+            lambda: max(task.sample, smallest_n(epsilon, delta, kappa, events)),
+            "max(n of the statistics, least n whose rounds cost at most epsilon)",
+            CORRECTIONS + "curator",
+        )
+
+    def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
+        """Return n by the paper's own formula, for the learner's budget; None if it has none."""
+        return None
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return the settings that are numbers of the plan, by name; ``asked`` has them as the scenario does."""
+        return {}
+
 
 SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")
-"""The settled settings of every learner."""
-OPEN: Vocabulary[OpenSettings] = Vocabulary("learner", __name__, "name", optional=True)
-"""The settings of learners of which something may be left at ``plan``."""
+"""The settled settings of every learner: with their event and their plan, all that is public of it."""
+
+
+def open_form(name: str) -> type[OpenSettings]:
+    """Return the class of a learner's settings in which something may be left at ``plan``.
+
+    It is the one from which the settled settings derive, or :class:`OpenSettings` itself, which leaves nothing open.
+    """
+    kinds = (kind for kind in SETTINGS[name].__mro__ if issubclass(kind, OpenSettings))
+    return next(kind for kind in kinds if not issubclass(kind, LearnerSettings))
 
 
 def parse_settings(written: Any) -> OpenSettings:
@@ -138,11 +334,12 @@ def parse_settings(written: Any) -> OpenSettings:
         return _read(SETTINGS.parse, written)
     name = written.get("name")
     if isinstance(name, str) and name in SETTINGS.names():
-        fields = OPEN[name].model_fields if name in OPEN.names() else {}
+        kind = open_form(name)
+        fields = kind.model_fields
         closed = [key for key in opened if key not in fields or not may_be_open(fields[key].annotation)]
         if closed:
             raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
-        return _read(OPEN.parse, written)
+        return _read(kind.parse, written)
     return _read(SETTINGS.parse, written)
 
 
@@ -164,3 +361,66 @@ AnyOpenLearner = Annotated[OpenSettings, BeforeValidator(_accepted), _AS_WRITTEN
 """A field of a value that holds any learner's settings, settled or not; its JSON form is what was written."""
 AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]
 """The same of settled settings."""
+
+
+def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | None:
+    """Return the events of one call a round; None if the learner guarantees nothing.
+
+    Parameters
+    ----------
+    schedule
+        One sampling bound s_t >= TV(mu, mu') a round.
+    """
+    rounds: Counter[Event] = Counter()
+    for tv_bound, times in Counter(schedule).items():
+        rounds[learner.event(tv_bound)] += times
+    return None if any(isinstance(event, NonPrivate) for event in rounds) else list(rounds.items())
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A run's calls of its learner, one a round.
+
+    Attributes
+    ----------
+    n
+        Size of the curator's sample.
+    kappa, eta
+        Density (None without projection) and step of multiplicative weights.
+    rounds
+        T.
+    before
+        Number of reweighs before the first round.
+    """
+
+    n: int
+    kappa: float | None
+    eta: float
+    rounds: int
+    before: int = 0
+
+    def events(self, learner: LearnerSettings) -> Events | None:
+        """Return what all calls release; None if the learner guarantees nothing."""
+        if self.kappa is None:
+            return events_of(learner, (1.0,) * self.rounds)
+        return events_of(learner, sampling_schedule(self.n, self.kappa, self.eta, self.rounds, self.before))
+
+    def spent(self, learner: LearnerSettings, delta: float) -> float:
+        """Return the epsilon that all calls cost at ``delta``, infinite if the learner guarantees nothing."""
+        events = self.events(learner)
+        return math.inf if events is None else cost(events, delta)
+
+    def affordable(
+        self, learner: LearnerSettings, epsilon: float, delta: float, *, beside: Events = (), quick: bool = False
+    ) -> bool:
+        """Tell whether the budget holds all calls; quicker than :meth:`spent`, most of all if ``quick``.
+
+        Parameters
+        ----------
+        beside
+            What else is released out of the same budget.
+        quick
+            Ask only accountants that answer at once.
+        """
+        events = self.events(learner)
+        return events is not None and fits([*events, *beside], epsilon, delta, quick=quick)

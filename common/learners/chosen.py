@@ -1,4 +1,4 @@
-"""Another learner with hyperparameters that are chosen privately, as everybody sees it."""
+"""Another learner with hyperparameters that are chosen privately: settings, event, plan."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from common.core.errors import BadScenario
-from common.core.values import FromPlan
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings, parse_settings
+from common.core.values import PLAN, FromPlan
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask, parse_settings
 from common.local.losses import Loss
 from common.privacy.events import Event, Gaussian, PrivateSelection
+from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import StoppingDistribution
+from common.statistics.formulas import PlannedValue, fixed, follow
 
 MAX_CANDIDATES = 256
+SOURCE = "Papernot & Steinke 2022; docs/hyperparameters.md"
 
 Mu = Annotated[float, Field(gt=0, le=1e6)]
 
 
-@OPEN.register("chosen")
 class OpenChosen(OpenSettings):
     """Settings of a private choice (:class:`curator.learners.chosen.ChosenLearner`).
 
@@ -72,6 +74,35 @@ class OpenChosen(OpenSettings):
             raise ValueError(f"{fixed[0]} is the same for all candidates and given outside of the grid and the learner")
         return self
 
+    @property
+    def surrogate_loss(self) -> str | None:
+        """That of the candidates, if all have one."""
+        losses = {parse_settings(self.candidate(tried)).surrogate_loss for tried in combinations(self.grid)}
+        return losses.pop() if len(losses) == 1 else None
+
+    def candidate(self, tried: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings of a candidate, as they are written."""
+        return {**self.learner, **tried, "mu": self.mu}
+
+    def planned_rounds(self, request: PlanRequest) -> PlannedValue:
+        """One: what is chosen is the answer."""
+        return follow(request.given_rounds, lambda: 1, "one choice", SOURCE)
+
+    def complete(self, task: PlanTask, n: int | None) -> ChosenSettings:
+        """Fill in ``mu`` of a run, so that one choice costs the curator's whole budget.
+
+        Raises
+        ------
+        BadScenario
+            If there is no budget with a positive delta, or more than one round to share it.
+        """
+        if self.mu != PLAN:
+            return self.settled(ChosenSettings, mu=self.mu)
+        epsilon, delta = task.delta_budget("mu of the learner chosen")
+        if task.rounds != 1:
+            raise BadScenario(f"planning mu of the learner chosen is for one round, found {task.rounds}: give mu")
+        return self.settled(ChosenSettings, mu=mu_for_selection(epsilon, delta, self.law))
+
 
 @SETTINGS.register("chosen")
 class ChosenSettings(OpenChosen, LearnerSettings):
@@ -105,10 +136,6 @@ class ChosenSettings(OpenChosen, LearnerSettings):
         if candidate.by_choice:
             raise ValueError(f"{candidate.name} gives hypotheses that not everybody accepts: it cannot be chosen from")
 
-    def candidate(self, tried: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings of a candidate, as they are written."""
-        return {**self.learner, **tried, "mu": self.mu}
-
     @property
     def candidates(self) -> list[dict[str, Any]]:
         """The settings of every candidate, as they are written."""
@@ -117,6 +144,19 @@ class ChosenSettings(OpenChosen, LearnerSettings):
     def event(self, tv_bound: float) -> Event:
         """One choice among releases from the sample itself, whatever its weights are."""
         return PrivateSelection(mu=self.mu, law=self.law)
+
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        return task.any_people("n of the statistics; any n is as private", SOURCE)
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return mu, and how many runs there are: on the average looked at, and carried out."""
+        rule = self.mu if asked.given("mu") == PLAN else None
+        text = "largest mu whose choice is (eps, delta)-DP"
+        return {
+            "mu": PlannedValue(value=self.mu, rule=rule, formula=text, source=SOURCE),
+            "runs": fixed(self.law.expected, "E[K]: runs that are chosen from, on the average", SOURCE),
+            "most runs": fixed(self.law.most, "law.most: runs that are carried out", SOURCE),
+        }
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

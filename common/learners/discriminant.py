@@ -1,21 +1,27 @@
-"""Fisher's linear discriminant from noisy moments of both classes, as everybody sees it."""
+"""Fisher's linear discriminant from noisy moments of both classes: settings, event, plan."""
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from common.core.values import FromPlan
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.core.errors import BadScenario
+from common.core.values import PLAN, FromPlan
+from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
+from common.numerics.bisection import largest
 from common.privacy.events import Event, Gaussian
+from common.statistics.formulas import PlannedValue, fixed
 
-Mu = Annotated[float, Field(gt=0, le=100)]
+SOURCE = "docs/learners.md"
+_MOST = 100.0
+
+Mu = Annotated[float, Field(gt=0, le=_MOST)]
 
 
-@OPEN.register("discriminant")
 class OpenDiscriminant(OpenSettings):
     """Settings of the discriminant (:class:`curator.learners.discriminant.Discriminant`).
 
@@ -40,6 +46,31 @@ class OpenDiscriminant(OpenSettings):
     second: float = Field(default=0.3, gt=0, lt=1)
     ridge: float = Field(default=1.5, gt=0, le=1e6)
 
+    def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
+        """Any: nothing is claimed of its accuracy."""
+        return fixed(1, "any: the agents tell what the answer is worth", SOURCE)
+
+    def complete(self, task: PlanTask, n: int | None) -> DiscriminantSettings:
+        """Fill in ``mu``: the greatest of which one release a round fits the budget.
+
+        Raises
+        ------
+        BadScenario
+            If none fits, or there is no budget.
+        """
+        if self.mu != PLAN:
+            return self.settled(DiscriminantSettings)
+        epsilon, delta = task.delta_budget("the discriminant")
+        calls = Calls(n or 1, None, 1.0, task.rounds)
+
+        def fits(mu: float) -> bool:
+            return calls.affordable(self.settled(DiscriminantSettings, mu=mu), epsilon, delta, beside=task.beside)
+
+        found = largest(fits, epsilon, 1e-5, _MOST)
+        if found == 0.0 or not math.isfinite(found):
+            raise BadScenario("no release fits the curator's budget: raise epsilon or delta, or lower rounds")
+        return self.settled(DiscriminantSettings, mu=found)
+
 
 @SETTINGS.register("discriminant")
 class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
@@ -54,3 +85,16 @@ class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
     def event(self, tv_bound: float) -> Event:
         """One mu-GDP release from the sample itself."""
         return Gaussian(mu=self.mu)
+
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        return task.any_people("n of the statistics; any n is as private", SOURCE)
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return mu."""
+        value = PlannedValue(
+            value=self.mu,
+            rule=self.mu if asked.given("mu") == PLAN else None,
+            formula="mu of its release: the greatest that fits the budget",
+            source=SOURCE,
+        )
+        return {"mu": value}

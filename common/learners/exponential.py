@@ -1,24 +1,26 @@
-"""The exponential mechanism over a finite class, as everybody sees it."""
+"""The exponential mechanism over a finite class: its settings, the event of a call, and its plan."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.values import FromPlan
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.core.errors import BadScenario
+from common.core.values import PLAN, FromPlan
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanTask
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST
 from common.local.hypotheses.rules import Conjunction, Stump
 from common.privacy.events import Event, SubsampledRelease
+from common.statistics import formulas
+from common.statistics.formulas import PAPER, PlannedValue, follow
 
 Draws = Annotated[int, Field(ge=1, le=10**7)]
 Epsilon = Annotated[float, Field(gt=0)]
 
 
-@OPEN.register("exponential")
 class OpenExponential(OpenSettings):
     """Settings of the exponential mechanism (:class:`curator.learners.exponential.Exponential`).
 
@@ -37,6 +39,8 @@ class OpenExponential(OpenSettings):
         cells.
     """
 
+    least: ClassVar[tuple[str, ...]] = ("draws",)
+
     name: Literal["exponential"] = "exponential"
     hypotheses: Literal["conjunctions", "stumps"]
     draws: Draws | FromPlan
@@ -51,6 +55,12 @@ class OpenExponential(OpenSettings):
         if self.low >= self.high:
             raise ValueError(f"low = {self.low} must be below high = {self.high}")
         return self
+
+    def complete(self, task: PlanTask, n: int | None) -> ExponentialSettings:
+        """Fill in ``epsilon``, 1 as in the paper, then as many ``draws`` as reach the learner's accuracy."""
+        epsilon = 1.0 if self.epsilon == PLAN else self.epsilon
+        draws = _enough(task, epsilon) if self.draws == PLAN else self.draws
+        return self.settled(ExponentialSettings, epsilon=epsilon, draws=draws)
 
 
 @SETTINGS.register("exponential")
@@ -70,3 +80,29 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
     def event(self, tv_bound: float) -> Event:
         """One epsilon-DP release from m independent draws."""
         return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=self.epsilon, delta=0.0)
+
+    def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
+        """Return Theorem 4.2's n."""
+        return follow(
+            task.given_n,
+            lambda: max(task.sample, formulas.paper_n_release(self.draws, task.rounds, kappa, epsilon, delta)),
+            "max(n of the statistics, m sqrt(288 T ln(2/delta))/(eps kappa))",
+            PAPER + "Theorem 4.2",
+        )
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return m."""
+        draws = follow(
+            asked.given("draws"),
+            lambda: _enough(task, self.epsilon),
+            "max(4/eps, 8) ln(2T|H|/beta)/(learner alpha)",
+            "McSherry and Talwar 2007; Chernoff",
+        )
+        return {"draws": draws}
+
+
+def _enough(task: PlanTask, epsilon: float) -> int:
+    """Return m for which every round reaches the loss ``task.accuracy`` on mu."""
+    if task.hypotheses is None:
+        raise BadScenario("planning the exponential mechanism's draws needs hypotheses, the size of the class")
+    return formulas.draws(task.accuracy, task.beta, task.rounds, epsilon, task.hypotheses)

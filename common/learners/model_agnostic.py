@@ -1,18 +1,46 @@
-"""Model-agnostic private learning, as everybody sees it: how many teachers vote, on what, and what that costs."""
+"""Model-agnostic private learning: how many teachers vote, on what, what that costs, and the plan."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from common.core.values import FromPlan, Value
-from common.learners.aggregation import AnyAggregation, AnyOpenAggregation, SparseVector
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.core.errors import BadScenario
+from common.core.values import PLAN, FromPlan, Value, anything_open, left_open
+from common.learners.aggregation import (
+    AnyAggregation,
+    AnyOpenAggregation,
+    GnMax,
+    OpenGnMax,
+    SparseVector,
+    Stability,
+    parse_aggregation,
+)
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.learners.scikit import Classifier
 from common.local.hypotheses.argmax import MAX_CLASSES
+from common.numerics.bisection import largest
+from common.privacy.budget import cost
+from common.privacy.calibration import release_plan, sampling_schedule
 from common.privacy.events import Event, SubsampledRelease
 from common.privacy.guarantee import Protected
+from common.privacy.rounding import down, up
+from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.privacy.theorems.votes import flips, stability_margin, stability_share
+from common.statistics.formulas import PlannedValue, fixed, follow
+
+AGREEMENT = 0.9
+"""Share of teachers that agree on a point, for which chunks are planned."""
+_CERTAINTY = 3.0
+"""How many standard deviations of the noise such an agreement is ahead: one answer in 740 is another."""
+
+_WEAKEST = 32.0
+"""Epsilon of a call beyond which none is looked for."""
+
+SOURCE = "Bassily, Thakkar and Thakurta 2018; docs/model-agnostic.md"
 
 Identity = Literal["slot", "content"]
 Chunks = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -36,7 +64,6 @@ class ClassColumns(Value):
     count: int = Field(ge=2, le=MAX_CLASSES)
 
 
-@OPEN.register("model-agnostic")
 class OpenModelAgnostic(OpenSettings):
     """Settings of A_priv (:class:`curator.learners.model_agnostic.ModelAgnostic`).
 
@@ -108,6 +135,63 @@ class OpenModelAgnostic(OpenSettings):
         """C, how many classes there are."""
         return 2 if self.classes is None else self.classes.count
 
+    def planned_rounds(self, request: PlanRequest) -> PlannedValue | None:
+        """One, where the learner's model is the answer; with draws, as many as reweighing takes."""
+        if self.draws is not None:
+            return None
+        return follow(request.given_rounds, lambda: 1, "one sequence of queries", SOURCE)
+
+    def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
+        """Return k times the records that a teacher takes; with draws, None: that of the reweighed distribution."""
+        if self.draws is not None:
+            return None
+        rounds = request.given_rounds
+        learner = self._completed(request, 1 if rounds == PLAN else rounds, ())
+        each = math.ceil((request.vc_dimension or 1) / request.alpha)
+        return fixed(learner.chunks * each, "k V/alpha: teachers that err on about alpha", SOURCE)
+
+    def complete(self, task: PlanTask, n: int | None) -> ModelAgnosticSettings:
+        """Fill in the aggregation (``noise`` on the sample itself, or ``epsilon`` and ``delta``), then ``chunks`` k.
+
+        The budget is divided equally among the rounds, without loss: mu/sqrt(T) each for GNMax on the sample itself;
+        else the largest epsilon of which T calls compose to the budget, half of its delta for the calls' own. How many
+        classes there are changes nothing but how often an answer goes wrong.
+        """
+        schedule: Sequence[float] = ()
+        if n is not None and task.kappa is not None:
+            schedule = sampling_schedule(n, task.kappa, task.eta, task.rounds, task.before)
+        return self._completed(task, task.rounds, schedule)
+
+    def _completed(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> ModelAgnosticSettings:
+        """Return the settled settings, for the sampling bounds of all rounds."""
+        planned = self.aggregation.wire() | self._planned(request, rounds, schedule)
+        aggregation = parse_aggregation(planned)
+        chunks = _enough(self, aggregation) if self.chunks == PLAN else self.chunks
+        written = self.as_written["aggregation"]
+        shown = {key: planned[key] if left_open(value) else value for key, value in written.items()}
+        return self.settled(ModelAgnosticSettings, chunks=chunks, aggregation=shown)
+
+    def _planned(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> dict[str, float]:
+        """Return what the aggregation leaves open, by name."""
+        aggregation = self.aggregation
+        if not anything_open(aggregation):
+            return {}
+        epsilon, delta = request.delta_budget("the model-agnostic learner")
+        if isinstance(aggregation, OpenGnMax) and aggregation.noise == PLAN:
+            if self.draws is not None:
+                raise BadScenario("curator.learner.aggregation: with draws, leave epsilon and delta at plan, not noise")
+            mu = down(mu_allowed(epsilon, delta) / math.sqrt(rounds))
+            return {"noise": up(math.sqrt(2.0 * self.queries) * self.touched / mu, 64.0)}
+        if (aggregation.epsilon, aggregation.delta) != (PLAN, PLAN):
+            raise BadScenario("curator.learner.aggregation: leave both epsilon and delta at plan, or neither")
+        if self.draws is not None:
+            if not schedule:
+                raise BadScenario("planning a call on draws needs curator.n and curator.kappa")
+            epsilon, delta = _call(schedule, self.draws, epsilon, delta)
+        elif rounds > 1:
+            epsilon, delta = down(epsilon / rounds, 16.0), down(delta / rounds, 16.0)
+        return {"epsilon": epsilon, "delta": delta}
+
 
 @SETTINGS.register("model-agnostic")
 class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
@@ -147,3 +231,57 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
     def answers_event(self, count: int) -> Event:
         """Declare ``count`` answers asked of the sample itself."""
         return self.aggregation.event(count, self.queries, self.touched)
+
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        """Return n: what the statistics ask for on the sample itself, where any is as private; else as by default."""
+        if self.draws is not None:
+            return super().planned_people(task)
+        return task.any_people("n of the statistics; any n is as private", SOURCE)
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return what the aggregation costs and needs, and how often it then goes wrong."""
+        aggregation = self.aggregation
+        text = f"least k at which {AGREEMENT:.0%} agreement is heard through the noise"
+        found = {"chunks": follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)}
+        if isinstance(aggregation, GnMax):
+            sigma = aggregation.sigma(self.queries, self.touched)
+            flipped = flips(AGREEMENT, self.chunks, sigma, self.class_count)
+            found["sigma"] = fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE)
+            found["flips"] = fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE)
+        else:
+            text = "distance to instability from which all points are answered with probability 95%"
+            found["margin"] = fixed(_margin(self, aggregation), text, SOURCE)
+        return found
+
+
+def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -> tuple[float, float]:
+    """Return the guarantee of a call on draws of which one a round fits the budget, nearly the weakest."""
+    dearest = max(schedule)
+
+    def own_delta(each: float) -> float:
+        star = min(draws * math.log1p(dearest * math.expm1(each)), 700.0)
+        return min(delta, delta / (2.0 * len(schedule)) * math.expm1(each) / math.expm1(star))
+
+    def fits(each: float) -> bool:
+        return cost(release_plan(schedule, draws, each, own_delta(each)), delta) <= epsilon
+
+    private = largest(fits, epsilon, 1e-4, _WEAKEST)
+    if private == 0.0:
+        raise BadScenario("no call on so many draws fits the curator's budget: enlarge n, or lower draws or rounds")
+    return private, own_delta(private)
+
+
+def _enough(learner: OpenModelAgnostic, aggregation: GnMax | Stability | SparseVector) -> int:
+    """Return the least k at which an agreement is heard."""
+    ahead = 2.0 * AGREEMENT - 1.0
+    if isinstance(aggregation, GnMax):
+        sigma = aggregation.sigma(learner.queries, learner.touched)
+        return max(1, math.ceil(_CERTAINTY * math.sqrt(2.0) * sigma / ahead))
+    return math.ceil(2.0 * (learner.touched * (_margin(learner, aggregation) + 1)) / ahead)
+
+
+def _margin(learner: OpenModelAgnostic, aggregation: Stability | SparseVector) -> int:
+    queries = learner.queries
+    if isinstance(aggregation, Stability):
+        return stability_margin(0.05 / queries, *stability_share(queries, aggregation.epsilon, aggregation.delta))
+    return aggregation.thresholds(queries, aggregation.cutoff).margin(0.05 / queries)

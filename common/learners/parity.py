@@ -1,18 +1,22 @@
-"""The private learner of parities, as everybody sees it."""
+"""The private learner of parities: its settings, the event of a call, and its plan."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from common.core.errors import BadInput
-from common.core.values import FromPlan
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.core.arrays import Floats
+from common.core.errors import BadInput, BadScenario
+from common.core.values import PLAN, FromPlan
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import Constant, Parity
 from common.privacy.events import Event, Release
+from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rule, rates
+from common.statistics import spanning
+from common.statistics.formulas import PAPER, PlannedValue, fixed, follow
 
 Epsilon = Annotated[float, Field(gt=0)]
 Blocks = Annotated[int, Field(ge=1, le=1024)]
@@ -20,7 +24,6 @@ _RULE: Rule = "tight"
 _BLOCKS = 1
 
 
-@OPEN.register("parity")
 class OpenParity(OpenSettings):
     """Settings of the learner of parities (:class:`curator.learners.parity.ParityLearner`).
 
@@ -35,11 +38,50 @@ class OpenParity(OpenSettings):
     """
 
     reweighs: ClassVar[bool] = False
+    finds_parities: ClassVar[bool] = True
+    least: ClassVar[tuple[str, ...]] = ("blocks",)
 
     name: Literal["parity"] = "parity"
     epsilon: Epsilon | FromPlan
     rule: Rule | FromPlan = _RULE
     blocks: Blocks | FromPlan = _BLOCKS
+
+    def planned_rounds(self, request: PlanRequest) -> PlannedValue:
+        """One: labels are a parity and T is uniform, so a block of full rank answers with the truth or not at all."""
+        return follow(request.given_rounds, lambda: 1, "one iteration", PAPER + "Appendix B")
+
+    def planned_sample(self, request: PlanRequest) -> PlannedValue:
+        """Return R blocks times as many rows as full rank takes."""
+        keeping, given = self._keeping(request), self.blocks
+        if request.paper:
+            text = "k 32 X d ln(2d/beta)/eps, k = log_{4/3}(2/beta) blocks"
+            rows = spanning.paper_rows(request.dimension, request.beta, request.chi_squared, keeping.epsilon)
+            count = spanning.paper_blocks(request.beta) if given == PLAN else given
+            return fixed(count * rows, text, PAPER + "Corollary B.3")
+        chances, bottom = keeping.chances(request)
+        count, rows = spanning.blocks(chances, bottom, request.beta)
+        if given != PLAN:
+            count, rows = given, spanning.rows_of(chances, bottom, request.beta, given)
+        text = "R m, m the least with P(sum_i Geometric(p q_i) > m) <= (beta - b^R)/R, q_i = (1 - 2^(i-d))^2/X"
+        return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/corrections.md, K9")
+
+    def complete(self, task: PlanTask, n: int | None) -> ParitySettings:
+        """Fill in ``rule`` as the bounds are, ``epsilon`` (the budget, in equal parts a round), and ``blocks``."""
+        keeping = self._keeping(task)
+        least = keeping.least(task) if self.blocks == PLAN else self.blocks
+        return self.settled(ParitySettings, rule=keeping.rule, epsilon=keeping.epsilon, blocks=least)
+
+    def _keeping(self, request: PlanRequest) -> _Keeping:
+        rule, epsilon = self.rule, self.epsilon
+        if rule == PLAN:
+            rule = "paper" if request.paper else "tight"
+        if epsilon == PLAN:
+            whole, rounds = request.epsilon, request.given_rounds
+            if whole is None:
+                raise BadScenario("planning the parity learner's epsilon needs the curator's")
+            # The sum of several is rounded up where it is priced.
+            epsilon = whole if rounds == PLAN or rounds == 1 else down(whole / rounds)
+        return _Keeping(rule, epsilon)
 
 
 @SETTINGS.register("parity")
@@ -65,3 +107,32 @@ class ParitySettings(OpenParity, LearnerSettings):
     def event(self, tv_bound: float) -> Event:
         """One pure release from the sample itself: no draws, so no amplification either."""
         return Release(epsilon=self.epsilon)
+
+    def planned_people(self, task: PlanTask) -> PlannedValue:
+        return task.any_people("R blocks of full rank; any n is as private", PAPER + "Appendix B")
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return R."""
+        text, source = "least R with b^R < beta and the fewest records", PAPER + "Appendix B"
+        if task.paper:
+            text, source = "log_{4/3}(2/beta)", PAPER + "Corollary B.3"
+        keeping = _Keeping(self.rule, self.epsilon)
+        return {"blocks": follow(asked.given("blocks"), lambda: keeping.least(task), text, source)}
+
+
+class _Keeping(NamedTuple):
+    """How KLNRS keeps records, and for which epsilon."""
+
+    rule: Rule
+    epsilon: float
+
+    def chances(self, request: PlanRequest) -> tuple[Floats, float]:
+        """Return p q_i for i = 0..d-1, and b."""
+        kept, answers = rates(self.rule, self.epsilon)
+        return kept * spanning.escapes(request.dimension, request.chi_squared, request.supremum), 1.0 - answers
+
+    def least(self, request: PlanRequest) -> int:
+        """Return R, the number of blocks."""
+        if request.paper:
+            return spanning.paper_blocks(request.beta)
+        return spanning.blocks(*self.chances(request), request.beta)[0]

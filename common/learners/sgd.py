@@ -1,23 +1,31 @@
-"""Private stochastic gradient descent for half-spaces, as everybody sees it."""
+"""Private stochastic gradient descent for half-spaces: its settings, the event of a call, and its plan."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from common.core.values import FromPlan
-from common.learners.base import OPEN, SETTINGS, LearnerSettings, OpenSettings
+from common.core.errors import BadScenario
+from common.core.values import PLAN, FromPlan
+from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanTask
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
+from common.privacy.calibration import PRECISION
 from common.privacy.events import Event, NonPrivate, SubsampledSteps
+from common.statistics import formulas
+from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, follow
+
+MIN_NOISE = 0.1
+"""Smallest sigma/L that a plan chooses: below it, noise no longer slows a learner down."""
+_MAX_NOISE = 2.0**10
 
 Steps = Annotated[int, Field(ge=1, le=10**10)]
 Noise = Annotated[float, Field(ge=0, le=1 << 17)]
 
 
-@OPEN.register("sgd")
 class OpenSgd(OpenSettings):
     """Settings of gradient descent (:class:`curator.learners.sgd.Sgd`).
 
@@ -53,6 +61,8 @@ class OpenSgd(OpenSettings):
         Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
     """
 
+    least: ClassVar[tuple[str, ...]] = ("steps",)
+
     name: Literal["sgd"] = "sgd"
     loss: Literal["logistic", "hinge", "perceptron"] = "logistic"
     steps: Steps | FromPlan
@@ -67,10 +77,75 @@ class OpenSgd(OpenSettings):
     output: Literal["average", "suffix", "last"] = "average"
     warm: bool = False
 
+    @property
+    def surrogate_loss(self) -> str:
+        return self.loss
+
+    @property
+    def reach(self) -> float:
+        return self.clip * self.diameter / 2.0
+
+    def plan(self, task: PlanTask) -> tuple[SgdSettings, PlannedValue]:
+        """Settle n, noise and steps; the paper's sigma depends on n, and n on R, and R on sigma: a fixed point."""
+        given = task.given_n
+        learner = self.complete(task, None if given == PLAN else given)
+        n = learner.planned_people(task)
+        while task.paper and given == PLAN and self.noise == PLAN:
+            again = self.complete(task, int(n.value))
+            if again == learner:
+                break
+            learner, n = again, again.planned_people(task)
+        return learner, n
+
+    def complete(self, task: PlanTask, n: int | None) -> SgdSettings:
+        """Fill in ``noise`` (sigma/L) and ``steps`` R.
+
+        With n open, sigma = sqrt(20) L as in the paper (n then follows); with n given, the least noise that the
+        accountant admits, rounded up and at least ``MIN_NOISE``. Steps are as many as reach the learner's accuracy;
+        where noise and steps are both open they belong together, and the search prices them together.
+
+        Raises
+        ------
+        BadScenario
+            If no noise fits the budget.
+        """
+
+        def at(noise: float) -> SgdSettings:
+            steps = self.enough(task, noise) if self.steps == PLAN else self.steps
+            return self.settled(SgdSettings, noise=noise, steps=steps)
+
+        if self.noise != PLAN:
+            return at(self.noise)
+        if task.budget is None:
+            return at(0.0)
+        epsilon, delta, kappa = task.budget
+        if n is None:
+            return at(formulas.PAPER_NOISE)
+        if task.paper:
+            return at(formulas.paper_noise(epsilon, delta, kappa * n))
+        calls, whole = Calls(n, kappa, task.eta, task.rounds, task.before), task.epsilon or epsilon
+
+        def fits(noise: float, quick: bool) -> bool:
+            if not calls.affordable(at(noise), epsilon, delta, quick=quick):
+                return False
+            # Accountants that price the calls well alone may not price them beside the counts: both must fit as well.
+            return not task.beside or calls.affordable(at(noise), whole, delta, beside=task.beside, quick=quick)
+
+        return at(_least_noise(fits))
+
+    def enough(self, task: PlanTask, noise: float) -> int:
+        """Return R for which every round reaches the loss ``task.accuracy`` on mu."""
+        width = task.dimension + (self.intercept != 0.0)
+        if task.paper:
+            return formulas.paper_steps(task.accuracy, task.beta, self.clip, noise, self.diameter, width)
+        return formulas.steps(task.accuracy, task.beta, task.rounds, self.clip, noise, self.diameter, width)
+
 
 @SETTINGS.register("sgd")
 class SgdSettings(OpenSgd, LearnerSettings):
     """Settled settings of gradient descent."""
+
+    paper_limit: ClassVar[tuple[str, float] | None] = ("Algorithm 4", 1.0)
 
     steps: Steps
     noise: Noise
@@ -85,3 +160,72 @@ class SgdSettings(OpenSgd, LearnerSettings):
             return NonPrivate()
         # Up to the next double: a ratio rounded down would claim more noise than there is.
         return SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))
+
+    def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
+        """Return Algorithm 4's n."""
+        return follow(
+            task.given_n,
+            lambda: max(task.sample, formulas.paper_n_sgd(self.steps, task.rounds, kappa, epsilon)),
+            "max(n of the statistics, sqrt(Y ln Y)), Y = 52 R T/(8 kappa^2 eps)",
+            PAPER + "Algorithm 4",
+        )
+
+    def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
+        """Return R and sigma/L."""
+        tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
+        steps = follow(
+            asked.given("steps"),
+            lambda: self.enough(task, self.noise),
+            f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2",
+            PAPER + "Algorithm 3" if task.paper else CORRECTIONS + "K4",
+        )
+        noise = PlannedValue(
+            value=self.noise,
+            rule=self.noise if asked.given("noise") == PLAN else None,
+            formula="sigma/L: sqrt(20), or the least that the accountant admits for a given n",
+            source=PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps",
+        )
+        return {"steps": steps, "noise": noise}
+
+
+def _least_noise(fits: Callable[[float, bool], bool]) -> float:
+    """Return the least noise for the quick accountants, or less of it, to within PRECISION, for the others.
+
+    The others may show nothing for some noise and something for a little less, where their grids are at an end: so
+    three steps down are tried before the search ends, the longest one first, which is the way on where it fits.
+    """
+    try:
+        private = _least(lambda noise: fits(noise, True))
+    except BadScenario:
+        return _least(lambda noise: fits(noise, False), 1.0 + PRECISION)
+    while private > MIN_NOISE:
+        near, further, far, farthest = (
+            max(private * (1.0 - step * PRECISION), MIN_NOISE) for step in (1.0, 4.0, 16.0, 64.0)
+        )
+        if fits(far, False):
+            private = farthest if fits(farthest, False) else far
+            continue
+        less = next((noise for noise in (further, near) if fits(noise, False)), None)
+        if less is None:
+            return private
+        private = less
+    return private
+
+
+def _least(fits: Callable[[float], bool], ratio: float = 1.0001) -> float:
+    private, leaky = MIN_NOISE, 0.0
+    while not fits(private):
+        private, leaky = 2.0 * private, private
+        if private > _MAX_NOISE:
+            raise BadScenario(
+                f"no noise up to sigma = {_MAX_NOISE:g} L fits the curator's budget: enlarge n, raise "
+                "epsilon or delta, or lower rounds or steps"
+            )
+    return _narrowed(fits, private, leaky, ratio)
+
+
+def _narrowed(fits: Callable[[float], bool], private: float, leaky: float, ratio: float) -> float:
+    while leaky and private > leaky * ratio:
+        middle = math.sqrt(private * leaky)
+        private, leaky = (middle, leaky) if fits(middle) else (private, middle)
+    return private

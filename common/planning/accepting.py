@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from common.core.errors import BadInput, BadScenario
 from common.core.values import explain
-from common.planning.learners.base import affordable, planning_of, spent
+from common.learners.base import SETTINGS, Calls
 from common.planning.plan import Plan, plan, resolve, shortfalls
 from common.privacy.calibration import MIN_SUPPORT
 from common.protocols.base import demands_of, pattern_of
@@ -114,16 +114,16 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
     curator = scenario.curator
     if curator.epsilon is None or curator.delta is None:
         return []
-    n, eta, rounds, kappa = curator.n, curator.eta, curator.rounds, curator.kappa
+    n, rounds, kappa = curator.n, curator.rounds, curator.kappa
     if kappa is None and curator.settings.reweighs:
         return ["privacy: kappa is null, so one record can have all the weight: give kappa a number or plan"]
     if kappa is not None and not kappa * n > MIN_SUPPORT:
         return [f"privacy: kappa n must be above {MIN_SUPPORT:g}, found {kappa * n:g}: enlarge n or kappa"]
     counts = [(event, 1) for event in scenario.planned_margins]
-    calls = (n, kappa, eta, rounds, scenario.reweighs_before)
-    if counts and affordable(curator.settings, curator.epsilon, curator.delta, *calls, beside=counts):
+    calls = Calls(n, kappa, curator.eta, rounds, scenario.reweighs_before)
+    if counts and calls.affordable(curator.settings, curator.epsilon, curator.delta, beside=counts):
         return []
-    requested = spent(curator.settings, curator.delta, n, kappa, eta, rounds, scenario.reweighs_before)
+    requested = calls.spent(curator.settings, curator.delta)
     if math.isinf(requested):
         return [
             f"privacy: planning knows no guarantee of the learner {curator.settings.name!r} with these settings that "
@@ -162,7 +162,7 @@ def _theorem(scenario: Scenario, found: Plan) -> list[str]:
             f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
             f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
-    least = planning_of(scenario.curator.settings).least
+    least = scenario.curator.settings.least
     for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
         if figure.rule is None and name != "rounds":
             told.append(
@@ -226,8 +226,9 @@ def _range(scenario: Scenario, found: Plan) -> list[str]:
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
             f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
         )
-    if scenario.curator.epsilon is not None and scenario.curator.epsilon >= 1.0 and found.learner["name"] == "sgd":
+    theorem, asked = SETTINGS[found.learner["name"]].paper_limit, scenario.curator.epsilon
+    if theorem is not None and asked is not None and asked >= theorem[1]:
         told.append(
-            f"privacy: Algorithm 4 is proven for epsilon < 1, found {scenario.curator.epsilon:g}: take bounds: tight"
+            f"privacy: {theorem[0]} is proven for epsilon < {theorem[1]:g}, found {asked:g}: take bounds: tight"
         )
     return told

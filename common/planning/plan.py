@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from common.core.errors import BadInput, BadScenario, BudgetExceeded
 from common.core.values import PLAN, Value
+from common.learners.base import PlanRequest, PlanTask
 from common.operations.weighting import LEAST_EPSILON
-from common.planning.learners.base import Task, lemma, planning_of
 from common.protocols import portfolio
 from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio
@@ -150,17 +150,23 @@ def _numbers(plan: Plan) -> dict[str, PlannedValue]:
 
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:
-    curator = scenario.curator
-    planning = planning_of(curator.settings)
+    asked, request = scenario.curator.settings, _request(scenario, paper)
     once = not demands_of(scenario.protocol).reweighs
     judged = demands_of(scenario.protocol).portfolio
-    rounds = planning.rounds(scenario, paper) or _calls(scenario, paper)
+    rounds = asked.planned_rounds(request) or _calls(scenario, paper)
     calls = int(rounds.value)
     kappa, eta = _weights(scenario, paper, calls)
-    sample = planning.sample(scenario, paper) or (_any_sample() if once else lemma(scenario, paper))
-    dense = None if kappa is None else kappa.value
-    task = Task(scenario, paper, calls, dense, eta.value, int(sample.value))
-    learner, n = planning.settle(task)
+    sample = asked.planned_sample(request) or (_any_sample() if once else _lemma(scenario, paper))
+    task = PlanTask(
+        **vars(request),
+        rounds=calls,
+        kappa=None if kappa is None else kappa.value,
+        eta=eta.value,
+        sample=int(sample.value),
+        before=scenario.reweighs_before,
+        beside=[(event, 1) for event in scenario.margins(calls)],
+    )
+    learner, n = asked.plan(task)
     answers, clear = _answers(scenario, paper, calls)
     if judged:
         _check_portfolio(scenario, calls)
@@ -175,11 +181,55 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         sample=sample,
         n=n,
         learner=learner.as_written,
-        settings={**planning.planned_values(task, learner), **gap},
+        settings={**learner.planned_values(task, asked), **gap},
         answers=answers,
         answers_clear=clear,
         agents=agents,
     )
+
+
+def _request(scenario: Scenario, paper: bool) -> PlanRequest:
+    curator, divergence = scenario.curator, scenario.divergence
+    return PlanRequest(
+        paper=paper,
+        alpha=scenario.alpha,
+        beta=scenario.beta,
+        accuracy=scenario.accuracy.learner * scenario.alpha,
+        source=scenario.source,
+        chi_squared=divergence.chi_squared,
+        supremum=divergence.supremum,
+        vc_dimension=scenario.vc_dimension,
+        hypotheses=scenario.hypotheses,
+        epsilon=curator.epsilon,
+        delta=curator.delta,
+        other_epsilon=scenario.margins_epsilon,
+        given_n=curator.n,
+        given_rounds=curator.rounds,
+    )
+
+
+def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
+    """Return the n of Lemma 3.2: the weights behave, and no hypothesis is understated by more than alpha/4."""
+    alpha, beta, x = scenario.alpha, scenario.beta, scenario.divergence.chi_squared
+    dimension, hypotheses = scenario.vc_dimension, scenario.hypotheses
+    if paper:
+        size = dimension or (math.log2(hypotheses) if hypotheses and hypotheses > 1 else 1.0)
+        text = "max(150 X ln(4/beta), 800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)))/alpha^2"
+        return fixed(formulas.paper_sample(alpha, beta, x, size), text, PAPER + "Lemma 3.2")
+    value, text = formulas.sample_weights(alpha, beta, x), "150 X ln(6/beta)/alpha^2"
+    uniform = [
+        (formulas.sample_finite(alpha, beta, x, hypotheses), "32 X ln(2|H|/beta)/alpha^2") if hypotheses else None,
+        (formulas.sample_uniform(alpha, beta, x, dimension), "(4/alpha'^2)(p ln(2en/p) + ln(8/beta))")
+        if dimension
+        else None,
+    ]
+    known = [entry for entry in uniform if entry is not None]
+    if known:
+        least, name = min(known)
+        value, text = max(value, least), f"max({text}, {name})"
+    else:
+        text += " only: neither vc_dimension nor hypotheses is given"
+    return fixed(value, text, CORRECTIONS + "sample size")
 
 
 def _calls(scenario: Scenario, paper: bool) -> PlannedValue:

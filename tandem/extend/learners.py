@@ -1,16 +1,16 @@
-"""For a learner: entry points in the group ``tandem.learners``; its planning, if any, stands in the same module."""
+"""For a learner: entry points in the group ``tandem.learners``; settings, event, plan and fit may share a module."""
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadScenario
-from common.learners.base import SETTINGS
+from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.learners.base import PLANNINGS, LearnerPlanning, Task
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import down, up
+from common.statistics.formulas import PlannedValue, fixed, follow
 from curator.learners.base import LEARNERS, Learner, Sizes
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
@@ -19,11 +19,11 @@ from curator.metering.access import Access
 
 __all__ = [
     "LEARNERS",
-    "PLANNINGS",
     "SETTINGS",
     "Access",
     "AnyArray",
     "BadScenario",
+    "Calls",
     "ClippedSteps",
     "ClippedSum",
     "Constant",
@@ -33,19 +33,24 @@ __all__ = [
     "Hypothesis",
     "Indices",
     "Learner",
-    "LearnerPlanning",
+    "LearnerSettings",
     "Linear",
     "MostFrequent",
     "NoisyCount",
     "NoisyHistogram",
     "NonPrivate",
+    "OpenSettings",
+    "PlanRequest",
+    "PlanTask",
+    "PlannedValue",
     "RandomSource",
     "Records",
     "Release",
     "Sizes",
     "SubsampledRelease",
     "SubsampledSteps",
-    "Task",
     "down",
+    "fixed",
+    "follow",
     "up",
 ]

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from benchmarks.people import __main__ as command
 from benchmarks.people.measuring import clopper_pearson, smallest
 from benchmarks.people.settings import APPENDIX_D, Gaussians, appendix_d, ladder, settings
-from common.planning.learners.base import spent
+from common.learners.base import Calls
 from common.planning.plan import resolve
 
 
@@ -29,7 +29,7 @@ def test_every_step_of_the_ladder_needs_fewer_people() -> None:
 def test_what_is_run_fits_its_budget() -> None:
     for scenario in (appendix_d(1500), *(setting.tight for setting in settings() if setting.name in ("sparse", "far"))):
         curator = resolve(scenario).curator
-        cost = spent(curator.settings, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
+        cost = Calls(curator.n, curator.kappa, curator.eta, curator.rounds).spent(curator.settings, curator.delta)
         assert cost <= curator.epsilon
 
 

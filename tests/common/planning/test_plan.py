@@ -8,9 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from common.core.errors import BadScenario
+from common.learners.base import Calls
+from common.learners.sgd import MIN_NOISE
 from common.planning.accepting import violations
-from common.planning.learners.base import spent
-from common.planning.learners.sgd import MIN_NOISE
 from common.planning.plan import Plan, plan, resolve, rows
 from common.privacy.calibration import PRECISION
 from common.scenario import scenario as scenarios
@@ -111,7 +111,7 @@ def test_nothing_is_left_open_and_the_privacy_holds(bounds: str, changes: dict[s
     curator = resolved.curator
     if bounds == "tight" and curator.epsilon is not None and curator.delta is not None:
         assert curator.kappa is not None
-        asked = spent(curator.settings, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
+        asked = Calls(curator.n, curator.kappa, curator.eta, curator.rounds).spent(curator.settings, curator.delta)
         assert asked <= curator.epsilon
         assert not [text for text in violations(resolved) if text.startswith("privacy")]
 
@@ -128,7 +128,7 @@ def test_what_is_given_is_kept() -> None:
     assert noise > MIN_NOISE
     for steps in (1, 4, 16):
         less = resolved.curator.settings.model_copy(update={"noise": (1.0 - steps * PRECISION) * noise})
-        assert spent(less, 1e-4, 3_000_000, 0.05, 0.3, 20) > 0.5
+        assert Calls(3_000_000, 0.05, 0.3, 20).spent(less, 1e-4) > 0.5
 
 
 def test_the_papers_circle_of_sigma_steps_and_n_is_closed() -> None:

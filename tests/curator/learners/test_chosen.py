@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, BudgetExceeded
-from common.learners.base import parse_settings
+from common.learners.base import events_of, parse_settings
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.learners.base import events_of
 from common.privacy.budget import cost
 from common.privacy.events import PrivateSelection
 from common.privacy.theorems.selection import mu_for_selection

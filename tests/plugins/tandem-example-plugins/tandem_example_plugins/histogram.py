@@ -1,4 +1,4 @@
-"""A learner: the best interval of a noisy histogram, and what planning needs to know of it."""
+"""A learner: the best interval of a noisy histogram. Planning reads what a round costs off its event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pydantic import Field
 
 from tandem.extend.learners import (
     LEARNERS,
-    PLANNINGS,
     SETTINGS,
     Access,
     AnyArray,
@@ -17,11 +16,9 @@ from tandem.extend.learners import (
     Hypothesis,
     Indices,
     Learner,
-    LearnerPlanning,
     NoisyHistogram,
     Records,
     Release,
-    Task,
 )
 from tandem_example_plugins.interval import GREATEST, Interval
 
@@ -74,12 +71,3 @@ class Histogram(Learner):
         first, last = np.unravel_index(int(np.argmax(np.triu(gains))), gains.shape)
         borders = np.concatenate([[-GREATEST], inner, [GREATEST]])
         return Interval(feature=0, low=float(borders[first]), high=float(borders[last]))
-
-
-@PLANNINGS.register("example-histogram")
-class HistogramPlanning(LearnerPlanning[Histogram, Histogram]):
-    """Nothing of its settings can be left open; what a round costs, planning reads off the event."""
-
-    def complete(self, task: Task, n: int | None) -> Histogram:
-        """Return the settings as they are."""
-        return self.asked

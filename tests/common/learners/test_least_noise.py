@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from common.planning.learners.sgd import MIN_NOISE, _least, _least_noise
+from common.learners.sgd import MIN_NOISE, _least, _least_noise
 from common.privacy.calibration import PRECISION
 from tests.tiers import for_each
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from common.core.errors import BadScenario
+from common.learners.base import Calls
 from common.planning.accepting import violations
-from common.planning.learners.base import spent
 from common.planning.plan import plan, resolve
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, parse
@@ -28,7 +28,7 @@ def scenario(name: str = "model-agnostic", learner: dict[str, Any] | None = None
 
 def cost_of(resolved: Scenario) -> float:
     curator = resolved.curator
-    return spent(curator.settings, curator.delta, curator.n, curator.kappa, curator.eta, curator.rounds)
+    return Calls(curator.n, curator.kappa, curator.eta, curator.rounds).spent(curator.settings, curator.delta)
 
 
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
