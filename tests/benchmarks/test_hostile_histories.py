@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.histories import RUNS, count_hostile, hostile
+from benchmarks.histories.__main__ import RUNS, count_hostile, hostile
 from benchmarks.hostile import exchanges, runs
 from benchmarks.hostile.answers import KINDS
 from benchmarks.hostile.recorded import recorded

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from benchmarks.model import main
+from benchmarks.model.__main__ import main
 from deploy.model.invariants import CAN_END, INVARIANTS
 from deploy.model.rules import SOUND, Rules, Size
 from deploy.model.search import search, steps_from
