@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from common.core.arrays import Floats
 from common.data.population import open_records
@@ -22,7 +23,6 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Parity
 from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
-from common.numerics.special import expit
 from common.planning.plan import resolve
 from common.protocols.base import demands_of
 from common.scenario.resolved import ResolvedScenario, settled

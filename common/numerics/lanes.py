@@ -42,8 +42,6 @@ fma = cast(Callable[[Any, Any, Any], Any], Late(partial(_made, "fma")))
 """Within compiled loops: a * b + c, rounded once; of vectors, or of scalars, which then have the type of ``a``."""
 nearest = cast(Callable[[Any], Any], Late(partial(_made, "nearest")))
 """Within compiled loops: the nearest whole number, the even one of two."""
-root = cast(Callable[[Any], Any], Late(partial(_made, "root")))
-"""Within compiled loops: the square root, correctly rounded."""
 magnitude = cast(Callable[[Any], Any], Late(partial(_made, "magnitude")))
 """Within compiled loops: the absolute value."""
 least = cast(Callable[[Any, Any], Any], Late(partial(_made, "least")))

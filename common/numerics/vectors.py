@@ -7,16 +7,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from llvmlite import ir
-from numba.core import cgutils, types, typing
-from numba.core.datamodel import models
-from numba.core.typing.templates import AbstractTemplate
-from numba.extending import intrinsic, lower_builtin, register_model
+from numba.core import cgutils, types
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from common.numerics.kernels import njit
 from common.numerics.lanes import WIDTH
 
 _tools: Any = cgutils
-_templates: Any = typing.templates
 _primitive: Any = models.PrimitiveModel
 
 
@@ -75,11 +72,11 @@ def _common(arguments: Any) -> Any:
 def _support(operation: Callable[[Any, Any], Any], of_floats: str, of_integers: str) -> None:
     """Let vectors have an operator."""
 
-    @_templates.infer_global(operation)
-    class _Typing(AbstractTemplate):
-        def generic(self, arguments: Any, keywords: Any) -> Any:
-            wanted = _common(arguments)
-            return None if wanted is None else _templates.signature(wanted, *arguments)
+    def result(a: Any, b: Any) -> Any:
+        return _common((a, b))
+
+    typed: Any = type_callable
+    typed(operation)(lambda context: result)
 
     def generate(context: Any, builder: Any, given: Any, arguments: Any) -> Any:
         wanted = given.return_type
@@ -136,7 +133,6 @@ def _three(name: str) -> Any:
 
 fma = cast(Callable[[Any, Any, Any], Any], _three("fma"))
 nearest = cast(Callable[[Any], Any], _one("rint"))
-root = cast(Callable[[Any], Any], _one("sqrt"))
 magnitude = cast(Callable[[Any], Any], _one("fabs"))
 
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.numerics.randomness import RandomSource
-from common.numerics.special import betaincinv
 
 Subject = Callable[[Any, int, RandomSource], AnyArray]
 """(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""

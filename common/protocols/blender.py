@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
+from scipy.special import ndtri
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
@@ -15,7 +16,6 @@ from common.data.distributions.base import Distribution
 from common.data.distributions.zipf_items import ZipfItems
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.laplace import Laplace
-from common.numerics.special import ndtri
 from common.privacy.rounding import down
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, maybe, sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import Field
+from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.boolean_features import BiasedCoins
 from common.local.mechanisms.laplace import Laplace
-from common.numerics.special import ndtri
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence
 from common.statistics.formulas import PlannedValue

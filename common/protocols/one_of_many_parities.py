@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import Field
+from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.shared_secrets import OneOfManyParities as People
 from common.local.hypotheses.rules import FeatureSet
-from common.numerics.special import ndtri
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.parity_chooses_secret import parity_figures
 from common.protocols.patterns import agents, curator, sequence, some

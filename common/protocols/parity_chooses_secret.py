@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import Field
+from scipy.special import ndtri
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.shared_secrets import ParityChoosesSecret as People
 from common.learners.parity import OpenParity
-from common.numerics.special import ndtri
 from common.privacy.theorems.klnrs import rates
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, many, sequence, some

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincinv
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
@@ -14,7 +15,6 @@ from common.local.mechanisms.hadamard import walsh_hadamard
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.item import ItemQuery
 from common.local.queries.query import FrequencyQuery
-from common.numerics.special import betaincinv
 from common.statistics.intervals import Estimate
 
 _ROUNDING = 1e-9

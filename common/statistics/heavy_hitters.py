@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import bdtr, bdtrc
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.errors import BadInput
@@ -22,7 +23,6 @@ from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.item import ItemQuery
 from common.numerics.bisection import between
-from common.numerics.special import bdtr, bdtrc
 from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
 
 KEPT = 256

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 
 from pydantic import Field
+from scipy.special import betaln
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
-from common.numerics.special import betaln
 
 _COMPONENTS = 48
 _NEAR = 1e-12

@@ -34,9 +34,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import log_ndtr, ndtr
 
 from common.core.errors import AuditFailed
-from common.numerics.special import log_ndtr, ndtr
 
 Floats = NDArray[np.float64]
 Spectra = NDArray[np.complex128]

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 from common.core.errors import AuditFailed
-from common.numerics.special import gammaln, log_ndtr, logsumexp, ndtr
 from referee.audit.games import delta_of_game
 
 Floats = NDArray[np.float64]

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
+from scipy.special import gammaincinv, ndtri
 
 from common.core.arrays import Floats, Indices, Labels, Singles
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
@@ -15,7 +16,6 @@ from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import exp
 from common.numerics.kernels import njit
-from common.numerics.special import gammaincinv, ndtri
 
 
 class CloseGaussians(Distribution):

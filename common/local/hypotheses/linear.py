@@ -11,7 +11,7 @@ from pydantic import Field
 from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, logistic
 from common.local.records import Records
-from common.numerics.kernels import interpreted_by, njit, njit_inlined, prefetch_near
+from common.numerics.kernels import njit, njit_inlined, prefetch_near
 from common.numerics.lanes import WIDTH, fma, load, load_some, magnitude, singles, total
 
 MAX_WEIGHTS = 1 << 16
@@ -111,9 +111,8 @@ def _margins(features: AnyArray, weights: Singles, threshold: Any, margins: Sing
 
 @njit
 def _mistakes(features: AnyArray, labels: Labels, weights: Singles, threshold: Any, wrong: Bits) -> None:
-    share = _share(weights)
     for i in range(len(features)):
-        wrong[i] = (_gap(features, i, weights, threshold, share) > 0.0) != (labels[i] > 0)
+        wrong[i] = (_product(features, i, weights) - threshold > 0.0) != (labels[i] > 0)
 
 
 @njit
@@ -160,11 +159,3 @@ def _sum_and_size(features: AnyArray, row: int, weights: Singles) -> tuple[Any, 
         product = load_some(weights, whole, left) * singles(load_some(features, first + whole, left))
         sums, sizes = sums + product, sizes + magnitude(product)
     return total(sums), total(sizes)
-
-
-def _plain_gap(features: AnyArray, row: int, weights: Singles, threshold: Any, share: Any) -> Any:
-    """Return <w, x> - b by :func:`_product`, whose sign that of :func:`_gap` is."""
-    return _product(features, row, weights) - threshold
-
-
-interpreted_by(_gap, _plain_gap)

@@ -56,7 +56,7 @@ class GradientQuery(Query):
         return slots % (self.hypothesis.min_features + 1)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        from common.numerics.special import (
+        from scipy.special import (
             expit,  # here, since an agent reads all kinds of queries and is rarely asked this one
         )
 

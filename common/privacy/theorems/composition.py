@@ -9,11 +9,11 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import gammaln, logsumexp
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.numerics.bisection import between
-from common.numerics.special import gammaln, logsumexp
 from common.privacy.rounding import UNIT, up
 
 MAX_RELEASES = 10_000_000

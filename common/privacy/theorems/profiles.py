@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from common.core.arrays import Floats
-from common.numerics.special import erfcx, log_ndtr, ndtr
 from common.privacy.rounding import UNIT, up
 
 

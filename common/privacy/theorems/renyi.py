@@ -16,9 +16,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from common.core.arrays import Floats
-from common.numerics.special import log_ndtr
 from common.privacy.rounding import UNIT, down, up
 
 MAX_ORDER = 1 << 16

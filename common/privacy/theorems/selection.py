@@ -68,10 +68,10 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr
 
 from common.core.arrays import Floats
 from common.numerics.bisection import between, crossing
-from common.numerics.special import ndtr
 from common.privacy.rounding import MAX_EPSILON, check_delta, check_epsilon, down, up
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.renyi import ORDERS, epsilon_at

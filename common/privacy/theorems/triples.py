@@ -54,9 +54,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtr
 
 from common.core.arrays import Floats
-from common.numerics.special import ndtr
 from common.privacy.rounding import UNIT
 from common.privacy.theorems.profiles import Profile
 

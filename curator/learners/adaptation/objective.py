@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from common.core.arrays import Floats
-from common.numerics.special import logsumexp
 from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Domains
 

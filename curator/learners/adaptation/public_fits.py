@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit
 
 from common.core.arrays import Floats
-from common.numerics.special import expit
 from curator.learners.adaptation.discrepancy import Loss
 from curator.learners.adaptation.domains import Side
 
