@@ -6,15 +6,42 @@ Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). See
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
+from typing import Any, get_args
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from common.core.arrays import AnyArray
+from common.core.errors import BadData
+from common.learners.base import SETTINGS
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Conjunction, Constant, Stump
+from common.local.hypotheses.trees import Trees
+from common.local.losses import HypothesisLoss, Loss, count, grain
+from common.local.mechanisms.mechanism import MECHANISMS
+from common.local.queries.gradient import GradientQuery
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.operations.operation import OPERATIONS
 from common.privacy.auditing import Subject
 from common.privacy.calibration import sampling_schedule
+from common.privacy.events import NonPrivate
+from curator.learners.base import LEARNERS, learn_from, parse_learner
+from curator.sample.base import LocalSample
+from curator.weights.reweighing import Reweighing
+from deploy.auditing import every, report
 from deploy.auditing.case import Case
-from deploy.auditing.cases import curator_cases
+from deploy.auditing.cases import curator_cases, mechanism_cases
 from deploy.auditing.every import cases
+from local_agent.answering import evaluate
+from referee.cli import app
 
 pytestmark = pytest.mark.slow
 
@@ -42,3 +69,151 @@ def test_a_second_task_that_is_charged_as_if_it_were_the_first_is_caught() -> No
     fresh = sampling_schedule(curator_cases.N, curator_cases.KAPPA, curator_cases.ETA, 1)[0]
     assert fresh < case.delta
     assert replace(case, delta=fresh).measure(case.honest).epsilon > 0.0
+
+
+N, WIDTH = 40, 6
+GREATEST = float(np.finfo(np.float32).max)
+EXTREMES = [(GREATEST,) * WIDTH, (-GREATEST, GREATEST) * (WIDTH // 2), (0.0,) * WIDTH, (1e-45,) * WIDTH]
+SGD = {"name": "sgd", "steps": 200, "clip": 1.0, "noise": 0.5, "diameter": 2.0}
+STUMPS = {"name": "exponential", "hypotheses": "stumps", "draws": 200, "epsilon": 1.0}
+LOSSES = ("logistic", "hinge", "perceptron")
+FAILURES_LEARNERS = [*({**SGD, "loss": loss, "regularization": weight} for loss in LOSSES for weight in (0, 1)), STUMPS]
+HYPOTHESES = [
+    Linear(weights=(1e30, -1e30) * (WIDTH // 2), threshold=1e30),
+    Linear(weights=(1.0,) * WIDTH, threshold=0.5),
+    Stump(feature=2, threshold=1e30, sign=1),
+    Conjunction(features=(0, 5)),
+    Trees(roots=(0,), feature=(1, -1, -1), threshold=(0.0, -1.0, 1e30), left=(1, -1, -1), right=(2, -1, -1)),
+]
+
+
+def sample(record: tuple[float, ...], n: int = N) -> Records:
+    """Ordinary people, and one extreme record among them."""
+    features = np.random.default_rng(0).normal(size=(n, WIDTH)).astype(np.float32)
+    features[n // 2] = record
+    return Records(features, np.where(np.arange(n) % 2, 1, -1).astype(np.int8)).check()
+
+
+@pytest.mark.parametrize(
+    "settings", FAILURES_LEARNERS, ids=lambda settings: f"{settings['name']} {settings.get('loss', '')}"
+)
+@pytest.mark.parametrize("record", EXTREMES)
+def test_no_record_makes_a_learner_fail(settings: dict[str, Any], record: tuple[float, ...]) -> None:
+    records = sample(record)
+    held, mistakes = LocalSample.of(records), np.zeros(N, dtype=np.uint8)
+    mistakes[N // 2] = 8
+    weights = Reweighing.restore(held, 0.26, 5.0, [HypothesisLoss(Constant(label=1))] * 8, [mistakes])
+    learned = learn_from(parse_learner(settings), weights.sampler(held), RandomSource.seeded(1), None)
+    assert set(learned.predict(records.features)) <= {-1, 1}
+
+
+def test_bytes_that_are_not_boolean_are_refused_before_anything_is_drawn() -> None:
+    # The exponential mechanism refuses them when it *draws* one: whether it fails would tell who is in the sample.
+    features = np.ones((N, WIDTH), dtype=np.uint8)
+    features[3] = 2
+    with pytest.raises(BadData, match="1 of 40 records hold a feature above 1"):
+        Records(features, np.ones(N, dtype=np.int8)).check()
+
+
+@pytest.mark.parametrize("hypothesis", HYPOTHESES, ids=lambda hypothesis: hypothesis.kind)
+def test_a_record_changes_no_other_records_loss(hypothesis: Hypothesis) -> None:
+    for record, n, loss in product(EXTREMES, (1, 7, N, 5000), get_args(Loss)):
+        before, after = (count(loss, hypothesis, sample(r, n)) for r in (EXTREMES[2], record))
+        assert others(before) == others(after), (record, n, loss)
+        assert after.max() <= grain(loss), (record, n, loss)
+
+
+@pytest.mark.parametrize("record", EXTREMES)
+@pytest.mark.parametrize("hypothesis", HYPOTHESES[:2])
+def test_a_record_changes_no_other_persons_value(hypothesis: Linear, record: tuple[float, ...]) -> None:
+    query = GradientQuery(hypothesis=hypothesis, bound=1e-300)
+    slots = np.arange(N)
+    before, after = (evaluate(query, sample(r), slots) for r in (EXTREMES[2], record))
+    assert others(before) == others(after)
+    assert 0.0 <= after.min() <= after.max() <= 1.0
+
+
+def others(values: AnyArray) -> list[Any]:
+    return np.delete(values, len(values) // 2).tolist()
+
+
+COVERAGE_CASES = every.cases()
+AUDITED = every.audited()
+SHIPPED = {case.name for case in COVERAGE_CASES}
+PRIVATE_LEARNERS = [
+    name
+    for name in LEARNERS.names()
+    if not any(isinstance(e.event(0.01), NonPrivate) for e in LEARNERS[name].example())
+]
+
+
+@pytest.mark.parametrize("name", MECHANISMS.names())
+def test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin(name: str) -> None:
+    private = math.isfinite(mechanism_cases.made(name, 1.0).guarantee[0])
+    assert private == (f"mechanism {name}" in SHIPPED)
+    assert private == (name != "none")
+    assert not private or mechanism_cases.case(name).twins
+
+
+@pytest.mark.parametrize(
+    "name", [*(f"learners {n}" for n in LEARNERS.names()), *(f"operations {n}" for n in OPERATIONS.names())]
+)
+def test_every_learner_and_operation_has_a_case_with_a_twin(name: str) -> None:
+    group, _, short = name.partition(" ")
+    if group == "learners" and short not in PRIVATE_LEARNERS:
+        assert name not in AUDITED
+        return
+    found = [case for case in COVERAGE_CASES if case.name in AUDITED[name]]
+    assert len(found) == len(AUDITED[name])
+    assert any(case.twins for case in found)
+
+
+def test_no_two_cases_have_one_name() -> None:
+    assert len(COVERAGE_CASES) == len(SHIPPED)
+
+
+def test_settings_and_learners_are_the_same_names() -> None:
+    assert set(SETTINGS.names()) == set(LEARNERS.names())
+
+
+def _tells(share: float) -> Callable[[int, int, RandomSource], AnyArray]:
+    def subject(value: int, runs: int, source: RandomSource) -> AnyArray:
+        return np.where(source.bernoullis(share, runs) == 1, value, 1 - value)
+
+    return subject
+
+
+COIN = Case("a coin", 1.0, (0, 1), _tells(0.73), 2000, twins={"more truth": _tells(0.9)})
+
+
+@pytest.mark.parametrize(
+    ("case", "verdicts", "status"),
+    [
+        (COIN, ["holds", "caught"], 0),
+        (replace(COIN, honest=_tells(0.9)), ["BROKEN", "caught"], 1),
+        (replace(COIN, twins={"nothing at all": _tells(0.73)}), ["holds", "NOT CAUGHT"], 1),
+    ],
+)
+def test_the_command_tells_what_holds_from_what_does_not(
+    case: Case, verdicts: list[str], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(every, "cases", lambda: [case])
+    printed = CliRunner().invoke(app, ["audit-privacy"])
+    assert printed.exit_code == status
+    lines = printed.output.splitlines()
+    assert [line.rpartition("  ")[2] for line in lines[1:-1]] == verdicts
+    document = CliRunner().invoke(app, ["audit-privacy", "--json", "--scale", "0.5"])
+    assert document.exit_code == status
+    found = json.loads(document.output)
+    assert [row["expected"] for row in found] == [verdict in ("holds", "caught") for verdict in verdicts]
+    assert [row["runs"] for row in found] == [1000, 2000]
+
+
+def test_a_name_that_no_case_has_is_refused_with_those_there_are() -> None:
+    refused = CliRunner().invoke(app, ["audit-privacy", "--only", "nobody"])
+    assert refused.exit_code == 2
+    assert "mechanism warner" in refused.output
+
+
+def test_a_twin_has_the_trials_of_its_case_at_least() -> None:
+    assert [row.runs for row in report.rows([COIN], 0.1)] == [200, 2000]

@@ -25,7 +25,7 @@ from curator.state.ledger import Ledger
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 from referee.cli import app
-from tests.common.data.test_real_people import TABLE, TREE, own
+from tests.common.data.test_people import TABLE, TREE, own
 from tests.support import seal, tiny
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.test_transfer_classifier import quick

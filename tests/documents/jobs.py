@@ -116,6 +116,11 @@ def job(
     return Job((Step(command, shows, **rest),), prepare, needs=needs, alone=alone, thorough=thorough)
 
 
+def sequence(*steps: Step, **rest: Any) -> Job:
+    """Return the job of several commands."""
+    return Job(steps, **rest)
+
+
 def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Job:
     """Return the job of a run that must end with its result: one of several, if it draws its own seed."""
     tries = 1 if "--seed" in command else TRIES

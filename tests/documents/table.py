@@ -8,12 +8,16 @@ as well.
 from __future__ import annotations
 
 from tests.documents import around
-from tests.documents.jobs import Job, Step, data, finished, job, newest
+from tests.documents.jobs import Job, Step, data, finished, job, newest, sequence
 
 _DIGITS = r"\d*\.\d+(?:e-\d+)?"
 """Numbers with a fraction: the last places of a model may differ from processor to processor."""
 _STATE = {"DIR": "ended/curator"}
 _PARTIES = {"CURATOR": "ended/curator"}, {"REFEREE": "ended/referee"}
+
+TOKENS = Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another")
+WITNESSED_TOKENS = Step(f"{TOKENS.command} TANDEM_WITNESS_TOKEN=choose-a-third")
+KEY = Step('export TANDEM_REFEREE_KEY="$(referee key)"')
 
 TARGETS = ("install", "check", "format", "test", "test-slow", "test-all", "test-thorough", "evidence", "demo", "clean")
 
@@ -36,154 +40,119 @@ SLOW: tuple[Job, ...] = (
     job("referee audit-privacy --only mechanism", "mechanism warner .* holds", "warner twice the epsilon .* caught"),
     job("python -m benchmarks.histories --seed 17", "all that must hold holds"),
     job("python -m benchmarks.model --without charged_before_release", "a charge comes before its release", status=1),
-    Job(
-        (
-            Step("referee run ball --seed 2", ("status done: ",), check=around.as_on_the_front_page),
-            Step("referee audit runs/...", ("^not pinned: .* verified runs/ball-",), {"runs/...": newest}),
-            Step("referee report runs/...", ("^ball: Error below 16% with 95% confidence",), {"runs/...": newest}),
-        )
+    sequence(
+        Step("referee run ball --seed 2", ("status done: ",), check=around.as_on_the_front_page),
+        Step("referee audit runs/...", ("^not pinned: .* verified runs/ball-",), {"runs/...": newest}),
+        Step("referee report runs/...", ("^ball: Error below 16% with 95% confidence",), {"runs/...": newest}),
     ),
     finished("referee run ball --deployment processes", "baseline optimum", thorough=True),  # as make demo does
-    Job(
-        (
-            Step(
-                "make demo",
-                ("status done: ", "verified runs/demo-", "Where to look next"),
-                check=around.what_the_demo_prints,
-            ),
-            Step("ls $folder", ("reports result.json scenario.yaml state transcript.jsonl",), {"$folder": newest}),
-            Step(".venv/bin/referee list", ("referee run NAME",)),
-            Step(".venv/bin/referee plan ball", ("Where they come from",)),
-            Step(
-                ".venv/bin/referee run ball --set agents.mechanism.epsilon=1",
-                ("each agent has epsilon = 1, delta = 0",),
-            ),
-        )
-    ),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step("referee serve &", until="listens on"),
+    sequence(
+        Step(
+            "make demo",
+            ("status done: ", "verified runs/demo-", "Where to look next"),
+            check=around.what_the_demo_prints,
         ),
-        ports=(8000,),
+        Step("ls $folder", ("reports result.json scenario.yaml state transcript.jsonl",), {"$folder": newest}),
+        Step(".venv/bin/referee list", ("referee run NAME",)),
+        Step(".venv/bin/referee plan ball", ("Where they come from",)),
+        Step(".venv/bin/referee run ball --set agents.mechanism.epsilon=1", ("each agent has epsilon = 1, delta = 0",)),
     ),
-    Job(
-        (
-            Step("curator invite --count 2 --state members > codes"),
-            Step("curator collect members.yaml --state members &", until="listens on"),
-            Step('export TANDEM_CONTRIBUTION_TOKEN="$(head -n 1 codes)"'),
-            Step(
-                "curator contribute me.json --curator-key KEY --state me --yes",
-                ("these 3 fields, and no other", "is kept by the curator; the receipt is in"),
-                {"KEY": around.key_of_who_collects},
-            ),
-            Step("curator contribute --withdraw --state me", ("is deleted; the receipt is in",)),
-            Step(
-                "curator serve members.yaml --state members --referee-key KEY",
-                ("2000 people are wanted, and fewer have contributed: go on collecting",),
-                {"KEY": "0" * 64},
-                status=1,
-            ),
+    sequence(TOKENS, Step("referee serve &", until="listens on"), ports=(8000,)),
+    sequence(
+        Step("curator invite --count 2 --state members > codes"),
+        Step("curator collect members.yaml --state members &", until="listens on"),
+        Step('export TANDEM_CONTRIBUTION_TOKEN="$(head -n 1 codes)"'),
+        Step(
+            "curator contribute me.json --curator-key KEY --state me --yes",
+            ("these 3 fields, and no other", "is kept by the curator; the receipt is in"),
+            {"KEY": around.key_of_who_collects},
         ),
-        around.members,
+        Step("curator contribute --withdraw --state me", ("is deleted; the receipt is in",)),
+        Step(
+            "curator serve members.yaml --state members --referee-key KEY",
+            ("2000 people are wanted, and fewer have contributed: go on collecting",),
+            {"KEY": "0" * 64},
+            status=1,
+        ),
+        prepare=around.members,
         ports=(8002,),
     ),
     job("make format", "files left unchanged", check=around.nothing_changed, alone=True),
     job("make clean", check=around.no_environment, alone=True),
     job("referee load-test --individuals 2000", "they agree", varies=r"[\d.,]+"),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step(
-                "referee serve --state one --key KEY --database URL &",
-                values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
-                until="listens on",
-            ),
-            Step(
-                "referee serve --state two --key KEY --database URL --role ingest --port 8003 &",
-                values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
-                until="listens on",
-            ),
+    sequence(
+        TOKENS,
+        Step(
+            "referee serve --state one --key KEY --database URL &",
+            values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
+            until="listens on",
+        ),
+        Step(
+            "referee serve --state two --key KEY --database URL --role ingest --port 8003 &",
+            values={"KEY": "referee.key", "URL": "sqlite:///shared.sqlite"},
+            until="listens on",
         ),
         ports=(8000, 8003),
     ),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step("referee serve --page 8100", until="open http://127.0.0.1:8100/?key="),
-        ),
-        ports=(8000, 8100),
-    ),
-    Job((Step("tandem ui", until="open http://127.0.0.1:8100/?key="),), ports=(8100,)),
-    Job(
-        (
-            Step(
-                "TANDEM_OPERATOR_TOKEN=choose-another tandem ui --referee http://127.0.0.1:8000",
-                until="open http://127.0.0.1:8100/?key=",
-            ),
+    sequence(TOKENS, Step("referee serve --page 8100", until="open http://127.0.0.1:8100/?key="), ports=(8000, 8100)),
+    sequence(Step("tandem ui", until="open http://127.0.0.1:8100/?key="), ports=(8100,)),
+    sequence(
+        Step(
+            "TANDEM_OPERATOR_TOKEN=choose-another tandem ui --referee http://127.0.0.1:8000",
+            until="open http://127.0.0.1:8100/?key=",
         ),
         ports=(8100,),
     ),
-    Job(
-        (Step("curator console --state DIR", values=_STATE, until="open http://127.0.0.1:8101/?key="),),
-        around.a_ledger,
+    sequence(
+        Step("curator console --state DIR", values=_STATE, until="open http://127.0.0.1:8101/?key="),
+        prepare=around.a_ledger,
         ports=(8101,),
     ),
-    Job(
-        (
-            Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
-            Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
-            Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
-            Step("curator restore COPY --state DIR --close", ("holds the ledger's .* entries again",), _STATE),
-        ),
-        around.a_ledger,
+    sequence(
+        Step("curator ledger verify --state DIR", ("^verified ended/curator: .* agreed by",), _STATE),
+        Step("curator backup COPY --state DIR", ("COPY holds the ledger's",), _STATE),
+        Step("curator restore COPY --state DIR", ("holds the ledger's .* entries again",), _STATE),
+        Step("curator restore COPY --state DIR --close", ("holds the ledger's .* entries again",), _STATE),
+        prepare=around.a_ledger,
     ),
-    Job(
-        (
-            Step("curator backup copies/curator --state CURATOR", ("holds the ledger's 13 entries",), _PARTIES[0]),
-            Step("referee backup copies/referee --state REFEREE", ("a state directory to start from",), _PARTIES[1]),
-            Step("curator ledger verify --state CURATOR", ("^verified ended/curator: 13 entries",), _PARTIES[0]),
-            Step("curator restore copies/curator --state CURATOR", ("holds the ledger's 13 entries ag",), _PARTIES[0]),
-            Step("curator restore copies/curator --state lost", ("no head of this ledger is left",), status=1),
-            Step("curator restore copies/curator --state lost --close", ("nothing more is released",)),
-            Step("curator ledger verify --state lost", ("closed: the ledger was put back from a copy",)),
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step("referee serve --state copies/referee &", until="listens on"),
-            Step(
-                "local-agent host ball --seed 1 --agents 1000 --state hosts/one --witness hosts.heads",
-                until="local-agent hosts 1000 people",
-            ),
+    sequence(
+        Step("curator backup copies/curator --state CURATOR", ("holds the ledger's 13 entries",), _PARTIES[0]),
+        Step("referee backup copies/referee --state REFEREE", ("a state directory to start from",), _PARTIES[1]),
+        Step("curator ledger verify --state CURATOR", ("^verified ended/curator: 13 entries",), _PARTIES[0]),
+        Step("curator restore copies/curator --state CURATOR", ("holds the ledger's 13 entries ag",), _PARTIES[0]),
+        Step("curator restore copies/curator --state lost", ("no head of this ledger is left",), status=1),
+        Step("curator restore copies/curator --state lost --close", ("nothing more is released",)),
+        Step("curator ledger verify --state lost", ("closed: the ledger was put back from a copy",)),
+        TOKENS,
+        Step("referee serve --state copies/referee &", until="listens on"),
+        Step(
+            "local-agent host ball --seed 1 --agents 1000 --state hosts/one --witness hosts.heads",
+            until="local-agent hosts 1000 people",
         ),
-        around.a_ledger,
+        prepare=around.a_ledger,
         ports=(8000,),
     ),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step(
-                "referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &", until="listens on"
-            ),
-            Step("local-agent host ball --seed 1 --agents 1000 --state hosts/one", until="1000 people from number 0"),
-            Step("local-agent host ball --seed 1 --agents 1000 --state hosts/two", until="from number 1000"),
-        ),
+    sequence(
+        TOKENS,
+        KEY,
+        Step("referee serve --max-individuals 20000 --max-hosts 10 --people-per-host 1000000 &", until="listens on"),
+        Step("local-agent host ball --seed 1 --agents 1000 --state hosts/one", until="1000 people from number 0"),
+        Step("local-agent host ball --seed 1 --agents 1000 --state hosts/two", until="from number 1000"),
         ports=(8000,),
     ),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step(
-                "TANDEM_DATABASE=URL referee serve --state one --key KEY &",
-                values={"URL": around.server_url, "KEY": "referee.key"},
-                until="listens on",
-            ),
-            Step(
-                "TANDEM_DATABASE=URL referee serve --state two --key KEY --role ingest --port 8003 &",
-                values={"URL": around.server_url, "KEY": "referee.key"},
-                until="listens on",
-            ),
+    sequence(
+        TOKENS,
+        Step(
+            "TANDEM_DATABASE=URL referee serve --state one --key KEY &",
+            values={"URL": around.server_url, "KEY": "referee.key"},
+            until="listens on",
         ),
-        around.a_server,
+        Step(
+            "TANDEM_DATABASE=URL referee serve --state two --key KEY --role ingest --port 8003 &",
+            values={"URL": around.server_url, "KEY": "referee.key"},
+            until="listens on",
+        ),
+        prepare=around.a_server,
         ports=(8000, 8003),
     ),
     job(
@@ -192,142 +161,113 @@ SLOW: tuple[Job, ...] = (
         values=COLLECTING,
     ),
     job("kubectl kustomize deploy/kubernetes", "kind: NetworkPolicy", "kind: StatefulSet", needs="kubectl"),
-    Job(
-        (
-            Step("referee certificates tls", ("made tls/curator/server.pem",)),
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step(
-                "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem",
-                until="",
-            ),
-            Step("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", until=""),
-            Step("export TANDEM_TLS_CERT=tls/referee/server.pem TANDEM_TLS_CLIENT_CERT=tls/referee/client.pem"),
-            Step("referee serve --curator https://127.0.0.1:8001 &", until="listens on https://"),
-            Step(
-                "local-agent answer me.json --epsilon 0.5 --yes --referee https://127.0.0.1:8000",
-                until="is enrolled and waits for its question",
-            ),
-            Step(
-                "referee run ball --seed 1 --deployment https://127.0.0.1:8000",
-                ("status (done|exhausted): ", "15,541,333 enrolled"),  # one person's answer is drawn by that person
-            ),
+    sequence(
+        Step("referee certificates tls", ("made tls/curator/server.pem",)),
+        TOKENS,
+        Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
+        KEY,
+        Step(
+            "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem", until=""
         ),
-        around.me,
+        Step("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", until=""),
+        Step("export TANDEM_TLS_CERT=tls/referee/server.pem TANDEM_TLS_CLIENT_CERT=tls/referee/client.pem"),
+        Step("referee serve --curator https://127.0.0.1:8001 &", until="listens on https://"),
+        Step(
+            "local-agent answer me.json --epsilon 0.5 --yes --referee https://127.0.0.1:8000",
+            until="is enrolled and waits for its question",
+        ),
+        Step(
+            "referee run ball --seed 1 --deployment https://127.0.0.1:8000",
+            ("status (done|exhausted): ", "15,541,333 enrolled"),  # one person's answer is drawn by that person
+        ),
+        prepare=around.me,
         ports=(8000, 8001),
     ),
-    Job(
-        (
-            Step(
-                "referee certificates tls --host curator=203.0.113.1 --host referee=203.0.113.2 "
-                "--host witness=203.0.113.3",
-                ("made tls/authority/ca.pem, which holds until", "tls/authority stays here, with its key"),
-            ),
-            Step(
-                "export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another "
-                "TANDEM_WITNESS_TOKEN=choose-a-third"
-            ),
-            Step("referee witness --state witnessed --tls-cert tls/witness/server.pem &", until="listens on https://"),
-            Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step(
-                "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem",
-                until="",
-            ),
-            Step(
-                "referee serve --curator https://127.0.0.1:8001 --witness https://127.0.0.1:8010 "
-                "--tls-cert tls/referee/server.pem --tls-client-cert tls/referee/client.pem &",
-                until="listens on https://",
-            ),
-            Step("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", until="people from number 0"),
-            Step("referee runs --url https://127.0.0.1:8000"),
-            Step("referee certificates tls", ("made tls/curator/server.pem", "kept tls/authority/ca.pem")),
+    sequence(
+        Step(
+            "referee certificates tls --host curator=203.0.113.1 --host referee=203.0.113.2 --host witness=203.0.113.3",
+            ("made tls/authority/ca.pem, which holds until", "tls/authority stays here, with its key"),
         ),
+        WITNESSED_TOKENS,
+        Step("referee witness --state witnessed --tls-cert tls/witness/server.pem &", until="listens on https://"),
+        Step("export TANDEM_TLS_CA=tls/public/ca.pem"),
+        KEY,
+        Step(
+            "curator serve ball --seed 1 --tls-cert tls/curator/server.pem --tls-client-ca tls/curator/ca.pem", until=""
+        ),
+        Step(
+            "referee serve --curator https://127.0.0.1:8001 --witness https://127.0.0.1:8010 "
+            "--tls-cert tls/referee/server.pem --tls-client-cert tls/referee/client.pem &",
+            until="listens on https://",
+        ),
+        Step("local-agent host ball --seed 1 --referee https://127.0.0.1:8000", until="people from number 0"),
+        Step("referee runs --url https://127.0.0.1:8000"),
+        Step("referee certificates tls", ("made tls/curator/server.pem", "kept tls/authority/ca.pem")),
         ports=(8000, 8001, 8010),
     ),
-    Job(
-        (
-            Step(
-                "export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another "
-                "TANDEM_WITNESS_TOKEN=choose-a-third"
-            ),
-            Step("referee witness --state witnessed &", until="listens on"),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
-            Step("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", until=""),
-            Step("referee serve --witness http://127.0.0.1:8010 &", until="listens on"),
-            Step(
-                "local-agent answer me.json --epsilon 3 --yes --state me",
-                until="is enrolled and waits for its question",
-            ),
-            Step(
-                "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 "
-                "--output runs/seen",
-                ("status (done|exhausted): ",),
-            ),
-            Step("local-agent check --witness http://127.0.0.1:8010 --state me", ("included .*; witnessed by ",)),
-            Step(
-                "referee audit runs/seen --witness http://127.0.0.1:8010 --receipt me/receipts",
-                ("has seen it from .* to its end", "compared with 1 receipt: its report is there"),
-            ),
+    sequence(
+        WITNESSED_TOKENS,
+        Step("referee witness --state witnessed &", until="listens on"),
+        KEY,
+        Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
+        Step("local-agent host ball --set agents.count=5001 --agents 5000 --seed 1", until=""),
+        Step("referee serve --witness http://127.0.0.1:8010 &", until="listens on"),
+        Step("local-agent answer me.json --epsilon 3 --yes --state me", until="is enrolled and waits for its question"),
+        Step(
+            "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 --output runs/seen",
+            ("status (done|exhausted): ",),
         ),
-        around.me,
+        Step("local-agent check --witness http://127.0.0.1:8010 --state me", ("included .*; witnessed by ",)),
+        Step(
+            "referee audit runs/seen --witness http://127.0.0.1:8010 --receipt me/receipts",
+            ("has seen it from .* to its end", "compared with 1 receipt: its report is there"),
+        ),
+        prepare=around.me,
         ports=(8000, 8001, 8010),
     ),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step("issuer invite --count 1 --state invited > code"),
-            Step("issuer serve --state invited &", until="listens on"),
-            Step("local-agent key --state hospital > hospital.key"),
-            Step(
-                'issuer grant "$(cat hospital.key)" --name "City Hospital" --people 5000 --state invited > grant.json'
-            ),
-            Step(
-                'local-agent credential --issuer http://127.0.0.1:8011 --code "$(cat code)" '
-                "--issuer-key invited/issuer.json --state me",
-                ("local-agent has a credential of issuer ",),
-            ),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
-            Step(
-                "local-agent host ball --set agents.count=5001 --agents 5000 --seed 1 --state hospital "
-                "--grant grant.json",
-                until="",
-            ),
-            Step("referee serve --issuer invited/issuer.json &", until="listens on"),
-            Step(
-                "local-agent answer me.json --epsilon 3 --yes --state me",
-                until="is enrolled and waits for its question",
-            ),
-            Step(
-                "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 "
-                "--output runs/vouched",
-                ("status (done|exhausted): ",),
-            ),
-            Step(
-                "referee audit runs/vouched --issuer invited/issuer.json",
-                ("vouches for 1 individual and 5,000 people of City Hospital",),
-            ),
-            Step("issuer show --state invited", ("1 invitation codes, 1 credentials issued",)),
+    sequence(
+        TOKENS,
+        Step("issuer invite --count 1 --state invited > code"),
+        Step("issuer serve --state invited &", until="listens on"),
+        Step("local-agent key --state hospital > hospital.key"),
+        Step('issuer grant "$(cat hospital.key)" --name "City Hospital" --people 5000 --state invited > grant.json'),
+        Step(
+            'local-agent credential --issuer http://127.0.0.1:8011 --code "$(cat code)" '
+            "--issuer-key invited/issuer.json --state me",
+            ("local-agent has a credential of issuer ",),
         ),
-        around.me,
+        KEY,
+        Step("curator serve ball --set agents.count=5001 --seed 1", until=""),
+        Step(
+            "local-agent host ball --set agents.count=5001 --agents 5000 --seed 1 --state hospital --grant grant.json",
+            until="",
+        ),
+        Step("referee serve --issuer invited/issuer.json &", until="listens on"),
+        Step("local-agent answer me.json --epsilon 3 --yes --state me", until="is enrolled and waits for its question"),
+        Step(
+            "referee run ball --set agents.count=5001 --seed 1 --deployment http://127.0.0.1:8000 "
+            "--output runs/vouched",
+            ("status (done|exhausted): ",),
+        ),
+        Step(
+            "referee audit runs/vouched --issuer invited/issuer.json",
+            ("vouches for 1 individual and 5,000 people of City Hospital",),
+        ),
+        Step("issuer show --state invited", ("1 invitation codes, 1 credentials issued",)),
+        prepare=around.me,
         ports=(8000, 8001, 8011),
     ),
-    Job(
-        (
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step("curator serve ball --seed 1", until=""),
-            Step("referee serve &", until="listens on"),
-            Step("local-agent relay --referee http://127.0.0.1:8000 &", until="relay listens on http://127.0.0.1:8020"),
-            Step(
-                "local-agent answer me.json --epsilon 0.5 --yes --state me --relay http://127.0.0.1:8020",
-                until="is enrolled and waits for its question",
-            ),
+    sequence(
+        TOKENS,
+        KEY,
+        Step("curator serve ball --seed 1", until=""),
+        Step("referee serve &", until="listens on"),
+        Step("local-agent relay --referee http://127.0.0.1:8000 &", until="relay listens on http://127.0.0.1:8020"),
+        Step(
+            "local-agent answer me.json --epsilon 0.5 --yes --state me --relay http://127.0.0.1:8020",
+            until="is enrolled and waits for its question",
         ),
-        around.me,
+        prepare=around.me,
         ports=(8000, 8001, 8020),
     ),
     finished(
@@ -340,75 +280,66 @@ SLOW: tuple[Job, ...] = (
     finished("referee run domain-adaptation-nonconvex"),
     finished("referee run reverse-adaptation"),
     finished("referee run domain-adaptation --set data=DIRECTORY", values={"DIRECTORY": data("wind")}),
-    Job(
-        (
-            Step("python examples/own_data/make_people.py ."),
-            Step(
-                "referee init testers.csv customers.csv --label renews "
-                "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
-                "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
-                ("mine.yaml: 20,000 people trust the curator, 50,000 their own device",),
-            ),
-            Step("referee check mine.yaml", ("PRIVATE: ", "Nothing stands in the way of a run")),
-            Step("referee check mine.yaml --side T", ("PRIVATE: ", "Nothing stands in the way of a run")),
-            Step("referee plan mine.yaml", ("What fits: protocol portfolio",)),
-            Step("referee run mine.yaml --output runs/mine", ("status (done|exhausted): ",)),
-            Step("referee audit runs/mine", ("verified runs/mine: ended (done|exhausted)",)),
-            Step("referee run mine.yaml --output runs/again", ("Nothing was charged", "epsilon: 4.0"), status=1),
-            Step(
-                'referee run mine.yaml --set "curator.lifetime={epsilon: 4, delta: 2e-6}" --output runs/later',
-                ("status (done|exhausted): ", "in 2 runs"),
-            ),
-            Step("referee budget", (r"2: \(4, 2e-06\)",)),
-        )
-    ),
-    Job(
-        (
-            Step("python examples/own_data/make_people.py ."),
-            Step(
-                "referee init testers.csv customers.csv --label renews "
-                "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
-                "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
-            ),
-            Step("export TANDEM_ENROLMENT_TOKEN=choose-one TANDEM_OPERATOR_TOKEN=choose-another"),
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step("curator serve mine.yaml --set agents.count=12", until="listens on"),
-            Step("referee serve &", until="listens on"),
-            Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
-            Step("local-agent answer me.json --epsilon 2 --yes", until="is enrolled and waits for its question"),
+    sequence(
+        Step("python examples/own_data/make_people.py ."),
+        Step(
+            "referee init testers.csv customers.csv --label renews "
+            "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
+            "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml",
+            ("mine.yaml: 20,000 people trust the curator, 50,000 their own device",),
         ),
-        around.new_customers,
+        Step("referee check mine.yaml", ("PRIVATE: ", "Nothing stands in the way of a run")),
+        Step("referee check mine.yaml --side T", ("PRIVATE: ", "Nothing stands in the way of a run")),
+        Step("referee plan mine.yaml", ("What fits: protocol portfolio",)),
+        Step("referee run mine.yaml --output runs/mine", ("status (done|exhausted): ",)),
+        Step("referee audit runs/mine", ("verified runs/mine: ended (done|exhausted)",)),
+        Step("referee run mine.yaml --output runs/again", ("Nothing was charged", "epsilon: 4.0"), status=1),
+        Step(
+            'referee run mine.yaml --set "curator.lifetime={epsilon: 4, delta: 2e-6}" --output runs/later',
+            ("status (done|exhausted): ", "in 2 runs"),
+        ),
+        Step("referee budget", (r"2: \(4, 2e-06\)",)),
+    ),
+    sequence(
+        Step("python examples/own_data/make_people.py ."),
+        Step(
+            "referee init testers.csv customers.csv --label renews "
+            "--positive yes --negative no --bounds visits=0:30 --bounds months=0:60 "
+            "--categories plan=basic,family,pro --id member --epsilon 2 --agent-epsilon 2 --yes --output mine.yaml"
+        ),
+        TOKENS,
+        KEY,
+        Step("curator serve mine.yaml --set agents.count=12", until="listens on"),
+        Step("referee serve &", until="listens on"),
+        Step("local-agent record mine.yaml my-fields.json --output me.json", check=around.a_record),
+        Step("local-agent answer me.json --epsilon 2 --yes", until="is enrolled and waits for its question"),
+        prepare=around.new_customers,
         ports=(8000, 8001),
     ),
-    Job(
-        (
-            Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
-            Step(".venv/bin/referee run examples/own_data/scenario.yaml", ("status (done|exhausted): ",)),
-        )
+    sequence(
+        Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
+        Step(".venv/bin/referee run examples/own_data/scenario.yaml", ("status (done|exhausted): ",)),
     ),
-    Job(
-        (
-            Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
-            Step(
-                "referee run examples/own_data/scenario.yaml --set people=simulated --set baselines=[] --seed 1 "
-                "--output runs/renewals",
-                ("status done: ",),
-            ),
-            Step("referee model runs/renewals", varies=_DIGITS),
-            Step("referee predict runs/renewals new-customers.csv --probabilities", varies=_DIGITS),
-            Step(
-                "referee predict runs/... new.csv",
-                ("renews yes no yes no",),
-                {"runs/...": "runs/renewals", "new.csv": "new-customers.csv"},
-            ),
-            Step("referee export runs/renewals renewals.json"),
-            Step("referee export runs/renewals renewals.onnx"),
-            Step(
-                "local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json",
-                check=around.a_record,
-            ),
+    sequence(
+        Step(".venv/bin/python examples/own_data/make_people.py", check=around.two_tables),
+        Step(
+            "referee run examples/own_data/scenario.yaml --set people=simulated --set baselines=[] --seed 1 "
+            "--output runs/renewals",
+            ("status done: ",),
         ),
-        around.new_customers,
+        Step("referee model runs/renewals", varies=_DIGITS),
+        Step("referee predict runs/renewals new-customers.csv --probabilities", varies=_DIGITS),
+        Step(
+            "referee predict runs/... new.csv",
+            ("renews yes no yes no",),
+            {"runs/...": "runs/renewals", "new.csv": "new-customers.csv"},
+        ),
+        Step("referee export runs/renewals renewals.json"),
+        Step("referee export runs/renewals renewals.onnx"),
+        Step(
+            "local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json", check=around.a_record
+        ),
+        prepare=around.new_customers,
     ),
     job(".venv/bin/python examples/estimators/renewals.py", varies=r"[\d.]+(?:e-\d+)?", check=around.what_fits_helps),
     job(".venv/bin/python examples/estimators/adapt.py", varies=r"[\d.]+", check=around.adapting_helps),
@@ -422,13 +353,11 @@ SLOW: tuple[Job, ...] = (
         thorough=True,
     ),
     job("python -m benchmarks.real --page docs/real.md --pictures docs/pictures/real", check=around.the_same_page),
-    Job(
-        (
-            Step("referee plan portfolio --set agents.count=617", ("gap 0.7248",)),
-            Step("referee plan portfolio --set agents.count=600000", ("gap 0.02227",)),
-            Step("referee plan portfolio --set curator.n=600 --set agents.count=600", ("What these sizes can give",)),
-            Step("referee plan portfolio --set curator.n=600000 --set agents.count=600000", ("curator.rounds=2",)),
-        )
+    sequence(
+        Step("referee plan portfolio --set agents.count=617", ("gap 0.7248",)),
+        Step("referee plan portfolio --set agents.count=600000", ("gap 0.02227",)),
+        Step("referee plan portfolio --set curator.n=600 --set agents.count=600", ("What these sizes can give",)),
+        Step("referee plan portfolio --set curator.n=600000 --set agents.count=600000", ("curator.rounds=2",)),
     ),
     finished("referee run model-agnostic"),
     finished("referee run model-agnostic-transfer", status="(done|exhausted)", thorough=True),
@@ -451,16 +380,14 @@ SLOW: tuple[Job, ...] = (
         )
     ),
     finished("referee run ball --set curator.storage.workers=2", needs="ray", thorough=True),
-    Job(
-        (
-            Step('export TANDEM_REFEREE_KEY="$(referee key)"'),
-            Step(
-                "RAY_AUTH_MODE=token RAY_ADDRESS=HOST:PORT curator serve scenario.yaml",
-                values={"HOST:PORT": around.CLUSTER},
-                until="listens on",
-            ),
+    sequence(
+        KEY,
+        Step(
+            "RAY_AUTH_MODE=token RAY_ADDRESS=HOST:PORT curator serve scenario.yaml",
+            values={"HOST:PORT": around.CLUSTER},
+            until="listens on",
         ),
-        around.a_cluster,
+        prepare=around.a_cluster,
         ports=(8001, int(around.CLUSTER.partition(":")[2])),
         needs="ray",
     ),

@@ -87,7 +87,7 @@ CORRECTIONS = tuple(
     f"python -m benchmarks.corrections.{path.stem}"
     for path in sorted((ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
 )
-"""Run by ``tests/benchmarks/test_corrections.py``, which compares all that they print."""
+"""Run by ``tests/benchmarks/test_benchmarks.py``, which compares all that they print."""
 
 CONTAINERS = (*DOCUMENTED, PINNED)
 """Run by ``tests/docker``, where there is an engine; the last with a digest that a registry on the machine has."""

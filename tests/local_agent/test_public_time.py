@@ -11,7 +11,7 @@ from common.local.hypotheses.trees import Trees
 from common.wire import messages
 from local_agent import host as module
 from local_agent.host import Host, public_seconds
-from tests.common.core.test_schedule import Clock
+from tests.common.core.test_values import Clock
 from tests.support import Bench, tiny
 
 

@@ -193,13 +193,13 @@ def suites(tree: Path, *paths: str) -> None:
 def test_a_query_is_one_file(tree: Path) -> None:
     put(tree / "common/local/queries/both_err.py", QUERY)
     assert re.search(r"\bboth-err\b", run(tree, "-m", "referee.cli", "list", "queries"))
-    suites(tree, "tests/common/local/queries", "tests/common/local/test_naming.py", "tests/local_agent/test_policy.py")
+    suites(tree, "tests/common/local/queries", "tests/common/local/test_local.py", "tests/local_agent/test_policy.py")
 
 
 def test_a_mechanism_is_one_file_and_its_known_answers(tree: Path) -> None:
     (page,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.DOTALL)
     put(tree / "common/local/mechanisms/two_coins.py", page)
-    known = tree / "tests/common/local/mechanisms/test_mechanism_known_answers.py"
+    known = tree / "tests/common/local/mechanisms/test_known_mechanisms.py"
     marks = re.findall(r"^OF_VALUES.* = \[\n", known.read_text("utf-8"), re.MULTILINE)
     edit(known, marks[0], marks[0] + MECHANISM_ROW)
     assert re.search(r"\btwo-coins\b", run(tree, "-m", "referee.cli", "list", "mechanisms"))
@@ -207,7 +207,7 @@ def test_a_mechanism_is_one_file_and_its_known_answers(tree: Path) -> None:
         tree,
         "tests/common/local/mechanisms",
         "tests/local_agent/hosted/test_own_noise.py",
-        "tests/audit/test_audit_coverage.py::test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin",
+        "tests/audit/test_audit_parties.py::test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin",
     )
 
 
@@ -224,5 +224,5 @@ def test_an_operation_is_one_file_its_handler_and_its_audit(tree: Path) -> None:
         "tests/common/operations",
         "tests/curator/operations/test_operation_contract.py",
         "tests/curator/operations/test_releases.py",
-        "tests/audit/test_audit_coverage.py::test_every_learner_and_operation_has_a_case_with_a_twin",
+        "tests/audit/test_audit_parties.py::test_every_learner_and_operation_has_a_case_with_a_twin",
     )

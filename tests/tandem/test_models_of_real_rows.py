@@ -20,7 +20,7 @@ from common.models.export import load as load_document
 from common.models.model import Model, label_classes
 from common.models.onnx_export import onnx_inputs
 from common.scenario.loading import load as load_scenario
-from tests.common.data.test_shipped_people import SHELF, needs_adult
+from tests.common.data.test_people import SHELF, needs_adult
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_data"
 SMALL = (

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import LinearConstraint, minimize
 
 from benchmarks.adaptation import __main__ as command
 from benchmarks.adaptation import figures, measuring, ours
+from benchmarks.adaptation.baselines import best_effort, minibatch_sgd
+from benchmarks.adaptation.baselines.best_effort import Penalties, alternate, best_shares, objective
+from benchmarks.adaptation.baselines.discrepancy_minimization import match
+from benchmarks.adaptation.baselines.kmm import KernelMeanMatching
+from benchmarks.adaptation.baselines.methods import BASELINES, RIDGE
+from benchmarks.adaptation.baselines.private_moments import learn, noisy_moment
 from benchmarks.adaptation.candidates import Candidate, best, score
-from benchmarks.adaptation.datasets.scaling import NORM
+from benchmarks.adaptation.datasets import DATASETS
+from benchmarks.adaptation.datasets.base import Raw
+from benchmarks.adaptation.datasets.scaling import CONSTANT, NORM, scaled
 from benchmarks.adaptation.paper import ACCURACY, RELATIVE_ERROR
 from benchmarks.adaptation.points import METHODS, MONTHS, Point, points
-from benchmarks.adaptation.splits import split
+from benchmarks.adaptation.splits import resampled, split
 from benchmarks.adaptation.tables import TABLES, needs, scores, table
+from benchmarks.adaptation.unconverged import descend
 from benchmarks.figures.store import ResultFile, Row
+from common.core.errors import BadInput
+from common.numerics.randomness import RandomSource
+from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import epsilon_of_selection
-from curator.learners.adaptation.domains import Side
-from tests.benchmarks.adaptation.toy import pair
+from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.public_fits import least_squares, logistic
+from tests.benchmarks.adaptation.toy import pair, raw
 
 KEYS = ["table", "dataset", "method", "mean", "deviation", "paper_mean", "paper_deviation", "note"]
 SMALL_SETTINGS = {"alpha": 0.5, "iterations": 20}
@@ -218,3 +234,313 @@ def test_results_are_kept_as_they_come(tmp_path):
     with file.writing() as append:
         append(row(point, 0, 1.0))
     assert measuring.missing((point,), file.rows(), 3) == [(point, 1), (point, 2)]
+
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+SHELF = Path(os.environ.get("TANDEM_DATA", CHECKOUT.parent / "shared" / "data"))
+PAPER = {
+    # source rows, target rows, inputs without the constant
+    "wind": (6016, 558, 11),
+    "adult": (20_380, 9782, 14),
+    "south_german_credit": (562, 438, 20),
+    "gas_drift": (4397, 2300, 133),
+    "wine_quality": (4898, 1599, 11),
+    "flights": (11_219, 5149, 16),
+}
+
+
+@pytest.mark.skipif(not SHELF.is_dir(), reason="the public data sets are not here (TANDEM_DATA)")
+@pytest.mark.parametrize("name", PAPER)
+def test_sizes(name):
+    found = DATASETS[name](SHELF)
+    source, target, inputs = PAPER[name]
+    assert found.source.features.shape == (source, inputs + 1)
+    assert found.target.features.shape == (target, inputs + 1)
+    assert sum(found.sizes) <= target
+    for side in (found.source, found.target):
+        assert np.linalg.norm(side.features, axis=1).max() <= NORM
+        assert np.abs(side.responses).max() <= 1.0
+    if found.task == "classification":
+        assert set(np.unique(found.target.responses)) == {-1.0, 1.0}
+
+
+@pytest.mark.skipif(not SHELF.is_dir(), reason="the public data sets are not here (TANDEM_DATA)")
+def test_seven_months_may_be_the_target_of_wind():
+    months = [DATASETS[name](SHELF) for name in DATASETS if name.startswith("wind")]
+    assert [len(found.target) for found in months] == [558] * 7
+    assert len({found.name for found in months}) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SHELF.is_dir(), reason="the public data sets are not here (TANDEM_DATA)")
+@pytest.mark.parametrize("name", ["adult", "south_german_credit"])
+def test_the_ball_holds_every_baselines_half_space(name):
+    # NCnvxAdap is kept within Lambda: no baseline may be better only because it is longer.
+    found = DATASETS[name](SHELF)
+    parts = split(found, 0)
+    for side in (parts.source, parts.train):
+        free = logistic(side, np.full(len(side), 1 / len(side)), RIDGE)
+        assert 0.1 * found.radius < np.linalg.norm(free) <= found.radius
+
+
+def test_missing_files_are_named(tmp_path):
+    for name, load in DATASETS.items():
+        with pytest.raises(BadInput, match="--data or TANDEM_DATA"):
+            load(tmp_path)
+        assert name
+
+
+def test_a_target_row_is_scaled_by_itself_and_the_public_source():
+    source, target = raw(50), raw(20, 1.0)
+    changed = Raw(target.features.copy(), target.responses.copy())
+    changed.features[7] = [1e6, -1e6, 1e6]
+    changed.responses[7] = -1.0
+    before, after = (scaled("toy", "regression", source, side, (5, 5, 5), 1.0) for side in (target, changed))
+    others = np.arange(20) != 7
+    np.testing.assert_array_equal(before.target.features[others], after.target.features[others])
+    np.testing.assert_array_equal(before.target.responses[others], after.target.responses[others])
+    np.testing.assert_array_equal(before.source.features, after.source.features)
+    assert np.linalg.norm(after.target.features, axis=1).max() <= NORM
+    assert (after.target.features[:, -1] == CONSTANT).all()
+
+
+def test_columns_that_are_constant_in_the_source_are_centred():
+    source, target = raw(50), raw(20)
+    source.features[:, 1] = 4.0
+    target.features[:, 1] = 5.0
+    found = scaled("toy", "regression", source, target, (5, 5, 5), 1.0)
+    assert np.isfinite(found.target.features).all()
+    assert not np.allclose(found.target.features[:, 1], 0.0)
+
+
+def _distinct(side):
+    return {row.tobytes() for row in side.features}
+
+
+def test_clean_splits_share_no_row_and_leaky_ones_do():
+    parts = {copies: split(pair(copies=8), 3, copies) for copies in ("none", "clean", "leaky")}
+    for copies, found in parts.items():
+        times = 1 if copies == "none" else 8
+        sizes = [len(side) for side in (found.train, found.validation, found.test)]
+        assert sizes == [40 * times, 20 * times, 30 * times]
+        shared = _distinct(found.train) & _distinct(found.test)
+        assert bool(shared) == (copies == "leaky")
+    assert _distinct(parts["none"].train) == _distinct(parts["clean"].train)
+
+
+def test_a_split_is_the_same_whenever_it_is_asked_for():
+    first, again, other = (split(pair(), number) for number in (1, 1, 2))
+    np.testing.assert_array_equal(first.train.features, again.train.features)
+    assert _distinct(first.train) != _distinct(other.train)
+
+
+def test_resampled_rows_come_from_the_training_rows_alone():
+    found = resampled(pair(), 0, 500)
+    assert len(found.train) == 500
+    assert _distinct(found.train) <= _distinct(split(pair(), 0).train)
+    assert not _distinct(found.train) & _distinct(found.test)
+
+
+def unit(generator, count, width):
+    rows = generator.normal(size=(count, width))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_no_replaced_row_moves_the_moment_by_more_than_its_sensitivity_and_some_do():
+    rows = unit(np.random.default_rng(1), 400, 3)
+    moved = [np.linalg.norm(np.outer(x, x) - np.outer(z, z)) for x, z in zip(rows[::2], rows[1::2], strict=True)]
+    assert max(moved) <= np.sqrt(2.0)
+    axes = np.eye(3)
+    assert np.linalg.norm(np.outer(axes[0], axes[0]) - np.outer(axes[1], axes[1])) == pytest.approx(np.sqrt(2.0))
+
+
+def test_the_noise_is_alike_in_all_directions_of_symmetric_matrices():
+    rows, mu, runs = unit(np.random.default_rng(2), 50, 3), 0.5, 4000
+    noise = np.array([noisy_moment(rows, 1.0, mu, RandomSource.seeded(run)) for run in range(runs)])
+    noise -= rows.T @ rows / 50
+    np.testing.assert_array_equal(noise, noise.transpose(0, 2, 1))
+    deviation = np.sqrt(2.0) / (50 * mu)
+    for direction in (np.diag([1.0, 0.0, 0.0]), np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]) / np.sqrt(2.0)):
+        along = np.einsum("kij,ij->k", noise, direction)  # of Frobenius norm 1
+        assert along.std() == pytest.approx(deviation, rel=5.0 / np.sqrt(2 * runs))
+        assert abs(along.mean()) < 5.0 * deviation / np.sqrt(runs)
+
+
+def test_with_hardly_any_noise_it_matches_as_without():
+    generator = np.random.default_rng(3)
+    source, target = unit(generator, 300, 3), unit(generator, 4000, 3) * [1.0, 0.5, 0.5]
+    domains = Domains(Side(source, np.clip(source @ [0.5, 0.2, 0.0], -1, 1)), Side(target, np.zeros(4000)))
+    found = learn(domains, 500.0, 0.1, 1.0, 1.0, RandomSource.seeded(1))
+    assert found == pytest.approx([0.5, 0.2, 0.0], abs=1e-6)
+
+
+@pytest.fixture
+def generator():
+    return np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("radius", [0.3, 100.0])
+def test_least_squares_meets_its_optimality_conditions(generator, radius):
+    side = Side(generator.normal(size=(40, 4)), generator.normal(size=40))
+    shares = generator.uniform(size=40)
+    weights = least_squares(side, shares, radius)
+    slope = side.features.T @ (shares * (side.features @ weights - side.responses))
+    if radius > 1.0:
+        np.testing.assert_allclose(slope, 0.0, atol=1e-8)
+    else:
+        # On the sphere, and the slope points inwards.
+        assert np.linalg.norm(weights) == pytest.approx(radius)
+        np.testing.assert_allclose(slope / np.linalg.norm(slope), -weights / radius, atol=1e-6)
+
+
+def test_logistic_is_stationary(generator):
+    side = Side(generator.normal(size=(60, 3)), generator.choice([-1.0, 1.0], size=60))
+    shares = generator.uniform(size=60) / 60
+    weights = logistic(side, shares, 1e-3)
+    wrong = 1.0 / (1.0 + np.exp(side.responses * (side.features @ weights)))
+    slope = 1e-3 * weights - side.features.T @ (shares * wrong * side.responses)
+    np.testing.assert_allclose(slope, 0.0, atol=1e-7)
+
+
+def test_kernel_mean_matching_is_the_programs_optimum(generator):
+    source, target = generator.normal(size=(40, 2)), generator.normal(0.7, 1.0, size=(30, 2))
+    matching = KernelMeanMatching(source)
+    found = matching.weights(target)
+
+    def kernel(left, right):
+        squares = ((left[:, None] - right[None]) ** 2).sum(axis=2)
+        return np.exp(-squares / (2.0 * matching.width**2))
+
+    matrix, slope = kernel(source, source), 40 * kernel(source, target).mean(axis=1)
+
+    def value(weights):
+        return 0.5 * weights @ matrix @ weights - slope @ weights
+
+    slack = (np.sqrt(40) - 1.0) / np.sqrt(40)
+    constraint = LinearConstraint(np.full((1, 40), 1.0 / 40), 1.0 - slack, 1.0 + slack)
+    slow = minimize(
+        value,
+        np.ones(40),
+        jac=lambda w: matrix @ w - slope,
+        bounds=[(0.0, 1000.0)] * 40,
+        constraints=constraint,
+        method="SLSQP",
+        options={"maxiter": 500},
+    )
+    assert found.min() >= 0.0
+    assert abs(found.mean() - 1.0) <= slack + 1e-6
+    assert value(found) <= value(slow.x) + 2e-3 * abs(value(slow.x))
+    # It matches: the mean of the weighted source is closer to the target's than the source's.
+    matched = found @ source / found.sum()
+    assert np.linalg.norm(matched - target.mean(axis=0)) < 0.5 * np.linalg.norm(
+        source.mean(axis=0) - target.mean(axis=0)
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_kernel_mean_matching_agrees_with_skada(generator):
+    reweight = pytest.importorskip("skada._reweight", reason="skada is not installed (extra compare)")
+    source, target = generator.normal(size=(60, 2)), generator.normal(0.5, 1.0, size=(40, 2))
+    ours = KernelMeanMatching(source)
+    theirs = reweight.KMMReweightAdapter(gamma=1.0 / (2.0 * ours.width**2), max_iter=20_000, tol=1e-10)
+    theirs.fit(np.concatenate([source, target]), sample_domain=np.repeat([1, -2], [60, 40]))
+    left, right = ours.weights(target), theirs.source_weights_
+    # The kernel matrix is nearly singular, so the weights may differ where what they match does not.
+    np.testing.assert_allclose(left @ source / left.sum(), right @ source / right.sum(), atol=0.02)
+
+
+def test_discrepancy_minimization_is_certified(generator):
+    source, target = generator.normal(size=(80, 4)), generator.normal(size=(50, 4)) * [2.0, 1.0, 0.5, 1.0]
+    found = match(source, target, iterations=400)
+    wanted = target.T @ target / 50
+    start = np.abs(np.linalg.eigvalsh(wanted - source.T @ source / 80)).max()
+    at_found = np.abs(np.linalg.eigvalsh(wanted - (source * found.shares[:, None]).T @ source)).max()
+    assert found.shares.sum() == pytest.approx(1.0)
+    assert found.shares.min() >= 0.0
+    assert found.norm == pytest.approx(at_found)
+    assert found.least <= found.norm <= found.least + 0.01 * start
+
+
+def test_discrepancy_minimization_in_one_dimension():
+    # Squares 1 and 4, wanted 9: all weight on the larger one, and 5 is left.
+    found = match(np.array([[1.0], [2.0]]), np.array([[3.0]]), iterations=400)
+    assert found.norm == pytest.approx(5.0, abs=0.05)
+    assert found.least <= 5.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "penalties", [Penalties(0, 0, 0), Penalties(0, 0.8, 0), Penalties(0, 0, 2), Penalties(0, 0.5, 1)]
+)
+def test_shares_are_the_least_of_a_slow_search(generator, penalties):
+    caps, costs = generator.uniform(0.02, 0.2, size=8), generator.normal(-0.4, 0.5, size=8)
+    found = best_shares(costs, caps, penalties)
+    assert (found >= 0.0).all()
+    assert (found <= caps + 1e-12).all()
+    slow = min(
+        minimize(
+            lambda q: objective(costs, q, penalties), start, bounds=[(0.0, cap) for cap in caps], method="Powell"
+        ).fun
+        for start in (caps, 0.5 * caps, found)
+    )
+    assert objective(costs, found, penalties) <= slow + 1e-5
+
+
+def test_turns_never_raise_the_objective(generator):
+    side = Side(generator.normal(size=(60, 3)), generator.normal(size=60))
+    found = alternate(
+        lambda shares, start: least_squares(side, shares, 1.0),
+        lambda weights: (side.features @ weights - side.responses) ** 2,
+        np.repeat([0.3, 0.0], 30),
+        np.full(60, 1.0 / 60),
+        Penalties(1.0, 0.2, 0.5),
+    )
+    assert len(found.objectives) > 1
+    assert (np.diff(found.objectives) <= 1e-9).all()
+
+
+def test_a_source_that_is_far_off_gets_no_weight(generator):
+    caps = np.full(20, 0.05)
+    costs = np.repeat([5.0, 0.0], 10) - 1.0
+    found = best_effort.best_shares(costs, caps, Penalties(1.0, 0.0, 0.0))
+    assert found[:10].sum() == 0.0
+    np.testing.assert_array_equal(found[10:], caps[10:])
+
+
+def test_the_noise_of_minibatches_is_private_and_little_more():
+    noise = minibatch_sgd.noise_for(2.0, 0.01, 100, 0.2)
+    event = SubsampledSteps(count=100, tv_bound=0.2, ratio=2.0 / noise)
+    assert minibatch_sgd.epsilon_of_steps(event, 0.01) <= 2.0
+    less = SubsampledSteps(count=100, tv_bound=0.2, ratio=2.0 / (0.99 * noise))
+    assert minibatch_sgd.epsilon_of_steps(less, 0.01) > 2.0
+
+
+def test_whole_batches_need_at_least_the_noise_of_the_exact_gaussian():
+    exact = 2.0 * np.sqrt(50) / mu_allowed(3.0, 0.01)
+    assert exact <= minibatch_sgd.noise_for(3.0, 0.01, 50, 1.0) <= 1.3 * exact
+
+
+def test_minibatch_sgd_learns_and_repeats():
+    target = pair().source
+    runs = [minibatch_sgd.descend(target, 50.0, 0.01, 1.0, 2.0, RandomSource.seeded(3), 200, 100) for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
+    assert score("regression", target, runs[0]) < 0.5 * np.mean(target.responses**2)
+    assert np.linalg.norm(runs[0]) <= 1.0 + 1e-12
+
+
+def test_gradient_descent_is_least_squares_in_the_end_and_not_before(generator):
+    features = generator.normal(size=(200, 3)) @ np.diag([1.0, 0.3, 0.1])
+    responses = features @ [1.0, 1.0, 1.0] + 0.1 * generator.normal(size=200)
+    exact = np.linalg.lstsq(features, responses, rcond=None)[0]
+    few, many = (descend(features, responses, np.full(200, 1.0 / 200), steps) for steps in (10, 20_000))
+    np.testing.assert_allclose(many, exact, atol=1e-8)
+    assert np.linalg.norm(few - exact) > 0.5
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_learn_on_a_small_pair(task, name):
+    small = pair(task)
+    parts = split(small, 0)
+    chosen = best(parts, BASELINES[name](small, parts))
+    found = score(task, parts.test, chosen.weights)
+    assert found < 0.5 * np.var(parts.test.responses) if task == "regression" else found > 0.8

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import weakref
 from pathlib import Path
 
+import httpx
 import pytest
 
+from common.core import machine as capacity
+from common.core import threads as supervised
+from common.core.errors import BadScenario, Refused
 from common.core.machine import processors, python_environment, python_module
+from common.core.threads import Supervised, Worker
+from common.net import readiness
+from common.net.app import create_app, of_requests
+from common.net.metrics import write
+from tests.referee.service.test_referee import until
+from tests.support import served
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("common", "curator", "deploy", "issuer", "local_agent", "referee", "tandem", "benchmarks")
@@ -97,3 +111,149 @@ def test_what_takes_too_much_is_ended_with_one_line_and_all_else_ends_as_it_woul
         assert (done.returncode, done.stdout.strip()) == (status, out), (what, done)
         assert done.stderr.strip().split("\n")[-1] == err, (what, done)
         assert not err.startswith("refused") or "\n" not in done.stderr.strip(), (what, done)
+
+
+def test_there_is_some_memory_and_some_disk(tmp_path):
+    assert 1 << 20 < capacity.available_memory() < 1 << 50
+    assert 1 << 20 < capacity.available_disk(tmp_path / "not" / "there") < 1 << 60
+
+
+def test_a_control_group_with_less_memory_than_the_machine_decides(tmp_path, monkeypatch):
+    monkeypatch.setattr(capacity, "_GROUP", tmp_path)
+    machine = capacity.available_memory()
+    (tmp_path / "memory.max").write_text(str(64 << 20))
+    (tmp_path / "memory.current").write_text(str(60 << 20))
+    (tmp_path / "memory.stat").write_text(f"anon {20 << 20}\ninactive_file {40 << 20}\n")
+    assert capacity.available_memory() == 44 << 20
+    (tmp_path / "memory.max").write_text("max")
+    assert capacity.available_memory() == pytest.approx(machine, rel=0.5)
+
+
+def test_what_does_not_fit_is_refused_with_both_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(capacity, "available_memory", lambda: 3 << 30)
+    monkeypatch.setattr(capacity, "available_disk", lambda folder: 700 << 20)
+    capacity.check_memory("a sample", 2 << 30, "take fewer")
+    with pytest.raises(BadScenario, match=r"a sample needs 3\.0 GiB of memory, 3\.0 GiB are available: take fewer"):
+        capacity.check_memory("a sample", (3 << 30) - capacity.SPARE + 1, "take fewer")
+    with pytest.raises(BadScenario, match=r"a sample needs 756 MiB of disk at .*, 700 MiB are available: take fewer"):
+        capacity.check_disk("a sample", 500 << 20, tmp_path, "take fewer")
+
+
+KINDS = (
+    ValueError("x"),
+    Refused("x"),
+    MemoryError(),
+    RecursionError(),
+    StopIteration(),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    asyncio.CancelledError(),
+)
+"""One exception of each kind that can end a thread."""
+
+
+@pytest.fixture
+def _soon(monkeypatch):
+    monkeypatch.setattr(supervised, "PAUSE", 0.01)
+    monkeypatch.setattr(supervised, "LONGEST", 0.02)
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_thread_goes_on_after_an_exception_of_each_kind():
+    threads, left, over = Supervised("work"), list(KINDS), threading.Event()
+
+    def work() -> None:
+        if left:
+            raise left.pop(0)
+        over.set()
+
+    thread = threads.start(work, "for a test")
+    assert thread.name == "work for a test"
+    assert over.wait(600)
+    thread.join(600)
+    assert threads.failures == len(KINDS)
+    assert threads.check() is None  # it has ended, as intended
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_thread_that_fails_is_not_ready_until_it_has_worked_for_a_while(monkeypatch):
+    monkeypatch.setattr(readiness, "FRESH", 0.0)
+    threads, going = Supervised("counting"), threading.Event()
+    app = create_app("Test", "A service with a thread.", threads=[threads])
+    with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=600) as client:
+        assert client.get("/v1/ready").status_code == 200
+        assert 'tandem_thread_failures_total{thread="counting"} 0' in write(of_requests(app))
+        fail = threading.Event()
+
+        def work() -> None:
+            if not fail.is_set():
+                fail.set()
+                raise SystemExit(1)
+            going.wait(600)
+
+        thread = threads.start(work)
+        until(lambda: threads.failures == 1)
+        refused = client.get("/v1/ready")
+        assert (refused.status_code, refused.json()["not_ready"]) == (503, "counting")
+        assert "has ended unexpectedly" in refused.json()["detail"]
+        assert client.get("/v1/health").status_code == 200
+        assert 'tandem_thread_failures_total{thread="counting"} 1' in write(of_requests(app))
+        monkeypatch.setattr(supervised, "SETTLED", 0.0)
+        threads.failed(RuntimeError(), 0.0)  # of another thread, which does not make this one well
+        assert client.get("/v1/ready").status_code == 503
+        going.set()
+        thread.join(600)
+        until(lambda: client.get("/v1/ready").status_code == 200)
+
+
+@pytest.mark.usefixtures("_soon")
+def test_what_a_worker_is_given_is_done_in_order_and_every_caller_hears_what_came_of_it():
+    worker, done = Worker("work"), []
+
+    def call(error: BaseException | None) -> int:
+        done.append(error)
+        if error is not None:
+            raise error
+        return len(done)
+
+    given = [worker.submit(call, error) for error in (*KINDS, None)]
+    for future, error in zip(given, KINDS, strict=False):
+        raised = future.exception(600)
+        plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        assert raised is error if plain else isinstance(raised, RuntimeError), error
+    assert given[-1].result(600) == len(KINDS) + 1
+    assert done == [*KINDS, None]
+    assert worker.threads.failures == sum(not isinstance(error, Exception) for error in KINDS)
+    worker.shutdown()
+
+
+@pytest.mark.usefixtures("_soon")
+def test_a_worker_answers_an_event_loop_whatever_its_work_raises():
+    worker = Worker("work")
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    async def ask() -> list[BaseException | None]:
+        loop = asyncio.get_running_loop()
+        return await asyncio.gather(
+            *(loop.run_in_executor(worker, fail, error) for error in KINDS), return_exceptions=True
+        )
+
+    found = asyncio.run(ask())
+    assert all(isinstance(error, Exception) for error in found)
+    worker.shutdown()
+
+
+@pytest.mark.usefixtures("_soon")
+def test_the_thread_of_a_worker_ends_with_it():
+    worker = Worker("work")
+    assert worker.submit(int, "7").result(600) == 7
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "work"]
+    gone = weakref.ref(worker)
+    del worker
+    gc.collect()
+    assert gone() is None
+    thread.join(600)
+    assert not thread.is_alive()

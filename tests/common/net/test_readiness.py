@@ -11,7 +11,7 @@ from common.core.errors import NotReady
 from common.net import readiness
 from common.net.app import create_app
 from common.net.readiness import FRESH, MIN_FREE, PATIENCE, Readiness, disk, require
-from tests.curator.service.test_cannot_write import full_disk
+from tests.curator.service.test_curator_app import full_disk
 from tests.support import served
 
 

@@ -6,9 +6,19 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from common.core.errors import BadInput
+from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.warner import Warner
+from common.statistics import raking
 from common.statistics.bins import FINE_CUTS, Within, chances, octave_quarter
 from common.statistics.calibration import VAGUE, Calibration, Prior, Shares, Told, believed, calibrate, forecast
+from common.statistics.evidence import implausible
+from common.statistics.intervals import estimate
+from common.statistics.loss_tests import SequentialTest
+from common.statistics.robustness import RobustTest, liars, robust
 from tests.tiers import for_each
 
 SCORES = np.linspace(-3.0, 3.0, 9)
@@ -125,3 +135,196 @@ def test_a_forecast_is_the_loss_of_a_threshold_under_what_is_believed():
     assert all(deviation < 0.01 for _, deviation in found)
     silent = forecast(shares(np.zeros((1, 9, 2)), 1e-9), VAGUE, None, masses, (0.0,))
     assert silent[0][1] > 0.1
+
+
+RAKING_SCORES = np.array([-2.0, -0.5, 1.0, 2.5])
+
+
+def weighed(sample: np.ndarray, tilts: list[int], eta: float) -> np.ndarray:
+    weights = sample * np.exp(-eta * (1.0 - np.array(tilts) / 1024.0))
+    return weights / weights.sum()
+
+
+def test_weights_take_the_sample_to_the_wanted_shares():
+    sample, wanted = np.array([0.1, 0.4, 0.3, 0.2]), np.array([0.4, 0.1, 0.2, 0.3])
+    found = weighed(sample, raking.tilts(wanted, sample, 4.0, 1024), 4.0)
+    assert found == pytest.approx(wanted, abs=2e-3)
+
+
+def test_a_step_that_is_too_short_goes_as_far_as_it_can():
+    sample, wanted = np.array([0.5, 0.5]), np.array([0.99, 0.01])
+    tilts = raking.tilts(wanted, sample, 1.0, 1024)
+    assert tilts == [1024, 0]
+    assert weighed(sample, tilts, 1.0)[0] == pytest.approx(np.e / (1.0 + np.e))
+
+
+def test_negative_counts_of_a_sample_are_no_reason_to_fail():
+    assert all(0 <= tilt <= 1024 for tilt in raking.tilts(np.array([0.5, 0.5]), np.array([-0.1, 0.4]), 4.0, 1024))
+
+
+def test_labels_get_the_populations_share_if_it_is_known_and_stay_where_noise_explains_the_difference():
+    minus, plus = raking.label_ratios(0.25, 1e-6, 0.07)
+    assert (0.93 * minus, 0.07 * plus) == pytest.approx((0.75, 0.25), abs=1e-4)
+    assert raking.label_ratios(0.25, 0.3, 0.24) == pytest.approx((1.0, 1.0))
+    assert raking.label_ratios(0.25, 0.01, 0.25) == pytest.approx((1.0, 1.0))
+    assert raking.label_ratios(0.25, 1e-6, 0.24, 0.05) == pytest.approx((1.0, 1.0))  # the sample's own noise, too
+    for share in (-0.2, 0.0, 1.0, 1.7):  # estimates may lie outside [0, 1]
+        assert all(0.0 < ratio < 250.0 for ratio in raking.label_ratios(share, 0.01, 0.5))
+
+
+def test_shares_are_smoothed_towards_the_curve_by_as_much_as_noise_explains():
+    rng, curve = np.random.default_rng(3), Calibration(1.0, (0.0,))
+    chance = chances(RAKING_SCORES)
+    exact = np.stack([0.25 * (1.0 - chance), 0.25 * chance], axis=1)[None]
+    errors: dict[str, list[float]] = {"raw": [], "smoothed": []}
+    for _ in range(200):
+        noisy = exact + rng.normal(scale=0.05, size=exact.shape)
+        found = raking.smoothed(noisy, exact, RAKING_SCORES, curve, 400.0)
+        assert found.min() > 0.0
+        assert found.sum() == pytest.approx(1.0)
+        errors["raw"].append(float(np.square(noisy - exact).sum()))
+        errors["smoothed"].append(float(np.square(found - exact).sum()))
+    assert np.mean(errors["smoothed"]) < 0.7 * np.mean(errors["raw"])
+
+
+def test_what_the_shares_say_clearly_is_kept():
+    curve = Calibration(1.0, (0.0,))
+    other = np.array([[[0.01, 0.24], [0.24, 0.01], [0.01, 0.24], [0.24, 0.01]]])
+    assert raking.smoothed(other, other, RAKING_SCORES, curve, 1e8) == pytest.approx(other, abs=1e-4)
+
+
+WARNER = Warner(epsilon=1.0)
+
+
+@for_each(("count", "share", "found"), [(0, 0.3, 0), (100, 0.29, 29), (30, 0.1, 3), (7, 0.1, 0), (5, 1, 5)])
+def test_how_many_may_lie(count, share, found):
+    assert liars(count, share) == found
+
+
+@settings(max_examples=60, derandomize=True)
+@given(st.integers(1, 400), st.data())
+def test_the_interval_is_the_hull_over_every_count_of_ones_that_honest_agents_can_have_given(count, data):
+    """The module's second theorem, against all counts one by one."""
+    ones = data.draw(st.integers(0, count))
+    share = data.draw(st.floats(0.0, 1.0))
+    lies = liars(count, share)
+    each = [estimate(WARNER, s, count, 0.95) for s in range(max(0, ones - lies), min(count, ones + lies) + 1)]
+    found = robust(WARNER, ones, count, 0.95, share=share)
+    assert found.low == pytest.approx(min(one.low for one in each), abs=1e-9)
+    assert found.high == pytest.approx(max(one.high for one in each), abs=1e-9)
+    assert found.value == estimate(WARNER, ones, count, 0.95).value
+
+
+def test_without_liars_it_is_the_usual_interval():
+    assert robust(WARNER, 30, 100, 0.95, share=0.0) == estimate(WARNER, 30, 100, 0.95)
+    assert robust(WARNER, 30, 100, 0.95, share=0.005) == estimate(WARNER, 30, 100, 0.95)
+
+
+def test_numbers_bear_no_liar():
+    found = robust(Laplace(epsilon=1.0), 30.0, 100, 0.95, share=0.01)
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+@for_each("share", [-0.1, 1.1, float("nan")])
+def test_shares_outside_are_refused(share):
+    with pytest.raises(BadInput, match="share of liars"):
+        robust(WARNER, 30, 100, 0.95, share=share)
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.5])
+def test_tests_refuse_them_too(share):
+    with pytest.raises(BadInput, match="bears liars"):
+        RobustTest(WARNER, 0.1, 0.3, 0.05, share)
+    with pytest.raises(BadInput, match="bears liars"):
+        RobustTest(Laplace(epsilon=1.0), 0.1, 0.3, 0.05, 0.1)
+
+
+def test_the_robust_test_takes_the_least_evidence_that_honest_answers_can_have_left():
+    """For either verdict, against all counts of ones that differ from what was counted by the lies at most."""
+    for count, ones, share in ((40, 0, 0.2), (40, 3, 0.2), (40, 20, 0.2), (40, 37, 0.2), (40, 40, 0.2), (40, 20, 0.0)):
+        test, plain = RobustTest(WARNER, 0.2, 0.3, 0.01, share), SequentialTest(WARNER, 0.2, 0.3, 0.01)._evidences
+        test.update(ones, count)
+        lies = liars(count, share)
+        honest = range(max(0, ones - lies), min(count, ones + lies) + 1)
+        least = [min(side.log_value(float(s), count) for s in honest) for side in (plain.above, plain.below)]
+        assert test._evidence() == pytest.approx(least, abs=1e-9)
+
+
+def test_the_robust_test_asks_for_half_as_many_as_came_and_for_none_after_its_verdict():
+    test = RobustTest(WARNER, 0.2, 0.3, 0.01, 0.05)
+    assert test.next_batch(500) == 500
+    for ones, count, following in ((1, 1, 1), (0, 3, 2), (2, 5, 5), (50_000, 50_000, 0)):
+        test.update(ones, count)
+        assert test.next_batch(500) == following
+    assert test.verdict == "above"
+
+
+# Measured -------------------------------------------------------------------------------------------------------------
+
+RUNS, COUNT, LOSS, SHARE = 200, 40_000, 0.3, 0.05
+
+
+def counts(say: float, seed: int) -> np.ndarray:
+    """Ones among honest answers and those of a share of liars, who all say 1 with a chance: 0, 1, or nobody lies."""
+    generator = np.random.default_rng(seed)
+    p = WARNER.truth
+    q = LOSS * p + (1 - LOSS) * (1 - p)
+    lies = liars(COUNT, SHARE)
+    return generator.binomial(COUNT - lies, q, RUNS) + generator.binomial(lies, say, RUNS)
+
+
+@pytest.mark.parametrize("say", [0.0, 1.0])
+def test_liars_who_all_say_the_same_leave_the_usual_interval_false_and_not_the_robust_one(say):
+    usual = robustly = 0
+    for ones in counts(say, 7):
+        found = estimate(WARNER, int(ones), COUNT, 0.95)
+        usual += found.low <= LOSS <= found.high
+        found = robust(WARNER, int(ones), COUNT, 0.95, share=SHARE)
+        robustly += found.low <= LOSS <= found.high
+    assert usual < 0.9 * RUNS  # 5% of liars are more than its confidence bears
+    assert robustly >= 0.95 * RUNS
+    # More lies than were assumed: it need not hold.
+    found = robust(WARNER, int(counts(say, 7)[0]), COUNT, 0.95, share=SHARE / 10)
+    assert not found.low <= LOSS <= found.high
+
+
+def decided(test: SequentialTest, loss: float, say: float, share: float, generator: np.random.Generator) -> str | None:
+    """Run a test on fresh answers, of which the first of each batch are lies."""
+    p = WARNER.truth
+    q = loss * p + (1 - loss) * (1 - p)
+    while test.verdict is None and test.count < 60_000:
+        batch = test.next_batch(500)
+        lies = liars(batch, share)
+        test.update(int(generator.binomial(batch - lies, q)) + say * lies, batch)
+    return test.verdict
+
+
+@pytest.mark.parametrize(("loss", "say", "false"), [(0.15, 1.0, "above"), (0.35, 0.0, "below")])
+def test_a_test_is_misled_by_liars_and_the_robust_one_is_not(loss, say, false):
+    """The loss is on one side of both levels; liars push it to the other one."""
+    generator, levels = np.random.default_rng(3), (0.2, 0.3)
+    share = 0.2
+    misled = [decided(SequentialTest(WARNER, *levels, 0.01), loss, say, share, generator) for _ in range(20)]
+    bears = [decided(RobustTest(WARNER, *levels, 0.01, share), loss, say, share, generator) for _ in range(20)]
+    assert misled.count(false) > 10
+    assert bears.count(false) == 0
+
+
+def test_the_robust_test_decides_where_lies_do_not_reach():
+    generator = np.random.default_rng(5)
+    assert decided(RobustTest(WARNER, 0.2, 0.3, 0.01, 0.01), 0.05, 1.0, 0.01, generator) == "below"
+    assert decided(RobustTest(WARNER, 0.2, 0.3, 0.01, 0.01), 0.6, 0.0, 0.01, generator) == "above"
+
+
+def test_evidence_grows_as_the_theorem_takes_it_to():
+    found = SequentialTest(WARNER, 0.2, 0.3, 0.01)._evidences
+    assert min(found.above.slopes) > 0 > max(found.below.slopes)
+
+
+def test_lies_that_are_borne_do_not_make_answers_implausible():
+    ones = round(1000 * (1 - WARNER.truth)) - 150
+    assert implausible(WARNER, ones, 1000)
+    assert not implausible(WARNER, ones, 1000, 150)
+    assert implausible(WARNER, ones - 150, 1000, 150)
+    assert implausible(WARNER, 1000 - ones, 1000)
+    assert not implausible(WARNER, 1000 - ones, 1000, 150)

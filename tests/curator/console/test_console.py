@@ -18,7 +18,7 @@ from curator.console.view import console
 from curator.service.startup import open_curator
 from curator.state.owner import BINS, OWNERS, look, weights_of
 from curator.weights.reweighing import Reweighing
-from tests.common.data.test_real_people import CSV, own
+from tests.common.data.test_people import CSV, own
 from tests.support import Bench
 from tests.tandem.ui.asking import KEY, RULES, Browser, outside
 

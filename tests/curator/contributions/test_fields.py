@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from common.core.errors import BadData
+from common.core.errors import BadData, BadMessage, Conflict, Forged, NotFound, PolicyRefused, TandemError
+from common.crypto.identity import Identity, Signed
 from common.data.tables import load
 from common.data.tables.record import record_of
 from common.data.tables.source import TableSource
-from curator.contributions import fields
-from tests.curator.contributions.given import CONTRIBUTED, TABLE, rows, write
+from curator.cli import app as curator_command
+from curator.contributions import collection as limits
+from curator.contributions import fields, messages
+from curator.contributions.collection import Collection
+from curator.contributions.messages import Offer, Withdrawal
+from curator.contributions.opening import collecting, invited
+from curator.contributions.store import FILE
+from tests.curator.contributions.given import (
+    CONTRIBUTED,
+    PEOPLE,
+    TABLE,
+    TOKEN,
+    Direct,
+    Fields,
+    give,
+    person,
+    rows,
+    scenario,
+    write,
+)
 from tests.tiers import for_each
 
 SOURCE = TableSource.parse(CONTRIBUTED)
@@ -21,8 +45,8 @@ def test_what_is_read_again_is_the_record_of_a_files_row_to_the_bit(tmp_path):
     people = rows()
     write(tmp_path / "people.csv", people)
     loaded = load(tmp_path, TableSource.parse({**TABLE, "files": ["people.csv"]}))
-    for place, person in enumerate(people):
-        texts = fields.read(fields.written(fields.checked(person, SOURCE), SOURCE), SOURCE)
+    for place, one in enumerate(people):
+        texts = fields.read(fields.written(fields.checked(one, SOURCE), SOURCE), SOURCE)
         record = record_of(texts, SOURCE)
         np.testing.assert_array_equal(record.features[0], loaded.features[place])
         assert record.labels[0] == loaded.labels[place]
@@ -98,3 +122,208 @@ GOOD = fields.written(fields.checked(ONE, SOURCE), SOURCE)
 def test_a_curator_takes_nothing_but_records_of_the_table_and_says_the_same_of_all_others(plaintext):
     with pytest.raises(BadData, match=r"^the sealed record is none that the offer's table describes: nothing of it"):
         fields.read(plaintext, SOURCE)
+
+
+PRIVATE = bytes(range(32))
+CURATOR, PERSON, NAME = "c" * 64, "a" * 64, "0" * 32
+
+
+def offer(**changes: object) -> Offer:
+    tree = {
+        "scenario": "s",
+        "title": "t",
+        "policy": "0" * 64,
+        "table": CONTRIBUTED,
+        "people": 24,
+        "guarantee": {"epsilon": 1.0, "delta": 1e-6},
+        "public_key": messages.public_half(PRIVATE),
+        **changes,
+    }
+    return Offer.parse(tree)
+
+
+def test_what_was_sealed_is_opened_by_the_curator_and_is_another_each_time():
+    first, second = (messages.seal(b"record", offer(), CURATOR, NAME, PERSON) for _ in range(2))
+    assert messages.opened(first, PERSON, PRIVATE) == messages.opened(second, PERSON, PRIVATE) == b"record"
+    assert first.sealed != second.sealed
+    assert len(base64.b64decode(first.sealed)) == len(b"record") + messages.OVERHEAD
+    assert b"record" not in base64.b64decode(first.sealed)
+
+
+@for_each(
+    ("change", "contributor", "private"),
+    [
+        ({"curator": "d" * 64}, PERSON, PRIVATE),
+        ({"offer": "d" * 64}, PERSON, PRIVATE),
+        ({"offer": offer(title="another").fingerprint()}, PERSON, PRIVATE),
+        ({"contribution": "1" * 32}, PERSON, PRIVATE),
+        ({}, "b" * 64, PRIVATE),
+        ({}, PERSON, bytes(32)[:-1] + b"\x01"),
+        ({"sealed": base64.b64encode(bytes(100)).decode()}, PERSON, PRIVATE),
+        ({"sealed": "AAAA"}, PERSON, PRIVATE),
+        ({"sealed": "A"}, PERSON, PRIVATE),
+    ],
+)
+def test_nothing_else_opens_it_and_what_is_wrong_is_not_said(change, contributor, private):
+    message = messages.seal(b"record", offer(), CURATOR, NAME, PERSON).model_copy(update=change)
+    with pytest.raises(BadMessage, match=r"^this contribution cannot be opened: it was sealed to another key"):
+        messages.opened(message, contributor, private)
+
+
+def test_every_altered_bit_is_noticed():
+    message = messages.seal(b"record", offer(), CURATOR, NAME, PERSON)
+    raw = base64.b64decode(message.sealed)
+    for bit in range(0, 8 * len(raw), 3):
+        if bit == 255:
+            continue  # RFC 7748 masks the last bit of a public key: it is none of the key
+        altered = bytearray(raw)
+        altered[bit // 8] ^= 1 << bit % 8
+        changed = message.model_copy(update={"sealed": base64.b64encode(bytes(altered)).decode()})
+        with pytest.raises(BadMessage):
+            messages.opened(changed, PERSON, PRIVATE)
+
+
+RECORD: Fields = {"visits": 12, "plan": "family", "renews": "yes"}
+
+
+def signed(collection: Collection, identity: Identity, name: int, plaintext: bytes | None = None) -> Signed:
+    """Return a contribution of a record, or of anything else."""
+    offer = Offer.parse(collection.offer.message)
+    record = fields.written(fields.checked(RECORD, offer.table), offer.table) if plaintext is None else plaintext
+    message = messages.seal(record, offer, collection.curator, f"{name:032x}", identity.public)
+    return identity.sign(message.KIND, message.wire())
+
+
+def farewell(contribution: Signed, identity: Identity) -> Signed:
+    named = {name: contribution.message[name] for name in ("curator", "offer", "contribution")}
+    return identity.sign(Withdrawal.KIND, named)
+
+
+def honest(folder: Path, collection: Collection, tokens: list[str]) -> None:
+    """Let as many honest people contribute as there are places."""
+    for place, (record, token) in enumerate(zip(rows(PEOPLE), tokens, strict=True)):
+        give(folder / str(place), collection, record, token)
+    assert collection.counts()[0] == PEOPLE
+
+
+def test_what_is_not_kept_costs_nobody_a_place(tmp_path, collection):
+    """Ten times as many as there are places: withdrawals of nothing, records that are none, and forgeries."""
+    file = tmp_path / "curator" / "contributions" / FILE
+    size = file.stat().st_size
+    for number in range(10 * PEOPLE):
+        stranger = Identity.create()
+        sent = signed(collection, stranger, number)
+        with pytest.raises(NotFound, match="nothing was deleted or stored"):
+            collection.withdraw(farewell(sent, stranger))
+        for amiss, problem in (
+            (signed(collection, stranger, number, b"{}"), BadData),
+            (signed(collection, stranger, number, b" " * 4096), BadData),
+            (Identity.create().sign(sent.kind, sent.message), BadMessage),
+            (sent.model_copy(update={"key": Identity.create().public}), Forged),
+        ):
+            with pytest.raises(problem):
+                collection.accept(amiss)
+    assert (collection.counts(), file.stat().st_size) == ((0, 0), size)
+    honest(tmp_path, collection, [TOKEN] * PEOPLE)
+
+
+def test_who_comes_and_goes_with_fresh_keys_costs_nobody_a_place(tmp_path, collection):
+    """Each is kept for a moment, and its withdrawal is remembered, so that nobody can bring the record back."""
+    for number in range(10 * PEOPLE):
+        stranger = Identity.create()
+        sent = signed(collection, stranger, number)
+        collection.accept(sent)
+        collection.withdraw(farewell(sent, stranger))
+        with pytest.raises(Conflict, match="has withdrawn"):
+            collection.accept(sent)
+    assert collection.counts() == (0, 10 * PEOPLE)
+    honest(tmp_path, collection, [TOKEN] * PEOPLE)
+
+
+def test_what_is_remembered_is_bounded_and_who_was_invited_is_still_admitted(tmp_path, collection, monkeypatch):
+    monkeypatch.setattr(limits, "GONE_WITH_SHARED", 20)
+    codes = invited(tmp_path / "curator", PEOPLE - 1)
+    for number in range(20):
+        stranger = Identity.create()
+        sent = signed(collection, stranger, number)
+        collection.accept(sent)
+        collection.withdraw(farewell(sent, stranger))
+    with pytest.raises(PolicyRefused, match="20 records that were given with the shared token were withdrawn"):
+        collection.accept(signed(collection, Identity.create(), 20))
+    assert collection.counts() == (0, 20)
+    for place, code in enumerate(codes):
+        give(tmp_path / str(place), collection, RECORD, code)
+    assert collection.counts() == (PEOPLE - 1, 20)
+
+
+def test_the_shared_token_takes_no_place_of_those_who_were_invited(tmp_path, collection):
+    codes = invited(tmp_path / "curator", PEOPLE - 3)
+    for number in range(3):
+        collection.accept(signed(collection, Identity.create(), number))
+    for number in range(3, 2 * PEOPLE):
+        with pytest.raises(PolicyRefused, match="belong to those who were invited"):
+            collection.accept(signed(collection, Identity.create(), number))
+    assert collection.counts() == (3, 0)
+    for place, code in enumerate(codes):
+        give(tmp_path / str(place), collection, RECORD, code.lower().replace("-", " "))
+    assert collection.counts() == (PEOPLE, 0)
+    with pytest.raises(PolicyRefused, match=f"all of its {PEOPLE} places are taken"):
+        give(tmp_path / "late", collection, RECORD)
+
+
+def test_a_code_is_good_for_one_record(tmp_path, collection):
+    mine, other = invited(tmp_path / "curator", 2)
+    me = give(tmp_path / "me", collection, RECORD, mine)
+    again = me.contribute(RECORD, Direct(collection), mine, lambda offer, texts: False)
+    assert again.message["status"] == "kept"
+    with pytest.raises(PolicyRefused, match="good for one: withdraw that one first"):
+        give(tmp_path / "twice", collection, RECORD, mine)
+    for change in range(limits.PER_CODE):
+        me.withdraw(Direct(collection), "")
+        if change + 1 < limits.PER_CODE:
+            me = give(tmp_path / f"mind {change}", collection, RECORD, mine)
+    with pytest.raises(PolicyRefused, match="as many as may be: ask the curator for another code"):
+        give(tmp_path / "once more", collection, RECORD, mine)
+    give(tmp_path / "other", collection, RECORD, other)
+    assert collection.counts() == (1, limits.PER_CODE)
+
+
+def test_a_withdrawal_of_what_has_not_come_sends_it_first_so_that_it_cannot_come_later(tmp_path, collection):
+    """Also where all places are taken, or the token is wrong: then nothing is said to be deleted."""
+    held_back: list[Signed] = []
+
+    class Away(Direct):
+        def contribute(self, sent: Signed, token: str) -> Signed:
+            held_back.append(sent)
+            raise NotFound("lost")
+
+    (code,) = invited(tmp_path / "curator", 1)
+    me = person(tmp_path / "me", collection)
+    with pytest.raises(NotFound):
+        me.contribute(RECORD, Away(collection), code, lambda offer, texts: True)
+    for token in ("", "wrong-token"):
+        with pytest.raises(TandemError, match="neither token nor code"):
+            me.withdraw(Direct(collection), token)
+    assert collection.counts() == (0, 0)
+    assert me.withdraw(Direct(collection), code).message["status"] == "withdrawn"
+    with pytest.raises(Conflict, match="has withdrawn"):
+        collection.accept(held_back[0], str(collection.admits(code)))
+
+
+@pytest.fixture
+def uninvited(tmp_path: Path) -> Iterator[Collection]:
+    with collecting(tmp_path / "curator", scenario(tmp_path)) as found:
+        yield found
+
+
+def test_the_command_prints_codes_once_and_keeps_hashes_alone(tmp_path, uninvited):
+    assert not uninvited.admits_people
+    done = CliRunner().invoke(curator_command, ["invite", "--count", "3", "--state", str(tmp_path / "curator")])
+    assert done.exit_code == 0, done.output
+    codes = done.stdout.split()
+    assert len(set(codes)) == 3
+    assert uninvited.admits_people
+    assert all(uninvited.admits(code) for code in codes)
+    assert uninvited.admits("") is None
+    files = b"".join(path.read_bytes() for path in (tmp_path / "curator").rglob("*") if path.is_file())
+    assert not any(code.encode() in files for code in codes)

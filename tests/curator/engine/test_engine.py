@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +23,8 @@ from common.planning.plan import resolve
 from common.privacy import sampling_error
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
-from curator.engine.engine import Engine
+from curator.engine.engine import Engine, History, extended
+from curator.engine.failures import silence
 from curator.engine.policy import Policy
 from curator.operations import LearnHandler
 from curator.sample.base import LocalSample
@@ -209,3 +217,146 @@ def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is
     with pytest.raises(BadScenario, match="adapts from a public sample"):
         Policy.agreed(chosen, *shape, None)
     assert Policy.agreed(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"
+
+
+SECRET = "record 17 is 0.25"
+
+
+def _shown(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+def prints(*_: Any) -> None:
+    print(SECRET)  # noqa: T201 - what it must not do
+    print(SECRET, file=sys.stderr)  # noqa: T201
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = _shown  # as it is outside of pytest
+        warnings.warn(SECRET, stacklevel=1)
+    sys.stdout.write(SECRET)
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    def fails(*_: Any) -> None:
+        prints()
+        raise error
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError(SECRET), BadScenario(SECRET), KeyError(SECRET), ExceptionGroup(SECRET, [OSError(SECRET)])],
+    ids=lambda error: type(error).__name__,
+)
+def test_every_failure_is_the_same_problem_and_says_nothing(error, monkeypatch, capfd, caplog):
+    monkeypatch.setattr(LearnHandler, "run", failing(error))
+    given = engine()
+    event = given.admit(LEARN)
+    with caplog.at_level(logging.DEBUG), pytest.raises(OperationFailed) as failed:
+        given.run("0", LEARN, event)
+    document = failed.value.document()
+    assert document == {
+        "type": "urn:tandem:problem:operation-failed",
+        "title": "Operation failed",
+        "status": 500,
+        "detail": "the operation 'learn' failed inside the curator and released nothing; its charge stays. The "
+        "curator's operator finds the reason in its log: without a change there, it will fail again",
+    }
+    assert failed.value.__cause__ is None
+    assert failed.value.__suppress_context__
+    assert type(error).__name__ in caplog.text
+    assert SECRET not in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_learner_that_prints_writes_nothing_and_learns_the_same(monkeypatch, capfd):
+    honest = LearnHandler.run
+
+    def loud(self: Any, *arguments: Any) -> Any:
+        prints()
+        return honest(self, *arguments)
+
+    quiet = engine().perform("0", LEARN)
+    monkeypatch.setattr(LearnHandler, "run", loud)
+    assert engine().perform("0", LEARN) == quiet
+    assert capfd.readouterr() == ("", "")
+
+
+def test_other_threads_are_heard_meanwhile_and_this_one_afterwards(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    inside, heard = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with silence():
+            inside.set()
+            heard.wait(60)
+            print(SECRET)  # noqa: T201
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(60)
+    print("a")  # noqa: T201
+    with silence():
+        print(SECRET)  # noqa: T201
+        with silence():
+            print(SECRET)  # noqa: T201
+        print(SECRET)  # noqa: T201
+    print("b")  # noqa: T201
+    heard.set()
+    thread.join()
+    print("c")  # noqa: T201
+    assert stream.getvalue() == "a\nb\nc\n"
+    assert sys.stdout is stream
+
+
+def reweigh(number: int) -> dict[str, object]:
+    return {"kind": "reweigh", "h": number}
+
+
+HISTORY_LEARN = {"kind": "learn"}
+
+
+def test_it_counts_by_kind_and_keeps_each_lineage():
+    history = History()
+    entered = [
+        history.enter(str(n), operation) for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN])
+    ]
+    assert (history.count("learn"), history.count("reweigh"), history.count("other")) == (2, 1, 0)
+    assert [history.lineage(str(n)) for n in range(3)] == entered
+    expected = [""]
+    for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN]):
+        expected.append(extended(expected[-1], str(n), operation))
+    assert entered == expected[1:]
+    assert all(a != b for a, b in pairwise(entered))
+
+
+def test_the_same_operation_after_another_history_has_another_lineage():
+    lineages = set()
+    for past in ([], [reweigh(1)], [reweigh(2)]):
+        history = History()
+        for number, operation in enumerate(past):
+            history.enter(str(number), operation)
+        lineages.add(history.enter("9", HISTORY_LEARN))
+    assert len(lineages) == 3
+
+
+def test_the_last_operation_may_be_entered_again_and_counts_once():
+    history = History()
+    history.enter("0", HISTORY_LEARN)
+    first = history.enter("1", reweigh(0))
+    assert history.enter("1", reweigh(0)) == first
+    assert history.count("reweigh") == 1
+    assert history.enter("2", HISTORY_LEARN) == extended(first, "2", HISTORY_LEARN)
+
+
+@for_each(("number", "operation"), [("1", reweigh(1)), ("0", HISTORY_LEARN), ("0", reweigh(0))])
+def test_no_number_gets_the_randomness_of_another_operation(number, operation):
+    history = History()
+    history.enter("0", HISTORY_LEARN)
+    history.enter("1", reweigh(0))
+    with pytest.raises(ValueError, match="entered already"):
+        history.enter(number, operation)
+    assert (history.count("learn"), history.count("reweigh")) == (1, 1)

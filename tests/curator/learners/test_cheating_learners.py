@@ -20,8 +20,7 @@ from curator.learners.base import LEARNERS, Learner, parse_learner
 from curator.metering.meter import Overdrawn
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
-from tests.curator.learners.test_declared import ALSO, SHORT
-from tests.curator.learners.test_learner_contract import accepts
+from tests.curator.learners.test_learner_contract import ALSO, SHORT, accepts
 from tests.curator.metering.greedy import CHEATS, Honest
 from tests.tiers import for_each, thinned
 

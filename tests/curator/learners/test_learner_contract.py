@@ -3,13 +3,23 @@
 Made on its own examples, so a new one is tested by being registered.
 """
 
+from __future__ import annotations
+
+import inspect
+import math
 import sys
+import tracemalloc
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
+from common.core import machine
+from common.core.arrays import AnyArray
 from common.core.errors import BadInput, BadScenario
+from common.learners.base import parse_settings
+from common.learners.scikit import ALLOWED, SEVERAL
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
@@ -17,19 +27,26 @@ from common.numerics.randomness import RandomSource
 from common.privacy import sampling_error
 from common.privacy.budget import cost
 from common.privacy.events import (
+    Event,
     Gaussian,
     NoEvent,
     NonPrivate,
     PrivateSelection,
+    Release,
     SubsampledRelease,
     SubsampledSteps,
     parse_event,
 )
 from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
+from curator.learners.scikit import classifiers
 from curator.numerics import gaussian_noise
+from curator.sample.base import LocalSample
+from curator.service.startup import check_room, open_curator
 from curator.weights.reweighing import Reweighing
 from tests.contracts import examples, with_a_number_that_is_none
-from tests.tiers import for_each
+from tests.curator.learners.counted import CountingSampler
+from tests.support import tiny
+from tests.tiers import for_each, thinned
 
 
 def threshold(x):
@@ -178,3 +195,257 @@ def test_conjunctions_refuse_numbers_before_anything_is_learned():
     for dtype, dimension in ((np.float32, 5), (np.uint8, 1)):
         with pytest.raises(BadScenario, match="0/1 features"):
             learner.check(np.dtype(dtype), dimension)
+
+
+S = 1e-3
+"""What is declared as the total variation of mu and mu': a release with it is one from draws."""
+TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 2}}
+ALSO: dict[str, dict[str, Any]] = {
+    "exponential conjunctions": {"name": "exponential", "hypotheses": "conjunctions", "draws": 70, "epsilon": 1.0},
+    "model-agnostic on draws": {
+        "name": "model-agnostic",
+        "chunks": 20,
+        "teacher": TREE,
+        "student": TREE,
+        "aggregation": {"name": "gnmax", "epsilon": 5.0, "delta": 1e-3},
+        "queries": 30,
+        "draws": 300,
+    },
+    "model-agnostic on everybody": {
+        "name": "model-agnostic",
+        "chunks": 20,
+        "teacher": TREE,
+        "student": TREE,
+        "aggregation": {"name": "stability", "epsilon": 5.0, "delta": 1e-3},
+        "queries": 30,
+    },
+    "sgd of many coordinates": {"name": "sgd", "steps": 1500, "noise": 2.0, "diameter": 2.0, "output": "last"},
+    "sgd without noise": {"name": "sgd", "steps": 777, "noise": 0.0, "diameter": 2.0, "regularization": 0.1},
+}
+"""Other ways in which some of them learn."""
+EXAMPLES = {
+    f"{name} {place}": example.wire() for name, kind in LEARNERS.items() for place, example in enumerate(kind.example())
+}
+WAYS = {**EXAMPLES, **ALSO}
+SHORT: dict[str, dict[str, Any]] = {"model-agnostic": {"queries": 50, "chunks": 20}, "sgd": {"steps": 1234}}
+"""Less work than the examples are."""
+
+
+def declared(event: Event, settings: dict[str, Any]) -> int:
+    """Return how many draws from mu an event pays for: 0 if it is paid by replacing a record of the sample itself."""
+    match event:
+        case SubsampledSteps(count=count, tv_bound=tv_bound):
+            assert tv_bound == S
+            return count
+        case Release() | Gaussian() | PrivateSelection():
+            return 0
+        case SubsampledRelease(draws=draws, tv_bound=tv_bound):
+            assert tv_bound == S
+            return draws
+        case NonPrivate():  # pays for anything; it is to draw what its settings say
+            return int(settings["steps" if "steps" in settings else "draws"])
+    raise AssertionError(f"no rule for the event {event}")
+
+
+@for_each("way", sorted(WAYS))
+def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
+    learner = parse_learner({**WAYS[way], **(SHORT.get(WAYS[way]["name"], {}) if way in EXAMPLES else {})})
+    features = np.random.default_rng(3).uniform(-1, 1, size=(600, 90 if "many" in way else 3)).astype(np.float32)
+    if not accepts(lambda: learner.check(features.dtype, features.shape[1])):
+        features = (features > 0.2).astype(np.uint8)
+    records = Records(features, np.where(features[:, 0] > 0.2, 1, -1).astype(np.int8))
+    public = records.take(np.arange(100))
+    sampler = CountingSampler(records)
+    learn_from(learner, sampler, RandomSource.seeded(1), None, public)
+    wanted = declared(learner.event(S), learner.wire())
+    assert sampler.drawn == wanted
+    assert (sampler.passes > 0) == (wanted == 0)
+
+
+def test_every_learner_that_draws_is_counted() -> None:
+    assert {settings["name"] for settings in WAYS.values()} == set(LEARNERS.names())
+
+
+# How far neighbours are apart, in units of the noise ------------------------------------------------------------------
+
+
+def one_step(side: int, width: int, settings: dict[str, Any], runs: int) -> AnyArray:
+    """Return what one step of SGD releases if the draw's gradient points that way, and is much longer than the clip."""
+    features = np.full((50, width), 1e3, dtype=np.float32)
+    features[:, ::2] *= -1.0  # the margin is 0 at the start
+    records = Records(features, np.full(50, side, dtype=np.int8))
+    learner = parse_learner(settings)
+    sampler = Reweighing(50, None, 0.1).sampler(records)
+    found = [learn_from(learner, sampler, RandomSource.seeded(run), None) for run in range(runs)]
+    return np.array([h.wire()["weights"] for h in found])
+
+
+@for_each(
+    ("width", "noise", "clip"),
+    [(2, 0.5, 1.0), (2, 2.0, 3.0), (2, 1000.0, 1.0), (80, 2.0, 0.5)],
+    ids=["little noise", "noise", "fine grid", "single precision"],
+)
+def test_one_step_of_sgd_is_as_private_as_its_event_says(width: int, noise: float, clip: float) -> None:
+    # From the middle of the box, in steps that are much shorter than it: no projection hides a part of the move.
+    settings = {"name": "sgd", "steps": 1, "loss": "hinge", "intercept": 0.0, "output": "last", "domain": "box"}
+    settings |= {"start": 0.5, "diameter": 1e-3, "noise": noise, "clip": clip}
+    runs = 500 if width == 2 else 40
+    plus, minus = (one_step(side, width, settings, runs) for side in (1, -1))
+    apart = np.linalg.norm((plus - minus).mean(axis=0)) / math.sqrt(plus.var(axis=0).mean())
+    event = parse_learner(settings).event(S)
+    assert isinstance(event, SubsampledSteps)
+    assert event.ratio >= 2.0 / noise
+    assert apart == pytest.approx(event.ratio, rel=0.07)
+
+
+@pytest.mark.parametrize("hypotheses", ["stumps", "conjunctions"])
+def test_a_draw_changes_the_exponential_mechanisms_odds_by_half_its_epsilon(hypotheses: str) -> None:
+    # One draw, on which half of the members are right: the others are e^(epsilon/2) times as rare.
+    epsilon, runs = 1.5, 1500
+    settings = {"name": "exponential", "hypotheses": hypotheses, "draws": 1, "epsilon": epsilon, "cells": 2}
+    features = np.array([[1, 0]] * 9, dtype=np.uint8 if hypotheses == "conjunctions" else np.float32)
+    records = Records(features, np.ones(9, dtype=np.int8))
+    learner, sampler = parse_learner({**settings, "literals": 1}), Reweighing(9, None, 0.1).sampler(records)
+    found = [learn_from(learner, sampler, RandomSource.seeded(run), None) for run in range(runs)]
+    wrong = sum(int(h.mistakes(records)[0]) for h in found)
+    assert math.log((runs - wrong) / wrong) == pytest.approx(epsilon / 2.0, abs=0.2)
+
+
+TELLING = ("verbose", "n_jobs", "warm_start", "copy_X", "copy_X_train", "store_covariance", "store_cv_results")
+ALSO_REFUSED = {"cache_size", "covariance_estimator", "interaction_cst", "kernel", "metric_params", "monotonic_cst"}
+"""Beside these: memory of any size, and what takes objects of scikit-learn or tables."""
+PARAMETERS_TREE = {"classifier": "DecisionTreeClassifier"}
+OPEN = sorted((name, what) for name, kind in classifiers().items() for what in inspect.signature(kind).parameters)
+LOUD = [(name, what) for name, what in OPEN if what in TELLING and name not in SEVERAL]
+
+
+def test_every_classifier_has_a_list_and_every_name_on_it_is_one_of_its_own() -> None:
+    assert set(ALLOWED) == set(classifiers()) - set(SEVERAL)
+    for name, allowed in ALLOWED.items():
+        own = set(inspect.signature(classifiers()[name]).parameters)
+        assert allowed <= own, name
+        assert not allowed & set(TELLING)
+        assert own - allowed <= {*TELLING, *ALSO_REFUSED}, name
+
+
+@for_each(("name", "what"), LOUD)
+def test_what_tells_of_records_is_refused_with_its_name_and_what_is_allowed(name: str, what: str) -> None:
+    loud = {"classifier": name, "parameters": {what: 1}}
+    one = next(iter(sorted(ALLOWED[name])))
+    for settings in (
+        {"name": "scikit", "draws": 100, **loud},
+        {
+            "name": "model-agnostic",
+            "chunks": 20,
+            "teacher": loud,
+            "student": PARAMETERS_TREE,
+            "aggregation": {"name": "gnmax", "noise": 4.0},
+            "queries": 10,
+        },
+        {
+            "name": "scikit",
+            "draws": 100,
+            "classifier": "VotingClassifier",
+            "parameters": {"estimators": [PARAMETERS_TREE, loud]},
+        },
+    ):
+        for read in (parse_learner, parse_settings):  # by the curator, and by everybody else
+            with pytest.raises(BadInput, match=rf"{name} may not be given '{what}'; allowed: .*\b{one}\b"):
+                read(settings)
+
+
+@for_each("value", [{"classifier": "print"}, {"__class__": "x"}, [[1]], ["print"]])
+def test_arguments_are_data(value: Any) -> None:
+    with pytest.raises(BadInput):
+        parse_learner(
+            {"name": "scikit", "draws": 100, "classifier": "BaggingClassifier", "parameters": {"estimator": value}}
+        )
+
+
+SMALL, AHEAD = 4 << 20, 32 << 20
+"""Bytes of blocks, whatever the sizes are; SGD has some of draws and noise ahead."""
+N, D = 80_000, 24
+ADAPTING: dict[str, Any] = {"features": D, "alpha": 0.5, "iterations": 2, "mu": 1.0, "norm": 5.0}
+VOTING = {"chunks": 200, "teacher": TREE, "student": TREE, "aggregation": {"name": "gnmax", "noise": 60.0}}
+CASES: dict[str, dict[str, Any]] = {
+    "sgd": {"name": "sgd", "steps": 200_000, "diameter": 1.0, "clip": 1.0, "noise": 1.0},
+    "discriminant": {"name": "discriminant", "mu": 1.0, "norm": 5.0},
+    "parity": {"name": "parity", "epsilon": 1.0, "blocks": 2},
+    "stumps": {"name": "exponential", "hypotheses": "stumps", "draws": 2 * N, "epsilon": 1.0},
+    "conjunctions": {"name": "exponential", "hypotheses": "conjunctions", "draws": 2 * N, "epsilon": 1.0},
+    "linear": {"name": "scikit", "classifier": "LogisticRegression", "draws": 2 * N},
+    "tree": {"name": "scikit", **TREE, "draws": 2 * N},
+    "svm": {"name": "svm", "draws": N},
+    "svm at the minimum": {"name": "svm", "draws": N // 4, "until": "minimum"},
+    "votes": {"name": "model-agnostic", **VOTING, "queries": 1000},
+    "many votes": {"name": "model-agnostic", **VOTING, "queries": 40_000},
+    "labels": {"name": "model-agnostic", **VOTING, "queries": 1000, "protects": "labels"},
+    "cnvx": {"name": "cnvx-adap", **ADAPTING},
+    "ncnvx": {"name": "ncnvx-adap", **ADAPTING},
+    "chosen": {
+        "name": "chosen",
+        "learner": {"name": "cnvx-adap", **{key: value for key, value in ADAPTING.items() if key != "mu"}},
+        "grid": {"alpha": [0.3, 0.7]},
+        "law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.5, "most": 2},
+        "mu": 1.0,
+    },
+}
+
+
+def room_people(count: int, bits: bool) -> Records:
+    uniform = np.random.default_rng(count).random((count, D), dtype=np.float32)
+    features = (uniform < 0.5).astype(np.uint8) if bits else uniform
+    return Records(features, np.where(uniform[:, 0] + uniform[:, 1] > 1.0, 1, -1).astype(np.int8))
+
+
+LOOKING_AT_ALL_PUBLIC = ("cnvx", "ncnvx", "chosen")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "public"),
+    [
+        *thinned(((case, N // 2) for case in CASES), 1, several=True),
+        *((case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC),
+    ],
+)
+def test_no_call_takes_more_than_it_says(case, public):
+    learner = parse_learner(CASES[case])
+    bits = case in ("parity", "conjunctions")
+    sample, others = LocalSample.of(room_people(N, bits)), room_people(public, bits)
+    sampler = Reweighing(N, None, 1.0).sampler(sample)
+    if case == "sgd":  # its loops are compiled before, which takes ten times as long while it is traced
+        learn_from(parse_learner(CASES[case] | {"steps": 100}), sampler, RandomSource.seeded(1), None, others)
+    tracemalloc.start()
+    try:
+        learn_from(learner, sampler, RandomSource.seeded(1), None, others)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    said = learner.room(Sizes(N, public, D, 1 if bits else 4))
+    assert taken <= said + (AHEAD if case == "sgd" else SMALL)
+    if case != "svm":  # which holds few of its draws where a half-space separates them
+        assert said <= 5 * taken + SMALL
+
+
+def test_every_learner_is_tried():
+    assert {settings["name"] for settings in CASES.values()} == set(LEARNERS.names())
+
+
+def test_work_for_which_there_is_no_room_is_refused_before_any_work(tmp_path, monkeypatch):
+    """The sample of 3,000 people fits anywhere, ten million draws do not."""
+    learner = {"name": "scikit", **TREE, "draws": 10**7}
+    chosen = tiny("curator.n=3000", "curator.epsilon=null", "curator.delta=null")
+    chosen = chosen.model_copy(
+        update={"curator": chosen.curator.model_copy(update={"learner": parse_settings(learner)})}
+    )
+    sizes = Sizes(3000, 0, chosen.source.dimension, 4)
+    enough = parse_learner(learner).room(sizes) + 3000 * (sizes.width + 1) + machine.SPARE
+    monkeypatch.setattr(machine, "available_memory", lambda: enough)
+    check_room(chosen, tmp_path)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
+    with pytest.raises(
+        BadScenario, match=r"3,000 people of \d+ bytes, with 1\.\d GiB for the learner's work on it, needs"
+    ):
+        open_curator(chosen, tmp_path, 1, None)
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
+from common.data.distributions.class_clusters import ClassClusters
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release, SubsampledRelease
@@ -208,3 +211,97 @@ def test_boolean_features_are_fine():
     chosen.check(records.features.dtype, 4)
     learned = learn_from(chosen, sampler(records), RandomSource.seeded(1), None, records.take(np.arange(200)))
     assert learned.mistakes(records).mean() < 0.05
+
+
+CLUSTERS = ClassClusters(side="target", d=3, classes=4, spread=0.1)
+CLASSES_TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 5}}
+CLASSES_SPARSE = {"name": "sparse-vector", "epsilon": 90.0, "delta": 1e-3, "cutoff": 40, "estimate": 0.1}
+
+
+def classes_learner(**settings: Any) -> ModelAgnostic:
+    known: dict[str, Any] = {
+        "chunks": 80,
+        "teacher": CLASSES_TREE,
+        "student": {"classifier": "RidgeClassifier"},
+        "aggregation": {"name": "gnmax", "noise": 5.0},
+        "queries": 200,
+        "classes": {"first": 3, "count": 4},
+    }
+    found = parse_learner({"name": "model-agnostic", **known, **settings})
+    assert isinstance(found, ModelAgnostic)
+    return found
+
+
+def classes_people(n: int, seed: int) -> Records:
+    return CLUSTERS.draw(seed, np.arange(n))
+
+
+CLASSES_PEOPLE, CLASSES_PUBLIC = classes_people(N, 1), classes_people(200, 2)
+
+
+def classes_sampler(records: Records = CLASSES_PEOPLE) -> Sampler:
+    return Reweighing(len(records), 0.5, 0.1).sampler(LocalSample.of(records))
+
+
+@for_each(
+    "settings",
+    [
+        {},
+        {"student": {"classifier": "RandomForestClassifier", "parameters": {"n_estimators": 20}}},
+        {"aggregation": CLASSES_SPARSE},
+        {"aggregation": {"name": "gnmax", "epsilon": 3.0, "delta": 1e-3}, "draws": 3000},
+        {"by": "content"},
+        {"protects": "labels"},
+    ],
+    ids=lambda settings: ", ".join(settings) or "plain",
+)
+def test_it_learns_the_classes_that_the_teachers_know(settings):
+    chosen = classes_learner(**settings)
+    chosen.check(np.dtype(np.float32), 7)
+    chosen.check_public(CLASSES_PUBLIC)
+    chosen.check_people(N)
+    learned = learn_from(chosen, classes_sampler(), RandomSource.seeded(1), None, CLASSES_PUBLIC)
+    assert isinstance(learned, Argmax)
+    assert learned.mistakes(classes_people(4000, 3)).mean() < 0.12
+    assert learn_from(chosen, classes_sampler(), RandomSource.seeded(1), None, CLASSES_PUBLIC) == learned
+    assert parse_hypothesis(learned.wire()) == learned
+
+
+def test_labels_and_the_public_points_classes_are_looked_at_by_nobody():
+    blind = Records(CLASSES_PUBLIC.features.copy(), CLASSES_PUBLIC.labels)
+    blind.features[:, 3:] = 0.0
+    turned = Records(CLASSES_PEOPLE.features, -CLASSES_PEOPLE.labels)
+    one = learn_from(classes_learner(), classes_sampler(), RandomSource.seeded(1), None, CLASSES_PUBLIC)
+    assert learn_from(classes_learner(), classes_sampler(turned), RandomSource.seeded(1), None, blind) == one
+
+
+def test_several_classes_cost_what_two_cost():
+    assert classes_learner().event(1.0) == classes_learner(classes=None).event(1.0)
+
+
+def test_points_without_an_answer_get_any_class_alike():
+    chosen = classes_learner(student={"classifier": "DecisionTreeClassifier"})
+    grown: Any = chosen.transfer(CLASSES_PUBLIC.features[:, :3], np.full(200, -1), RandomSource.seeded(1).derive)
+    # 200 draws of four classes: 50 each, standard deviation 6.1.
+    assert (np.abs(np.bincount(grown.classes(CLASSES_PUBLIC.features), minlength=4) - 50) < 25).all()
+
+
+@for_each(
+    ("settings", "dimension", "says"),
+    [
+        ({}, 6, "stand in features 3 to 6, records have 6"),
+        ({"student": {"classifier": "GaussianNB"}}, 7, "must be linear or made of trees"),
+        ({"teacher": {"classifier": "LinearSVC", "parameters": {"C": -1.0}}}, 7, "LinearSVC cannot learn"),
+        ({"teacher": {"classifier": "LogisticRegression", "parameters": {"solver": "liblinear"}}}, 7, "cannot learn"),
+    ],
+    ids=["columns", "graph", "parameters", "only two classes"],
+)
+def test_what_cannot_be_is_refused_before_anything_private_is_touched(settings, dimension, says):
+    with pytest.raises(BadScenario, match=says):
+        classes_learner(**settings).check(np.dtype(np.float32), dimension)
+
+
+@for_each("classes", [{"first": 0, "count": 4}, {"first": 3, "count": 1}, {"first": 3, "count": 65}, 4])
+def test_settings_of_classes_that_cannot_be_are_refused(classes):
+    with pytest.raises(BadInput, match="classes"):
+        classes_learner(classes=classes)

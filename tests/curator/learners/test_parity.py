@@ -20,7 +20,7 @@ from common.statistics import spanning
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM, vote
 from curator.numerics.equations import Equations
-from tests.curator.numerics.test_equations import EveryWord
+from tests.curator.numerics.test_solvers import EveryWord
 from tests.tiers import for_each, thinned
 
 CASES = [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)]

@@ -1,24 +1,42 @@
 """One result, whatever the number of threads and shards; scores that widen, are stored and restored."""
 
+from __future__ import annotations
+
+import importlib
+import os
+import sys
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from common.core.errors import BadData
+from common.core import machine
+from common.core.errors import BadData, BadInput, BadScenario
+from common.data.distributions.gaussians import GaussianBall
+from common.data.population import PopulationSpec
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.planning.plan import resolve
+from common.scenario.loading import load
+from common.scenario.scenario import Scenario
 from curator.sample import shard as shards
+from curator.sample import source
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
+from curator.sample.placement import check_sample, open_sample
 from curator.sample.rejection import AcceptanceTable
 from curator.sample.shard import ScoreHistogram, Shard
 from curator.sample.single_rows import SingleRows
+from curator.sample.source import each_block
+from curator.sample.storage import Layout, RowFile
 from curator.weights.reweighing import Reweighing
 from tests.curator.given import cumulative_losses, losses_of, split
+from tests.support import tiny
 from tests.tiers import for_each
 
 N = 5000
@@ -170,3 +188,207 @@ def test_scores_of_another_law_are_not_gone_on_with():
         Reweighing(N, 0.1, 0.4).update(sample, HypothesisLoss(*ROUNDS[0]))
     Reweighing.restore(sample, 0.1, 0.4).update(sample, HypothesisLoss(*ROUNDS[0]))
     assert cumulative_losses(sample).max() == 1
+
+
+KINDS = [{"numbers": n, "place": p} for n in ("single", "fixed") for p in ("memory", "disk")]
+
+
+def scenario(**storage: Any) -> Scenario:
+    return tiny("curator.n=3001", *(f"curator.storage.{key}={value}" for key, value in storage.items()))
+
+
+def everybody(sample: Any) -> Records:
+    return Records.joined(list(sample.blocks(1000)))
+
+
+def contents(chosen: Scenario, folder: Path, seed: int = 3, told: list[str] | None = None) -> Records:
+    sample = open_sample(chosen, folder, seed, [].append if told is None else told.append)
+    try:
+        return everybody(sample)
+    finally:
+        sample.close()
+
+
+@pytest.fixture
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Layout, "block", 100)
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind.values()))
+def test_the_records_are_those_of_the_people_wherever_they_are_kept(tmp_path, kind):
+    chosen = scenario(**kind)
+    expected = chosen.source.distribution.draw(3, np.arange(3001))
+    found = contents(chosen, tmp_path)
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    if kind["numbers"] == "single":
+        np.testing.assert_array_equal(found.features, expected.features)
+    else:
+        step = Grid.of(chosen.source).step
+        np.testing.assert_allclose(found.features, expected.features, rtol=0, atol=1.001 * step)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_blocks_come_in_order_whatever_the_threads(threads, monkeypatch):
+    monkeypatch.setattr(source, "PAUSE", -1.0)
+    told: list[str] = []
+    assert list(each_block(lambda a, b: (a, b), 10, 4, threads, "done", told.append)) == [(0, 4), (4, 8), (8, 10)]
+    assert told == ["4 of 10 done", "8 of 10 done", "10 of 10 done"]
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("numbers", ["single", "fixed"])
+def test_a_file_that_is_there_whole_is_used_again(tmp_path, monkeypatch, numbers):
+    chosen = scenario(numbers=numbers, place="disk")
+    first = contents(chosen, tmp_path)
+    (file,) = (path for path in (tmp_path / "rows").glob("rows-*") if not path.suffix)
+    assert file.stat().st_mode & 0o077 == 0
+    before = file.stat().st_mtime_ns
+    again = contents(chosen, tmp_path)
+    assert file.stat().st_mtime_ns == before
+    np.testing.assert_array_equal(first.features, again.features)
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("damage", ["one byte", "cut off", "no checksums", "checksums cut off", "gone", "half-written"])
+def test_a_file_that_is_not_beyond_doubt_is_written_again(tmp_path, damage):
+    chosen = scenario(numbers="fixed", place="disk")
+    first = contents(chosen, tmp_path)
+    file, sidecar = tmp_path / "rows" / "rows-0-3001", tmp_path / "rows" / "rows-0-3001.json"
+    whole = file.read_bytes()
+    if damage == "one byte":
+        file.write_bytes(whole[:20_000] + bytes([whole[20_000] ^ 4]) + whole[20_001:])
+    elif damage == "cut off":
+        os.truncate(file, 30_000)
+    elif damage == "no checksums":
+        sidecar.unlink()
+    elif damage == "checksums cut off":
+        sidecar.write_bytes(sidecar.read_bytes()[:99])
+    elif damage == "gone":
+        file.unlink()
+    else:
+        sidecar.unlink()
+        file.rename(file.with_name(file.name + ".part"))
+    told: list[str] = []
+    again = contents(chosen, tmp_path, told=told)
+    assert any("does not hold what was written" in line for line in told) == (damage == "one byte")
+    assert file.read_bytes() == whole
+    np.testing.assert_array_equal(first.features, again.features)
+
+
+def test_a_file_of_other_people_is_not_used(tmp_path):
+    chosen = scenario(place="disk")
+    contents(chosen, tmp_path, seed=3)
+    other = contents(chosen, tmp_path, seed=4)
+    np.testing.assert_array_equal(other.features, chosen.source.distribution.draw(4, np.arange(3001)).features)
+
+
+def test_a_fill_that_fails_leaves_no_file(tmp_path, monkeypatch):
+    def full(*given: Any) -> int:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OSError, match="no space left"):
+        contents(scenario(place="disk"), tmp_path)
+    monkeypatch.undo()
+    assert not list((tmp_path / "rows").glob("rows-*"))
+    contents(scenario(place="disk"), tmp_path)  # and nothing left it locked
+
+
+def test_one_folder_of_rows_is_one_processes(tmp_path):
+    sample = open_sample(scenario(place="disk"), tmp_path, 3, print)
+    with pytest.raises(BadInput, match="in use by another process"):
+        open_sample(scenario(place="disk"), tmp_path, 3, print)
+    sample.close()
+
+
+# Capacity -----------------------------------------------------------------------------------------------------------
+
+
+@for_each(
+    ("storage", "rounds", "per_person", "remedy"),
+    [
+        ({}, 3, 33 + 1, "place: disk.*numbers: fixed.*curator.n"),
+        ({}, 300, 33 + 3, "place: disk"),
+        ({}, 70_000, 33 + 6, "place: disk"),
+        ({"numbers": "fixed"}, 3, 16 + 1, "place: disk"),
+        ({"place": "disk"}, 3, 1, "take fewer people"),
+        ({"place": "disk", "workers": 2}, 3, 1 + 2, "take fewer people"),
+    ],
+)
+def test_too_little_memory_is_refused_before_any_work(tmp_path, monkeypatch, storage, rounds, per_person, remedy):
+    n = 4_000_000_000
+    chosen = scenario(**storage)
+    chosen = chosen.model_copy(update={"curator": chosen.curator.model_copy(update={"n": n, "rounds": rounds})})
+    enough = n * per_person + machine.SPARE
+    if workers := storage.get("workers"):
+        enough += source.STORE + workers * source.PROCESS
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: 1 << 60)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough)
+    check_sample(chosen, tmp_path)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
+    with pytest.raises(BadScenario, match=remedy):
+        check_sample(chosen, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_remedy_is_told_that_would_be_refused(tmp_path, monkeypatch):
+    """Parities have features of 0 and 1, which are no fixed-point numbers."""
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 20)
+    with pytest.raises(BadScenario, match=r"4,446 people of 65 bytes needs .*place: disk\), or take fewer people"):
+        check_sample(resolve(load("parity")), tmp_path)
+
+
+def test_a_table_needs_room_as_it_is_read_and_in_its_random_order(tmp_path, monkeypatch):
+    column = {"kind": "number", "column": "x", "low": 0, "high": 1}
+    label = {"column": "label", "positive": ["yes"], "negative": ["no"]}
+    table = PopulationSpec.model_validate({"table": {"files": ["people.csv"], "label": label, "features": [column]}})
+    chosen = scenario().model_copy(update={"source": table})
+    enough = 3001 * (5 + 2 * 5 + 1) + machine.SPARE
+    monkeypatch.setattr(machine, "available_memory", lambda: enough)
+    source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
+    monkeypatch.setattr(machine, "available_memory", lambda: enough - 1)
+    with pytest.raises(BadScenario, match="a sample of 3,001 people of 5 bytes needs"):
+        source.Source(chosen, 3, tmp_path, tmp_path).check(source.in_blocks)
+
+
+def test_too_small_a_disk_is_refused_before_any_work(tmp_path, monkeypatch):
+    chosen = scenario(place="disk", numbers="fixed")
+    needed = 3001 * 16 + 2 * 3001 + machine.SPARE
+    monkeypatch.setattr(machine, "available_disk", lambda folder: needed - 1)
+    with pytest.raises(BadScenario, match=r"needs .* of disk at .*rows, .* are available: take fewer people"):
+        check_sample(chosen, tmp_path)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: needed)
+    check_sample(chosen, tmp_path)
+    contents(chosen, tmp_path)
+    monkeypatch.setattr(machine, "available_disk", lambda folder: 2 * 3001 + machine.SPARE)
+    check_sample(chosen, tmp_path)  # the rows are there already
+
+
+def test_workers_without_ray_are_refused_in_a_line(monkeypatch):
+    monkeypatch.delitem(sys.modules, "curator.sample.cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    with pytest.raises(BadScenario, match=r"workers needs Ray: install .*workers: 0"):
+        importlib.import_module("curator.sample.cluster")
+
+
+def test_features_without_bounds_cannot_be_fixed_point(tmp_path):
+    boundless = scenario(numbers="fixed").source.distribution.model_copy(update={"norm": None})
+    chosen = scenario(numbers="fixed").model_copy(update={"source": PopulationSpec(distribution=boundless)})
+    assert isinstance(boundless, GaussianBall)
+    with pytest.raises(BadScenario, match="need public bounds"):
+        open_sample(chosen, tmp_path, 3, print)
+
+
+def test_a_row_file_has_its_columns_at_pages(tmp_path):
+    layout = Layout(((np.dtype(np.float32), 3), (np.dtype(np.int8), 1)), None)
+    file = RowFile(tmp_path / "rows", layout, 700, "people")
+    assert file.size == 12288 + 4096
+    features, labels = np.arange(2100, dtype=np.float32).reshape(700, 3), np.ones((700, 1), dtype=np.int8)
+    with file.written() as writer:
+        writer.checksums.append(writer.write(0, [features, labels]))
+    assert file.known() == [file.checksum(0, 700)]
+    assert RowFile(tmp_path / "rows", layout, 700, "others").known() is None
+    np.testing.assert_array_equal(file.columns()[0], features)
+    np.testing.assert_array_equal(file.columns()[1], labels)

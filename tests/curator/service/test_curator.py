@@ -29,7 +29,7 @@ from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
 from curator.service.curator import Curator, planned_events
 from curator.service.startup import open_curator
-from tests.common.core.test_schedule import Clock
+from tests.common.core.test_values import Clock
 from tests.curator.service.requests import LEARN, SCRIPT, ledger, request, reweigh
 from tests.support import Bench, tiny
 

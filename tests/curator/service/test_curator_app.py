@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import math
+import resource
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
-from common.core.errors import BudgetExceeded, Conflict, from_document
-from common.crypto.identity import Identity
+from common.core.errors import (
+    BadMessage,
+    BadScenario,
+    BudgetExceeded,
+    CannotWrite,
+    ConfigurationMismatch,
+    Conflict,
+    Forged,
+    PeerUnavailable,
+    PolicyRefused,
+    RolledBack,
+    from_document,
+)
+from common.crypto.identity import Identity, Signed, verify
+from common.local.records import Records
+from common.log.ledger import CLOSED, Entry
+from common.net.client import Client
 from common.privacy.guarantee import of_curator
 from common.wire import messages
+from curator.learners.base import parse_learner
+from curator.sample.base import LocalSample
 from curator.service import app
 from curator.service.app import curator_app
+from curator.service.curator import Curator, planned_events
+from curator.service.startup import open_curator
+from curator.state.copies import backup, restore
+from curator.state.ledger import listed
+from referee.runs import patience
+from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.curator.metering.greedy import CHEATS
-from tests.curator.service.requests import ledger
-from tests.support import Bench, served
+from tests.curator.service.requests import LEARN, ledger, request
+from tests.support import Bench, served, tiny
 from tests.tiers import thinned
 
 
@@ -127,3 +155,249 @@ def test_a_configuration_under_another_name_is_refused(bench, client):
     signed = bench.referee.configuration("run")
     assert client.put("/v1/runs/other", content=signed.model_dump_json()).status_code == 422
     assert client.put("/v1/runs/run", content=signed.model_dump_json()).status_code == 200
+
+
+def acknowledgements(curator: Curator) -> list[tuple[int, Entry]]:
+    return [(n, entry) for n, entry in curator._directory.journal.chain.numbered() if entry.kind == "acknowledgement"]
+
+
+@pytest.fixture
+def ended(tmp_path) -> Iterator[Bench]:
+    with Bench(tmp_path) as bench:
+        bench.run()
+        yield bench
+
+
+def test_the_referee_countersigns_all_that_was_released(ended):
+    [(number, entry)] = acknowledgements(ended.curator)
+    chain = ended.curator._directory.journal.chain
+    assert number == len(chain)
+    signed = Signed.parse(entry.body["acknowledgement"])
+    received = messages.Acknowledgement.parse(verify(signed, "acknowledgement", ended.referee.identity.public))
+    assert received.seen == chain.head(number - 1)
+    assert chain.entries[number - 2].kind == "result"
+
+
+def test_the_same_again_or_an_older_one_changes_nothing(ended, tmp_path):
+    [(number, entry)] = acknowledgements(ended.curator)
+    signed, chain = Signed.parse(entry.body["acknowledgement"]), ended.curator._directory.journal.chain
+    head = chain.head()
+    ended.curator.acknowledge(signed)
+    older = {**signed.message, "seen": chain.head(number - 2).wire()}
+    ended.curator.acknowledge(ended.referee.identity.sign("acknowledgement", older))
+    assert chain.head() == head
+    ended.curator.close()
+    with closing(open_curator(tiny(), tmp_path / "curator", 1, None)) as again:
+        again.acknowledge(signed)
+        assert again._directory.journal.chain.head() == head
+    assert listed(tmp_path / "curator")[-1]["referee_had_seen"] == number - 1
+
+
+def test_strangers_other_runs_and_other_ledgers_are_refused(ended):
+    [(_, entry)] = acknowledgements(ended.curator)
+    message: dict[str, Any] = entry.body["acknowledgement"]["message"]
+    referee = ended.referee.identity
+    with pytest.raises(Forged):
+        ended.curator.acknowledge(Identity.create().sign("acknowledgement", message))
+    with pytest.raises(ConfigurationMismatch):
+        ended.curator.acknowledge(referee.sign("acknowledgement", {**message, "run": "other"}))
+    forked = {**message, "seen": {**message["seen"], "hash": "0" * 64}}
+    with pytest.raises(RolledBack):
+        ended.curator.acknowledge(referee.sign("acknowledgement", forked))
+    assert len(acknowledgements(ended.curator)) == 1
+
+
+class Away:
+    """A curator that nobody reaches once all is released."""
+
+    def __init__(self, curator: Curator) -> None:
+        self.open_run, self.open_share, self.perform = curator.open_run, curator.open_share, curator.perform
+
+    def acknowledge(self, signed: Signed) -> None:
+        raise PeerUnavailable("nobody answers")
+
+
+def test_a_curator_that_is_away_does_not_fail_the_run(tmp_path):
+    with Bench(tmp_path, curator=Away) as bench:
+        result = bench.run()
+        assert result["status"] == "exhausted"  # that is how this scenario ends
+        assert acknowledgements(bench.curator) == []
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no file of this process grow beyond 8 KiB: the operating system refuses as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_charge_that_cannot_be_written_is_not_made_and_may_be_asked_again(bench):
+    bench.open()
+    bench.head()
+    with full_disk(), pytest.raises(CannotWrite, match=r"nothing was released.*same request") as refused:
+        bench.perform(0, LEARN)
+    assert refused.value.status == 503
+    assert (ledger(bench), list(bench.curator._ledger)) == ([], [])
+    bench.perform(0, LEARN)
+    assert len(ledger(bench)) == 1
+
+
+def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench):
+    bench.open()
+    signed = request(bench, "0", LEARN)
+    with served(curator_app(bench.curator)) as address:
+        path = "/v1/runs/run/operations/0"
+        with full_disk(), httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
+            reply = client.put(path, content=signed.model_dump_json())
+        assert (reply.status_code, reply.headers["Retry-After"]) == (503, "2")
+        assert reply.json()["type"].endswith("cannot-write")
+        with closing(Client(address)) as referee:
+            with full_disk(), pytest.raises(CannotWrite):
+                referee.signed("PUT", path, signed)
+            assert referee.signed("PUT", path, signed).message["operation_id"] == "0"
+
+
+def test_the_run_waits_and_ends_as_it_would_have(tmp_path, monkeypatch, undisturbed, bench):
+    """Every write of the ledger fails three times before the disk takes it: charges, results and the opening."""
+    monkeypatch.setattr(patience, "PAUSE", 0.0)
+    chain = bench.curator._ledger.journal.chain
+    real, said = chain.append, []
+    failed: list[tuple[str, int]] = []
+
+    def appending(kind, body):
+        key = (kind, len(chain))
+        if kind != "acknowledgement" and failed.count(key) < 3:  # for that the run does not wait
+            failed.append(key)
+            raise OSError(28, "No space left on device")
+        return real(kind, body)
+
+    monkeypatch.setattr(chain, "append", appending)
+    bench.referee.create("run", bench.chosen.wire(), bench.seed)
+    result = bench.referee.execute("run", lambda note: said.append(note.text))
+    expected = undisturbed[1].result
+    same = ("status", "reason", "iterations", "answer", "estimate", "agents")
+    assert {name: result[name] for name in same} == {name: expected[name] for name in same}
+    assert len(failed) == 3 * len(set(failed)) > 10
+    assert sum("the run waits for the curator" in text for text in said) >= 6
+
+
+def sample(n: int) -> LocalSample:
+    return LocalSample.of(Records(np.zeros((n, 8), dtype=np.float32), np.ones(n, dtype=np.int8)))
+
+
+class Attending:
+    """Stands for the people in the ledger over all runs: keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+        self.charged: list[str] = []
+
+    def attach(self, journal: Any, *, seen: Any, opened: bool) -> None:
+        self.told.append(opened)
+
+    def charge(self, party: str, digest: str) -> tuple[None, None]:
+        self.charged.append(digest)
+        return None, None
+
+
+def test_a_learner_that_reweighs_nothing_is_planned_for_at_the_greatest_bound_in_every_round():
+    learner = parse_learner(tiny().curator.learner)
+    assert planned_events(learner, None, 1200, None, 0.2, 3) == [learner.event(1.0)] * 3
+
+
+def test_real_people_are_not_met_without_a_budget(tmp_path):
+    chosen = tiny("curator.epsilon=null", "curator.delta=null").model_copy(update={"people": "real"})
+    with pytest.raises(BadScenario, match="needs an epsilon and a delta"):
+        Curator(chosen, sample(chosen.curator.n), tmp_path)
+
+
+def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_path):
+    with Bench(tmp_path / "bench") as bench:
+        bench.open()
+        agreed = bench.referee.configuration("run")
+    for closed in (True, False):
+        account: Any = Attending()
+        curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, account=account)
+        if closed:
+            curator._directory.journal.append(CLOSED, {"why": "an older copy was put back"})
+            with pytest.raises(BudgetExceeded, match="an older copy was put back") as refused:
+                curator.open_run(agreed)
+            epsilon = curator.guarantee.pair[0]
+            assert refused.value.members == {"spent": epsilon, "requested": epsilon, "budget": epsilon}
+        else:
+            curator.open_run(agreed)
+        curator.close()
+        assert len(account.charged) == (not closed)
+
+
+def test_the_ledger_of_people_is_told_whether_the_budget_belongs_to_a_run(tmp_path):
+    # Of an opened run it must know already; people of one that is not opened must have budget left.
+    with Bench(tmp_path / "bench") as bench:
+        bench.open()
+        agreed = bench.referee.configuration("run")
+    for opened in (False, True):
+        account: Any = Attending()
+        curator = Curator(tiny(), sample(1200), tmp_path / "own", seed=1, account=account)
+        curator.open_run(agreed)
+        curator.close()
+        assert account.told == [opened]
+
+
+def test_a_closed_ledger_counts_the_whole_budget_as_spent_and_no_more(tmp_path):
+    with Bench(tmp_path / "bench") as bench:
+        bench.open()
+        folder, copy = bench.folder / "curator", tmp_path / "copy"
+        backup(folder, copy)
+        bench.perform(0, LEARN)
+        bench.curator.close()
+        restore(copy, folder, close=True)
+        bench.use(open_curator(tiny(), folder, 1, None))
+        with pytest.raises(BudgetExceeded, match=r"\(epsilon 60, .* counts as spent") as refused:
+            bench.perform(0, LEARN)
+    said = refused.value.document()
+    assert [said[name] for name in ("spent", "requested", "budget")] == [60.0, 60.0, 60.0]
+
+
+def test_a_curator_of_simulated_people_may_have_no_budget_and_says_so(tmp_path):
+    chosen = tiny("curator.epsilon=null", "curator.delta=null")
+    curator = Curator(chosen, sample(1200), tmp_path, seed=1)
+    assert curator.guarantee.pair == (math.inf, 1.0)
+    curator.close()
+
+
+GRAPH = {"kind": "reweigh", "hypothesis": wire(linear([1.0] * 8))}
+BAYES = (
+    "curator.learner={name: scikit, classifier: GaussianNB, draws: 200}",
+    "curator.epsilon=null",
+    "curator.delta=null",
+)
+
+
+def test_a_curator_with_another_learner_refuses_graphs_unparsed(bench, monkeypatch):
+    def never(*_):
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr("common.local.hypotheses.onnx.read_graph", never)
+    bench.open()
+    for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
+        with pytest.raises(PolicyRefused, match="gives no hypothesis of kind 'onnx', so it takes none"):
+            bench.perform(0, {"kind": "reweigh", "hypothesis": hypothesis})
+
+
+def test_a_curator_that_gives_graphs_takes_them(tmp_path):
+    with Bench(tmp_path, tiny(*BAYES)) as bench:
+        bench.open()
+        assert bench.perform(0, {"kind": "learn", "round": 1}).result["hypothesis"]["kind"] == "onnx"
+        assert bench.perform(1, GRAPH).result["event"]["kind"]
+        with pytest.raises(BadMessage, match="base64"):
+            bench.perform(2, {"kind": "reweigh", "hypothesis": {"kind": "onnx", "model": "****"}})
+
+
+def test_a_whole_run_with_graphs(tmp_path):
+    with Bench(tmp_path, tiny(*BAYES)) as bench:
+        result = bench.run()
+    assert result["answer"]["kind"] == "onnx"

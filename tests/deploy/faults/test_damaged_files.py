@@ -20,7 +20,7 @@ from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
 from deploy.base import Finished
 from referee.audit.audit import audit
-from tests.common.data.test_real_people import CSV
+from tests.common.data.test_people import CSV
 from tests.deploy.faults.town import scenario, town
 from tests.support import Halted, leave_folder
 

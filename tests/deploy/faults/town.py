@@ -26,7 +26,7 @@ from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports
 from referee.state.witness_log import WitnessLog
 from tests.clocks import Clock
-from tests.common.data.test_real_people import TREE, own
+from tests.common.data.test_people import TREE, own
 from tests.support import TOKEN, Halted
 
 RUN = "run"

@@ -15,7 +15,7 @@ from local_agent.hosted import answered as answered_module
 from local_agent.hosted.population import Population
 from local_agent.hosted.setup import open_population
 from referee.service.witness import witness_app
-from tests.common.data.test_real_people import own
+from tests.common.data.test_people import own
 from tests.local_agent.test_policy import REFEREE, assignment, configuration
 from tests.support import TOKEN, seal, served, tiny
 from tests.tiers import for_each

@@ -25,7 +25,7 @@ from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection.enrolment.vouching import packed, unpacked
 from referee.service.referee import Referee
-from tests.common.data.test_real_people import own
+from tests.common.data.test_people import own
 from tests.referee.audit.signing import Bodies, identity_of, resign
 from tests.referee.audit.test_what_remains import audit_terms_key
 from tests.support import TOKEN, Bench, leave_folder, tiny

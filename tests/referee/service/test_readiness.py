@@ -15,7 +15,7 @@ from curator.service.app import curator_app
 from referee.service.app import referee_app
 from referee.service.readiness import checks
 from referee.service.runner import Runner
-from tests.curator.service.test_cannot_write import full_disk
+from tests.curator.service.test_curator_app import full_disk
 from tests.referee.service.test_referee import until
 from tests.support import Bench, served
 

@@ -27,7 +27,7 @@ from referee.service.app import referee_app
 from referee.service.follower import Follower
 from referee.service.runner import Runner
 from tandem.ui.views.planning import Planned, Planner
-from tests.common.core.test_threads import KINDS
+from tests.common.core.test_machine import KINDS
 from tests.curator.service.test_curator_app import perform, put
 from tests.deploy.test_processes import party
 from tests.referee.service.test_referee import until

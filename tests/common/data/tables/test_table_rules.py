@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.core.errors import BadData, BadMessage
-from common.data.tables import TableSource, load
+from common.core.errors import BadData, BadMessage, BadScenario
+from common.data.tables import Label, Layout, Number, Schema, Selection, TableSource, load, parse_schema, read_schema
+from common.data.tables.files import Piece
+from common.data.tables.loading import volunteering
+from common.scenario.loading import load as load_scenario
 from tests.tiers import for_each, thinned
 
 FEATURES = [
@@ -107,3 +113,364 @@ def test_a_numeric_label_must_be_known(tmp_path, income, says):
 def test_a_numeric_label_is_strict_at_its_bound(tmp_path):
     (tmp_path / "people.csv").write_text("age,visits,job,income\n1,1,a,50\n1,1,a,50.0001\n1,1,a,-7e3\n")
     np.testing.assert_array_equal(load(tmp_path, source("people.csv")).labels, [-1, 1, -1])
+
+
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data" / "scenario.yaml"
+TREE = {
+    "label": {"column": "renews", "positive": ["yes"], "negative": ["no"]},
+    "features": [
+        {"kind": "number", "column": "visits", "low": 0, "high": 30, "fill": 3},
+        {"kind": "number", "column": "months", "low": 0, "high": 60},
+        {"kind": "category", "column": "plan", "values": ["family", ["basic", "free"]]},
+        {"kind": "number", "column": "visits", "low": 0, "high": 1},
+    ],
+    "norm": 1.5,
+}
+
+
+def schema_written(folder, tree, name="schema.yaml"):
+    (folder / name).write_text(tree if isinstance(tree, str) else yaml.safe_dump(tree))
+    return folder / name
+
+
+def test_a_schema_is_read_as_it_is_written(tmp_path):
+    schema = read_schema(schema_written(tmp_path, TREE))
+    assert schema == parse_schema(TREE) == Schema.model_validate(TREE)
+    assert schema.features[0] == Number(column="visits", low=0, high=30, fill=3)
+    assert (schema.dimension, schema.columns) == (5, ("visits", "months", "plan"))
+
+
+def test_a_schema_with_files_describes_a_table(tmp_path):
+    table = parse_schema(TREE).source("one.csv", "two.npz")
+    assert table.files == ("one.csv", "two.npz")
+    assert (table.label, table.dimension, table.norm) == (Label.model_validate(TREE["label"]), 5, 1.5)
+    with pytest.raises(BadScenario, match="has no label"):
+        parse_schema({"features": TREE["features"]}).source("one.csv")
+
+
+@for_each(
+    ("tree", "says"),
+    [
+        ("- a\n- list", "must be a mapping of keys, found list"),
+        ("a: b: c", "is not YAML"),
+        ("features: []", "features"),
+        ({**TREE, "surprise": 1}, "surprise: unknown key"),
+        ({**TREE, "norm": -1}, "norm"),
+        ({**TREE, "label": {"column": "renews"}}, "label"),
+        (TREE | {"files": ["people.csv"]}, "files: unknown key"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_the_name_of_the_file(tmp_path, tree, says):
+    with pytest.raises(BadScenario, match=f"schema schema.yaml.*{says}"):
+        read_schema(schema_written(tmp_path, tree))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(BadScenario, match=r"schema none\.yaml: cannot be read"):
+        read_schema(tmp_path / "none.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(BadScenario, match="not UTF-8"):
+        read_schema(tmp_path / "bytes.yaml")
+
+
+class TestInScenarios:
+    def tree(self, **table):
+        tree = yaml.safe_load(EXAMPLE.read_text("utf-8"))
+        tree["source"] = {"table": {"files": ["testers.csv"], "schema": "schema.yaml", **table}}
+        tree["target"] = {"table": {"files": ["customers.csv"], "schema": "schema.yaml"}}
+        return tree
+
+    def test_a_schema_beside_the_scenario_is_written_out(self, tmp_path):
+        schema_written(tmp_path, TREE)
+        scenario = load_scenario(str(schema_written(tmp_path, self.tree(), "renewals.yaml")), ["data=null"])
+        assert scenario.source.table == parse_schema(TREE).source("testers.csv")
+        assert scenario.target.table == parse_schema(TREE).source("customers.csv")
+        assert "schema" not in scenario.wire()["source"]["table"]
+
+    def test_a_schema_in_the_directory_of_the_data_is_found(self, tmp_path):
+        (tmp_path / "data").mkdir()
+        schema_written(tmp_path / "data", TREE)
+        path = str(schema_written(tmp_path, self.tree(), "renewals.yaml"))
+        assert load_scenario(path, [f"data={tmp_path / 'data'}"]).source.dimension == 5
+        with pytest.raises(BadScenario, match=r"no file schema\.yaml in"):
+            load_scenario(path, [f"data={tmp_path}/../{tmp_path.name}"])
+
+    def test_a_wrong_schema_is_named(self, tmp_path):
+        schema_written(tmp_path, {**TREE, "norm": -1})
+        with pytest.raises(BadScenario, match=r"schema schema\.yaml: .*norm"):
+            load_scenario(str(schema_written(tmp_path, self.tree(), "renewals.yaml")), ["data=null"])
+
+    def test_a_table_without_a_schema_stays_as_it_is(self, tmp_path):
+        schema_written(tmp_path, TREE)
+        tree = self.tree()
+        tree["target"] = {"table": parse_schema(TREE).source("customers.csv").wire()}
+        scenario = load_scenario(str(schema_written(tmp_path, tree, "renewals.yaml")), ["data=null"])
+        assert scenario.target.table == parse_schema(TREE).source("customers.csv")
+
+    def test_keys_beside_the_schema_replace_its_own(self, tmp_path):
+        schema_written(tmp_path, TREE)
+        path = str(schema_written(tmp_path, self.tree(norm=0.5, layout={"separator": ";"}), "renewals.yaml"))
+        table = load_scenario(path, ["data=null"]).source.table
+        assert (table.norm, table.layout.separator) == (0.5, ";")
+
+    @for_each("name", [3, "", None])
+    def test_a_schema_that_is_no_name_is_refused(self, tmp_path, name):
+        path = str(schema_written(tmp_path, self.tree(schema=name), "renewals.yaml"))
+        with pytest.raises(BadScenario, match="must be the name of a YAML file"):
+            load_scenario(path, ["data=null"])
+
+
+ROWS = 30_000
+UNLESS = (
+    {"column": "spouse", "values": ["yes"], "factor": 0.1},
+    {"column": "age", "above": 40, "below": 60, "factor": 0.5},
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("selection")
+    random = np.random.default_rng(0)
+    age, spouse = random.integers(20, 80, ROWS), random.random(ROWS) < 0.4
+    rows = [
+        f"{i},{a},{'yes' if s else 'no'},{'rich' if a > 50 else 'poor'}"
+        for i, (a, s) in enumerate(zip(age, spouse, strict=True))
+    ]
+    (folder / "people.csv").write_text("\n".join(["row,age,spouse,label", *rows]))
+    return folder
+
+
+def kept(folder, keep, where=None, **selection):
+    source = TableSource.model_validate(
+        {
+            "files": ["people.csv"],
+            "label": {"column": "label", "positive": ["rich"], "negative": ["poor"]},
+            "features": [
+                {"kind": "number", "column": "row", "low": 0, "high": ROWS},
+                {"kind": "number", "column": "age", "low": 0, "high": 100},
+                {"kind": "category", "column": "spouse", "values": ["yes"]},
+            ],
+            "where": where or {},
+            "selection": {"keep": keep, "seed": 1, "unless": UNLESS} | selection,
+        }
+    )
+    features = load(folder, source).features.astype(np.float64)
+    return np.rint(features[:, 0] * ROWS).astype(int), np.rint(features[:, 1] * 100), features[:, 2] == 1
+
+
+def test_nobody_is_both_a_volunteer_and_never_asked(folder):
+    volunteers, population = kept(folder, "volunteers")[0], kept(folder, "population")[0]
+    assert not set(volunteers) & set(population)
+
+
+def test_the_never_asked_are_a_fair_share_of_everybody(folder):
+    # 6 standard errors.
+    rows, age, spouse = kept(folder, "population", unasked=0.3)
+    assert abs(len(rows) - 0.3 * ROWS) < 6 * np.sqrt(0.21 * ROWS)
+    assert abs(spouse.mean() - 0.4) < 6 * np.sqrt(0.24 / len(rows))
+    assert abs(age.mean() - 49.5) < 6 * 17.4 / np.sqrt(len(rows))
+
+
+@pytest.mark.slow
+def test_each_group_volunteers_at_its_public_rate(folder):
+    # 6 standard errors in each of the four groups; half of the people are asked.
+    everybody = kept(folder, "volunteers", unless=[], unasked=1e-9)
+    volunteers = kept(folder, "volunteers", willing=0.8)
+
+    def size(people, married, middle):
+        _, age, spouse = people
+        return np.sum((spouse == married) & (((age > 40) & (age <= 60)) == middle))
+
+    for married, middle, chance in [(0, 0, 0.8), (0, 1, 0.4), (1, 0, 0.08), (1, 1, 0.04)]:
+        of, rate = size(everybody, married, middle), chance / 2
+        assert abs(size(volunteers, married, middle) - of * rate) < 6 * np.sqrt(of * rate * (1 - rate))
+
+
+@pytest.mark.slow
+def test_the_coins_belong_to_the_row_whatever_else_is_filtered(folder):
+    rows, _, spouse = kept(folder, "volunteers")
+    married = kept(folder, "volunteers", where={"spouse": ["yes"]})[0]
+    assert set(married) == set(rows[spouse])
+
+
+@pytest.mark.slow
+def test_another_seed_chooses_others(folder):
+    assert set(kept(folder, "population")[0]) != set(kept(folder, "population", seed=2)[0])
+
+
+def test_conditions_do_not_hold_where_the_field_is_missing():
+    frame = polars.DataFrame({"age": ["?", "50", "", "40", "61"], "spouse": ["yes", "?", "", "no", "no"]})
+    selection = Selection.model_validate({"keep": "volunteers", "seed": 0, "unless": UNLESS})
+    chances = volunteering(Piece("f", frame, np.arange(5)), selection, Layout())
+    np.testing.assert_allclose(chances, [0.1, 0.5, 1, 1, 1])
+
+
+def test_a_condition_may_have_one_side_only():
+    frame = polars.DataFrame({"age": ["10", "40", "41"]})
+    piece = Piece("f", frame, np.arange(3))
+    for sides, expected in [({"above": 40}, [1, 1, 0.5]), ({"below": 40}, [0.5, 0.5, 1])]:
+        unless = [{"column": "age", "factor": 0.5, **sides}]
+        selection = Selection.model_validate({"keep": "volunteers", "seed": 0, "unless": unless})
+        np.testing.assert_allclose(volunteering(piece, selection, Layout()), expected)
+
+
+@given(
+    st.lists(st.floats(0.05, 1), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(0, 7), st.floats(0.01, 1)), min_size=1, max_size=12),
+)
+def test_the_public_divergences_bound_those_of_every_population(factors, groups):
+    # Kantorovich's inequality, whatever shares the groups have. Bit k of a group: condition k holds.
+    unless = [{"column": "c", "values": ["v"], "factor": factor} for factor in factors]
+    selection = Selection.model_validate({"keep": "volunteers", "seed": 0, "unless": unless})
+    chances = np.array([np.prod([f for k, f in enumerate(factors) if group >> k & 1]) for group, _ in groups])
+    shares = np.array([share for _, share in groups]) / sum(share for _, share in groups)
+    mean = shares @ chances
+    assert mean * (shares @ (1 / chances)) <= selection.chi_squared * (1 + 1e-9)
+    assert mean / chances.min() <= selection.supremum * (1 + 1e-9)
+
+
+def test_without_conditions_there_is_no_bias():
+    selection = Selection(keep="volunteers", seed=0)
+    assert (selection.chi_squared, selection.supremum) == (1.0, 1.0)
+
+
+@for_each(
+    "condition",
+    [
+        {"column": "a", "factor": 0.5},
+        {"column": "a", "values": ["x"], "above": 3, "factor": 0.5},
+        {"column": "a", "values": ["x"], "factor": 0},
+        {"column": "a", "values": ["x"], "factor": 1.5},
+    ],
+)
+def test_conditions_that_make_no_sense_are_refused(condition):
+    with pytest.raises(BadMessage):
+        Selection.parse({"keep": "volunteers", "seed": 0, "unless": [condition]})
+
+
+DESCRIPTION = {
+    "files": ["people.npz"],
+    "label": {"column": "income", "above": 50},
+    "features": [
+        {"kind": "number", "column": "age", "low": 20, "high": 70},
+        {"kind": "category", "column": "job", "values": ["clerk", "nurse"]},
+    ],
+}
+COLUMNS = {
+    "age": np.array([20.0, 45.0, np.nan, 90.0]),
+    "job": np.array(["clerk", "doctor", "", "nurse"]),
+    "income": np.array([51, 50, 10, 99]),
+}
+ARRAYS_FEATURES = [[0, 1, 0], [0.5, 0, 0], [0, 0, 0], [1, 0, 1]]
+
+
+def arrays_source(**changes):
+    return TableSource.parse(DESCRIPTION | changes)
+
+
+def flaw(folder, **changes):
+    with pytest.raises(BadData) as caught:
+        load(folder, arrays_source(**changes))
+    return caught.value.detail
+
+
+def test_named_columns_read_as_text_does(tmp_path):
+    np.savez(tmp_path / "people.npz", **COLUMNS)
+    polars.DataFrame(COLUMNS).fill_nan(None).write_csv(tmp_path / "people.csv")
+    found = load(tmp_path, arrays_source())
+    np.testing.assert_array_equal(found.features, ARRAYS_FEATURES)
+    np.testing.assert_array_equal(found.labels, [1, -1, -1, 1])
+    same = load(tmp_path, arrays_source(files=["people.csv"]))
+    np.testing.assert_array_equal(found.features, same.features)
+    np.testing.assert_array_equal(found.labels, same.labels)
+
+
+def test_compressed_archives_and_columns_that_nobody_names(tmp_path):
+    np.savez_compressed(tmp_path / "people.npz", secret=np.arange(4), **COLUMNS)
+    np.testing.assert_array_equal(load(tmp_path, arrays_source()).features, ARRAYS_FEATURES)
+
+
+def test_a_structured_array_brings_its_names(tmp_path):
+    people = np.empty(4, dtype=[("age", ">f4"), ("job", "S8"), ("income", "<i2")])
+    for name, column in COLUMNS.items():
+        people[name] = column
+    np.save(tmp_path / "people.npy", people)
+    np.testing.assert_array_equal(load(tmp_path, arrays_source(files=["people.npy"])).features, ARRAYS_FEATURES)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_matrix_gets_its_names_from_the_layout(tmp_path, order):
+    matrix = np.array([[20, 1, 60], [45, 0, 40]], dtype=np.float16, order=order)
+    np.save(tmp_path / "people.npy", matrix)
+    changes = {
+        "files": ["people.npy"],
+        "layout": {"columns": ["age", "retired", "income"]},
+        "features": [DESCRIPTION["features"][0], {"kind": "number", "column": "retired", "low": 0, "high": 1}],
+    }
+    found = load(tmp_path, arrays_source(**changes))
+    np.testing.assert_array_equal(found.features, [[0, 1], [0.5, 0]])
+    np.testing.assert_array_equal(found.labels, [1, -1])
+    assert "matrix of 3 columns" in flaw(tmp_path, files=["people.npy"])
+
+
+def test_booleans_are_texts(tmp_path):
+    flags = {**COLUMNS, "job": np.array([True, False, True, False])}
+    np.savez(tmp_path / "people.npz", **flags)
+    category = {"kind": "category", "column": "job", "values": ["true"]}
+    found = load(tmp_path, arrays_source(features=[category]))
+    np.testing.assert_array_equal(found.features[:, 0], [1, 0, 1, 0])
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
+def test_numbers_keep_their_value(tmp_path_factory, numbers):
+    folder = tmp_path_factory.mktemp("numbers")
+    np.savez(folder / "people.npz", age=np.array(numbers), income=np.zeros(len(numbers)))
+    feature = {"kind": "number", "column": "age", "low": -1e6, "high": 1e6}
+    found = load(folder, arrays_source(features=[feature])).features[:, 0]
+    np.testing.assert_array_equal(found, ((np.array(numbers) + 1e6) / 2e6).astype(np.float32))
+
+
+@for_each(
+    ("changed", "says"),
+    [
+        ({"age": np.arange(3.0)}, "same length"),
+        ({"age": np.ones((4, 2))}, "same length"),
+        ({"age": np.ones(4, dtype=complex)}, "neither numbers"),
+        ({"age": np.array(["2020-01-01"] * 4, dtype="datetime64[D]")}, "neither numbers"),
+        ({"age": np.array([1, np.inf, 2, 3])}, "line 2, column 'age': must be a finite number"),
+        ({"job": np.array([b"\xff"] * 4)}, "not UTF-8"),
+        ({"income": np.array([1.0, np.nan, 2, 3])}, "line 2, column 'income': the label is missing"),
+    ],
+)
+def test_columns_that_are_none_are_refused(tmp_path, changed, says):
+    np.savez(tmp_path / "people.npz", **COLUMNS | changed)
+    assert says in flaw(tmp_path)
+
+
+def test_pickled_objects_are_never_loaded(tmp_path):
+    np.savez(tmp_path / "people.npz", **COLUMNS | {"job": np.array([object()] * 4)})
+    assert "not a readable NumPy file" in flaw(tmp_path)
+    np.save(tmp_path / "people.npy", np.array([{"age": 1}]), allow_pickle=True)
+    assert "not a readable NumPy file" in flaw(tmp_path, files=["people.npy"])
+
+
+@for_each("suffix", [".npy", ".npz"])
+@for_each("content", [b"", b"not an array", b"\x93NUMPY\x01\x00", b"PK\x03\x04 cut off"])
+def test_damaged_files_are_refused(tmp_path, suffix, content):
+    (tmp_path / f"people{suffix}").write_bytes(content)
+    assert "not a readable NumPy file" in flaw(tmp_path, files=[f"people{suffix}"])
+
+
+def test_the_other_kind_of_file_under_the_suffix_is_refused(tmp_path):
+    np.save(tmp_path / "people.npy", np.ones((2, 3)))
+    (tmp_path / "people.npy").rename(tmp_path / "people.npz")
+    assert "not a readable NumPy file" in flaw(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_called_so(tmp_path):
+    assert "there is no such file" in flaw(tmp_path)
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path):
+    np.savez(tmp_path / "people.npz", age=COLUMNS["age"], income=COLUMNS["income"])
+    assert "has no column 'job'" in flaw(tmp_path)

@@ -1,7 +1,7 @@
 """The exact law of a frequency oracle's answer: the shipped sampler, run once for every outcome of its coins.
 
 Probabilities are added up as fractions. That the coins themselves are exact is tested in
-``tests/common/numerics/test_coin_flips.py``.
+``tests/common/numerics/test_randomness.py``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,201 @@
+"""The game of the adaptive adversary: what it reaches with one pair is known, and with more it is no less."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from contextlib import closing
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from benchmarks import answer_times
+from benchmarks.adaptive_pair import value, ways
+from benchmarks.cheats.__main__ import lines, played
+from benchmarks.cheats.playing import CHEATS
+from benchmarks.enrolled import AT_ONCE, enrol_before
+from benchmarks.hand_over import SECOND, promised, second_task
+from benchmarks.kills.once import EVERYBODY, once
+from benchmarks.private_choice import main
+from benchmarks.rounds import compare
+from common.core import canonical
+from common.data.population import TableRecordSource
+from common.local.hypotheses.onnx import Onnx
+from common.local.mechanisms.warner import Warner
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.planning.plan import resolve
+from common.privacy.theorems.gaussian_dp import delta_of
+from common.scenario.loading import load
+from common.scenario.resolved import settled
+from curator.service.curator import Curator
+from local_agent.hosted.asking import answer_together
+from referee.collection.ordering.roster import Roster
+from referee.protocols.base import small_ball
+from referee.state.store import Store
+from tests.documents.reading import ROOT, commands
+from tests.support import TINY
+
+
+def test_full_draws_of_one_pair_are_gaussian_releases() -> None:
+    found = value(1.0, [(0.0, 0.1, 0.0)], 25, 0.5, 0.005)
+    assert found == pytest.approx(delta_of(0.5, 0.5), rel=0.01)
+
+
+def test_more_pairs_reach_no_less_and_little_more() -> None:
+    one, most = (value(0.05, ways(0.5)[name], 40, 0.3, 0.01) for name in ("forth", "adaptive"))
+    assert 0.0 < one <= most * (1.0 + 1e-9) < 1.2 * one
+
+
+NAMES = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
+SHOWN = {printed.text: printed.shows for printed in commands() if printed.document == "docs/corrections.md"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_prints_what_the_page_shows(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [name])
+    import_module(f"benchmarks.corrections.{name}").main()
+    assert tuple(capsys.readouterr().out.splitlines()) == SHOWN[f"python -m benchmarks.corrections.{name}"]
+
+
+def test_the_page_shows_every_script_and_no_other() -> None:
+    scripts = [text for text in SHOWN if text.startswith("python -m benchmarks.corrections.")]
+    assert sorted(text.rpartition(".")[2] for text in scripts) == NAMES
+
+
+SMALL = [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5", "agents.mechanism.epsilon=6"]
+
+
+@pytest.mark.slow
+def test_it_counts_the_last_task():
+    both, alone = (second_task(load("hand-over", [*SMALL, *more]), 1) for more in ([], [SECOND]))
+    assert both["done"] == alone["done"] == 1.0
+    assert both["all_calls"] > both["calls"] >= 1.0
+    assert alone["all_calls"] == alone["calls"]
+    assert both["agents"] > 0.0
+    assert 0.0 <= both["loss"] < 0.5
+
+
+def test_two_runs_are_promised_for_more_people_than_one():
+    scenario = resolve(load("hand-over", ["curator.rounds=40", "curator.n=100000", "curator.learner.steps=20000"]))
+    one, two = promised(scenario, 40, 1), promised(scenario, 39, 2)
+    assert (one["calls"], two["calls"]) == (40.0, 78.0)
+    assert one["epsilon"] < two["epsilon"]
+    assert one["least_n"] < two["least_n"]
+
+
+@pytest.mark.slow
+def test_parties_are_killed_at_work_and_nothing_acknowledged_is_lost(tmp_path):
+    found = once(tmp_path, None, random.Random(3), 3, (0.1, 2.0))
+    assert len(found.kills) == 3
+    assert found.wrong == []
+    assert found.acknowledged == found.stored == found.counted == EVERYBODY
+
+
+def test_the_same_rounds_are_compared_and_the_curator_is_as_it_was():
+    perform = Curator.perform
+    found = compare(settled(small_ball()))
+    assert found["rounds"] == 3
+    assert found["exchanges"] >= 5  # three calls of the learner, and a reweigh between them
+    assert 0.0 < found["exchange_ms"] < found["embedded_ms"]
+    assert Curator.perform is perform
+
+
+def test_prices_as_documented(capsys):
+    assert main(["--repetitions", "0", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["worth"] == []
+    prices = {row["law"]: row for row in told["prices"]}
+    assert prices["one run"]["epsilon"] == pytest.approx(1.0, abs=1e-9)
+    documented = {"Poisson, 4": (1.37, 0.74), "geometric, 4": (1.28, 0.79), "geometric, 30": (1.69, 0.61)}
+    for law, (epsilon, left) in documented.items():
+        assert (round(prices[law]["epsilon"], 2), round(prices[law]["mu_left"], 2)) == (epsilon, left)
+        assert prices[law]["epsilon"] <= prices[law]["renyi"]
+
+
+@pytest.mark.slow
+def test_a_table_for_people(capsys):
+    assert main(["--repetitions", "0"]) == 0
+    assert "geometric, 10" in capsys.readouterr().out
+
+
+PAGE = (ROOT / "docs" / "audit-evidence.md").read_text()
+CHEATS_SHOWN = {
+    block.split("\n", 1)[0]: block.splitlines() for block in re.findall(r"```\n=== (.*?)\n```", PAGE, re.DOTALL)
+}
+
+
+def test_the_page_shows_every_cheat():
+    assert list(CHEATS_SHOWN) == list(CHEATS)
+
+
+FIRST = ("dropped reports", "a fork")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FIRST else pytest.mark.thorough) for name in CHEATS]
+)
+def test_every_line_of_the_page_is_printed_in_its_order(name):
+    printed = list(lines(played(name)))
+    assert printed[0] == f"=== {name}"
+    at = 0
+    for line in CHEATS_SHOWN[name][1:]:
+        assert line in printed[at:], f"not printed after {printed[at - 1]!r}: {line!r}"
+        at = printed.index(line, at) + 1
+    statuses = [line for line in printed if line.startswith("--- ")]
+    assert statuses == [line for line in CHEATS_SHOWN[name] if line.startswith("--- ")]
+
+
+def test_everybody_is_listed_with_a_number_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.enrolled.AT_ONCE", 4)
+    assert AT_ONCE > 4
+    enrol_before(tmp_path / "referee", 10)
+    with closing(Store(f"sqlite:///{tmp_path}/referee/referee.sqlite")) as store:
+        roster = Roster(store.participants())
+    assert (len(roster), roster.agents, roster.hosts) == (10, 10, 0)
+
+
+@pytest.mark.slow
+def test_requests_beside_many_who_are_enrolled_are_answered_and_measured():
+    command = [sys.executable, "-m", "benchmarks.enrolled", "--sizes", "5000", "--individuals", "200", "--json"]
+    [found] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert found["enrolled"] == 5000
+    assert all(found[name]["requests"] == 200 and not found[name]["rejected"] for name in ("enrol", "poll", "report"))
+    assert found["first_question_seconds"] > 0.0
+
+
+def test_arms_have_as_many_steps_as_there_can_be():
+    trees = answer_times.arms(3, 4)
+    assert len(trees.feature) == 3 * 9
+    assert trees._arrays[1].tolist() == [4, 4, 4]
+
+
+def test_hosts_of_real_people_accept_no_graphs():
+    """Their work is bounded by the shapes within, and not by a question's length."""
+    assert Onnx.by_choice
+
+
+def test_a_question_is_digested_once_and_not_for_each_person(monkeypatch):
+    digests, digest = [], canonical.digest
+    monkeypatch.setattr(canonical, "digest", lambda value: (digests.append(1), digest(value))[1])
+    people = TableRecordSource(Records(np.zeros((50, 8), dtype=np.float32), np.ones(50, dtype=np.int8)))
+    secret = RandomSource(bytes(32), simulated=False)
+    answer_together(LossQuery.example()[0], Warner(epsilon=1.0), people, np.arange(50), np.arange(50), secret)
+    assert len(digests) == 1
+
+
+@pytest.mark.thorough
+def test_the_schedule_grants_more_than_answers_take(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["answer_times", "--people", "2000", "--json"])
+    answer_times.main()
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["mechanism"] for row in rows} >= {"warner", "laplace", "krr", "olh", "hadamard"}
+    assert min(row["room"] for row in rows) > 1.0

@@ -1,0 +1,377 @@
+"""One byte string per JSON value; and nothing that is not plain, finite, shallow JSON comes in."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import common.net.edge  # noqa: F401 - services raise no errors of their own
+import scenarios
+from common.core import canonical, errors, strictyaml
+from common.core.errors import (
+    MEMBERS,
+    URN,
+    BadMessage,
+    BadScenario,
+    PeerError,
+    PeerUnavailable,
+    RunCancelled,
+    Superseded,
+    TandemError,
+    every_error,
+    from_document,
+)
+from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
+from common.core.schedule import Schedule
+from common.net.cli import application, fail_clearly
+from common.scenario import loading
+from tests.tiers import for_each
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 80), 1 << 80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4).filter(str.isprintable), inner),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(VALUES)
+def test_decoding_gives_the_value_back_and_encoding_is_stable(value):
+    raw = canonical.encode(value)
+    assert canonical.decode(raw) == value
+    assert canonical.encode(canonical.decode(raw)) == raw
+    assert b"\n" not in raw
+
+
+def test_order_and_spaces_do_not_matter_content_does():
+    assert canonical.digest({"b": 1, "a": [1.0]}) == canonical.digest(json.loads('{ "a" : [1.0], "b":1}'))
+    assert canonical.digest({"a": 1}) != canonical.digest({"a": 1.5})
+    assert canonical.encode({"b": 1, "a": "é"}) == '{"a":"é","b":1}'.encode()
+
+
+@for_each("value", [math.nan, math.inf, [-math.inf], {"a": {1, 2}}, "\ud800", object(), {"k": b"x"}])
+def test_what_has_no_encoding_is_refused(value):
+    with pytest.raises(BadMessage):
+        canonical.encode(value)
+
+
+@for_each(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b"[Infinity]",
+        b"-Infinity",
+        b'{"a":1,"a":1}',
+        b"\xff",
+        b'"\xed\xa0\x80"',
+        b"[1,]",
+        b"'a'",
+        b"1 2",
+        b"[" * 100_000,
+        b"[" * 33 + b"]" * 33,
+        b'{"a":' * 40 + b"1" + b"}" * 40,
+        b"9" * 5000,
+        b"9" * 301,
+        b"[1e999]",
+        b"1e999 ",
+        b"-1e400",
+        b"9" * 199 + b"e199",
+        b"[" * 40 + b'"' + b'\\"' * 100_000,
+        b"[" + b"[]," * (1 << 21) + b"0]",
+        b"[" * 40 + b'"' * 100_001,
+    ],
+    ids=lambda raw: str(raw[:12]),
+)
+def test_what_is_not_acceptable_is_refused(raw):
+    with pytest.raises(BadMessage, match="not acceptable JSON"):
+        canonical.decode(raw)
+
+
+def test_what_is_in_a_string_is_no_bracket_and_no_number():
+    for value in ["[" * 100, '"' + "{" * 100, "\\" + "[" * 100, "e999", "9" * 400, ['a[\\"['] * 50]:
+        assert canonical.decode(canonical.encode(value)) == value
+    wide: list[Any] = [[{"a": []}]] * 1000
+    assert canonical.decode(canonical.encode(wide)) == wide
+
+
+def test_as_deep_as_is_allowed():
+    raw = b"[" * canonical.DEEPEST + b"]" * canonical.DEEPEST
+    assert canonical.encode(canonical.decode(raw)) == raw
+
+
+def test_numbers_too_large_for_a_double_never_leave():
+    """JSON cannot say infinity, but 1e999 reads as one: nothing that holds it has an encoding, hence no signature."""
+    with pytest.raises(BadMessage):
+        canonical.encode(canonical.decode(b"1e999"))
+
+
+@for_each("text", ["a: 1\na: 2\n", "x: {b: 1, b: 2}\n", "- {c: 1, c: 1}\n", "a: &m {b: 1, b: 2}\nc: *m\n"])
+def test_a_key_given_twice_is_refused(text):
+    with pytest.raises(yaml.YAMLError, match="given twice"):
+        strictyaml.load(text, aliases=True)
+
+
+@for_each("text", [f"a: {'9' * 5000}", "a: 2001-13-01", "a: 2001-01-01 25:00:00"])
+def test_a_value_that_is_none_is_no_yaml(text, tmp_path):
+    with pytest.raises(yaml.YAMLError):
+        strictyaml.load(text)
+    with pytest.raises(BadScenario, match="not a YAML value"):
+        loading.load("ball", [text.replace(": ", "=", 1)])
+
+
+def test_a_merge_may_be_overridden():
+    text = "a: &m {b: 1, c: 2}\nd: {<<: *m, b: 3}\ne: {b: 4, <<: [*m, {f: 5, c: 6}]}\n"
+    assert strictyaml.load(text, aliases=True) == yaml.safe_load(text)
+    assert strictyaml.load("") is None
+
+
+def test_shipped_scenarios_are_what_pyyaml_reads():
+    for name in scenarios.names():
+        text = scenarios.text(name)
+        assert strictyaml.load(text, aliases=True) == yaml.safe_load(text), name
+
+
+REPEATED = {
+    "laughs": "a0: &a0 [x,x,x,x,x,x,x,x]\n" + "".join(f"a{i}: &a{i} [{f'*a{i - 1},' * 8}]\n" for i in range(1, 12)),
+    "merges": "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{f'*a{i - 1},' * 9}]}}\n" for i in range(1, 30)),
+    "itself": "&a [*a]",
+    "deeper": "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 40)),
+}
+ENDLESS = {
+    "lists": "[" * 100_000,
+    "mappings": "{a: " * 100_000,
+    "blocks": "- " * 100_000 + "1",
+    "keys": "? " * 100_000,
+    "wide": "[" + "a," * 500_000 + "]",
+    "many keys": "".join(f"k{i}: 1\n" for i in range(200_000)),
+    "digits": "a: " + "1:" * 200_000 + "1",
+    "hex": "a: 0x" + "f" * 1_000_000,
+    "directives": "".join(f"%TAG !a{i}! b\n" for i in range(100_000)) + "--- 1",
+    "tag": "!!python/object/apply:os.system [x]",
+    "control": 'a: "\x00"',
+    "surrogate": "\ud800",
+    "documents": "---\n" * 100_000,
+}
+
+
+def test_what_is_deep_large_or_endless_is_refused_before_anything_recurses():
+    for name, text in (ENDLESS | REPEATED).items():
+        for aliases in (False, True):
+            with pytest.raises(yaml.YAMLError) as refused:
+                strictyaml.load(text, aliases=aliases)
+            assert name not in REPEATED or aliases or "not allowed here" in str(refused.value)
+        with pytest.raises(yaml.YAMLError):
+            strictyaml.place(text, ("a",))
+    for text in ("a: &a 1\nb: *a", "<<: {a: 1}"):
+        assert strictyaml.load(text, aliases=True)
+        with pytest.raises(yaml.YAMLError, match="not allowed here"):
+            strictyaml.load(text)
+    deepest = "[" * canonical.DEEPEST + "]" * canonical.DEEPEST
+    assert strictyaml.load(deepest) == canonical.decode(deepest.encode())
+
+
+def test_a_scenario_with_two_deltas_is_refused(tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text("curator:\n  delta: 1.0e-6\n  delta: 1.0e-2\n")
+    with pytest.raises(BadScenario, match=r"'delta' is given twice.*line 3"):
+        loading.load(str(path))
+
+
+TITLE = "\x1b]0;mine\x07"
+ATTACKS = [TITLE, "\x9b31m", "a\nb", "a\rb", "\u202eabc", "\u2066x", "\u2028", "\x00", "\ud800", "\u200b", "\U000e0001"]
+
+
+@for_each("text", ATTACKS)
+def test_nothing_of_it_is_a_command(text):
+    shown = plain(f"before {text} after")
+    assert shown.isprintable()
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+    shown.encode()
+
+
+@for_each("text", ["", "loss 0.1 < 0.2", "Übermaß: 5 µs, 日本語, 🙂"])
+def test_what_can_be_seen_stays(text):
+    assert plain(text) == text
+
+
+def test_no_text_is_shown_without_end():
+    assert len(plain("x" * 10**6)) == MAX_LENGTH + 3
+
+
+def test_a_log_line_is_one_line():
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
+    log = logging.Logger("peer")
+    log.addHandler(handler)
+    log.warning("%s", f"a\nroot: forged {TITLE}")
+    try:
+        raise ValueError(f"x{TITLE}")
+    except ValueError:
+        log.exception("stopped")
+    assert written.getvalue().startswith("peer: a\\x0aroot: forged \\x1b]0;mine\\x07\n")
+    assert "\x1b" not in written.getvalue()
+
+
+def test_what_a_peer_says_of_an_error_reaches_the_terminal_as_text():
+    app = application("x")
+
+    @app.command("go")
+    @fail_clearly
+    def go() -> None:
+        raise from_document({"type": "urn:tandem:problem:refused", "detail": f"no {TITLE} \n way"})
+
+    @app.command("other")
+    def other() -> None: ...
+
+    ended = CliRunner().invoke(app, ["go"])
+    assert ended.exit_code == 1
+    assert ended.stderr == "Refused: no \\x1b]0;mine\\x07 way\n"
+
+
+def test_what_was_raised_forges_no_line_of_a_log_and_has_an_end():
+    for formatter in (PlainFormatter("%(name)s: %(message)s"), JsonFormatter()):
+        written = io.StringIO()
+        handler = logging.StreamHandler(written)
+        handler.setFormatter(formatter)
+        log = logging.Logger("peer")
+        log.addHandler(handler)
+        try:
+            raise ValueError(f"x\npeer: verified {TITLE}\u202e" + "\ny" * 100_000)
+        except ValueError:
+            log.exception("stopped")
+        first, *rest = written.getvalue().rstrip("\n").split("\n")
+        assert all(line.isprintable() and line.startswith("  ") for line in rest)
+        assert len(rest) <= MOST_LINES + 1
+        assert first.isascii()
+        if isinstance(formatter, JsonFormatter):
+            assert rest == []
+            assert len(json.loads(first)["raised"].split("\n")) <= MOST_LINES + 1
+
+
+def test_what_a_peer_reports_is_plain_and_short_wherever_it_goes():
+    nested = {"a": ["x" * 1000] * 1000}
+    document = {"type": "urn:tandem:problem:refused", "detail": "no\n# head " + TITLE * 10**5, TITLE: 1, "more": nested}
+    error = from_document(document | {f"n{number}": TITLE for number in range(1000)} | {"spent": 2.0})
+    error.reported_by = "the curator at http://x"
+    assert error.detail.startswith("no # head \\x1b]0;mine")
+    assert str(error).startswith("the curator at http://x says: no # head")
+    assert len(json.dumps(error.document())) < 2 * MAX_LENGTH + 100 * MEMBERS
+    assert all(isinstance(value, str) and value.isprintable() for value in error.members.values())
+    assert str(PeerError(TITLE)).isprintable(), "an error that nothing catches is on a terminal"
+
+
+def test_text_in_a_page_or_a_drawing_is_no_markup():
+    assert html(f"<script>{TITLE}\n\ud800&") == "&lt;script&gt;\\x1b]0;mine\\x07\\x0a\\ud800&amp;"
+
+
+OWN = (RunCancelled, Superseded, PeerError)
+
+
+def test_every_error_has_its_own_type_title_and_status():
+    kinds = every_error()
+    assert len(kinds) >= 19
+    assert len({kind.problem for kind in kinds}) == len({kind.title for kind in kinds}) == len(kinds)
+    for kind in kinds:
+        assert "problem" in vars(kind), f"{kind.__name__} has no type of its own"
+        assert 400 <= kind.status < 600
+        assert kind.__doc__
+
+
+def test_the_tree_in_the_docstring_is_the_tree():
+    for kind in every_error():
+        assert kind.__name__ in str(errors.__doc__)
+
+
+@for_each("kind", every_error(), ids=lambda kind: kind.__name__)
+def test_a_document_gives_the_error_back(kind):
+    error = kind("a sentence", spent=1.5, budget=2)
+    document = error.document()
+    assert document["type"] == URN + kind.problem
+    again = from_document(document)
+    if issubclass(kind, OWN):
+        assert type(again) is PeerError, "a peer steers this process, or judges another peer, by what it reports"
+        return
+    assert type(again) is kind
+    assert (again.detail, again.members, again.document()) == (error.detail, error.members, document)
+
+
+@for_each(
+    "document",
+    [
+        {},
+        {"type": "urn:other:problem"},
+        {"type": None, "title": 7},
+        {"type": URN + "nothing", "detail": ["x"]},
+        {"type": URN + "refused", "self": 1, "kind": 2, "detail": "d", "args": 3},
+    ],
+)
+def test_any_document_of_a_stranger_becomes_some_error(document):
+    error = from_document(document)
+    assert isinstance(error, TandemError)
+    assert isinstance(error.detail, str)
+    if not str(document.get("type")).endswith("refused"):
+        assert type(error) is PeerError
+
+
+def test_kinds_that_commands_and_clients_tell_apart():
+    assert BadScenario.status == 422
+    assert PeerUnavailable.status == 503
+
+
+class Clock:
+    """A clock that stands still but for what is slept and worked."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0.0
+        self.time += seconds
+
+    def schedule(self) -> Schedule:
+        return Schedule(now=lambda: self.time, sleep=self.sleep)
+
+
+@for_each(("work", "point"), [(0.0, 0.5), (0.49, 0.5), (0.5, 0.5), (0.51, 1.0), (1.5, 2.0), (70.0, 128.0)])
+def test_a_block_ends_at_the_unit_times_a_power_of_two(work: float, point: float) -> None:
+    clock = Clock()
+    with clock.schedule().held(0.5):
+        clock.time += work
+    assert clock.time == 1000.0 + point
+
+
+def test_an_exception_leaves_at_the_same_time() -> None:
+    clock = Clock()
+
+    def failing() -> None:
+        with clock.schedule().held(0.5):
+            clock.time += 0.1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert clock.time == 1000.5
+
+
+def test_without_a_unit_nothing_waits() -> None:
+    clock = Clock()
+    with clock.schedule().held(None):
+        clock.time += 0.1
+    assert clock.time == pytest.approx(1000.1)

@@ -1,0 +1,407 @@
+"""Blind RSA signatures against RFC 9474: its vector, what a signer sees, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.bindings._rust import openssl
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+from common.core.errors import BadData, BadMessage, Forged, NotVouched
+from common.crypto.blindrsa import Blinded, blind, blind_sign, encode, finalize, public_key, size_of, verify
+from common.crypto.hpke import KEY_BYTES, TAG_BYTES, RecipientKey, seal
+from common.crypto.identity import Identity, Signed, announce_body, check_announcement
+from common.crypto.vouching import (
+    Credential,
+    Grant,
+    IssuerKey,
+    blinded_in,
+    check_credential,
+    check_grant,
+    read_issuer,
+    read_voucher,
+    stored,
+    token_input,
+    token_request,
+)
+from common.wire.messages import Enrolment
+from common.wire.sealed import Sealed, read
+from tests.tiers import for_each
+from tests.vouched import ours
+
+VECTOR = json.loads((Path(__file__).parent / "vectors" / "rfc9474.json").read_text())
+MESSAGE = secrets.token_bytes(98)
+
+
+def numbers(name: str) -> int:
+    return int(VECTOR[name], 16)
+
+
+def raw(name: str) -> bytes:
+    return bytes.fromhex(VECTOR[name])
+
+
+def private_key(p: int, q: int, e: int = 65537) -> rsa.RSAPrivateKey:
+    d = pow(e, -1, (p - 1) * (q - 1))
+    parts = rsa.rsa_crt_dmp1(d, p), rsa.rsa_crt_dmq1(d, q), rsa.rsa_crt_iqmp(p, q)
+    return rsa.RSAPrivateNumbers(p, q, d, *parts, rsa.RSAPublicNumbers(e, p * q)).private_key(
+        unsafe_skip_rsa_key_validation=True  # it takes a second
+    )
+
+
+def test_the_vector_of_the_rfc():
+    private = private_key(numbers("p"), numbers("q"))
+    public = private.public_key()
+    blinded = blind(public, raw("msg"), raw("salt"), numbers("inv"))
+    assert blinded.message == raw("blinded_msg")
+    assert blind_sign(private, blinded.message) == raw("blind_sig")
+    assert finalize(public, raw("msg"), raw("blind_sig"), blinded.inverse) == raw("sig")
+
+
+def test_what_is_unblinded_is_a_usual_signature_and_of_nothing_else():
+    public = ours().public_key()
+    blinded = blind(public, MESSAGE)
+    reply = blind_sign(ours(), blinded.message)
+    signature = finalize(public, MESSAGE, reply, blinded.inverse)
+    verify(public, MESSAGE, signature)
+    for message, changed in ((MESSAGE[:-1], signature), (MESSAGE, signature[:-1] + bytes([signature[-1] ^ 1]))):
+        with pytest.raises(Forged):
+            verify(public, message, changed)
+    for wrong in (reply[:-1] + bytes([reply[-1] ^ 1]), reply[1:], bytes(256), b""):
+        with pytest.raises(Forged):
+            finalize(public, MESSAGE, wrong, blinded.inverse)
+
+
+def test_a_signer_gives_the_same_again_and_takes_no_numbers_beyond_its_modulus():
+    blinded = blind(ours().public_key(), MESSAGE).message
+    assert blind_sign(ours(), blinded) == blind_sign(ours(), blinded)
+    modulus = ours().public_key().public_numbers().n
+    for wrong in (modulus.to_bytes(256, "big"), b"\xff" * 256, blinded[1:], blinded + b"\x00", b""):
+        with pytest.raises(BadMessage, match="256 bytes and is below"):
+            blind_sign(ours(), wrong)
+
+
+def test_every_token_fits_everything_that_an_issuer_has_seen():
+    """For any token and any request there is one blinding factor that leads from the one to the other: it is computed.
+
+    The factor is drawn uniformly, so each pair is as likely as every other: an issuer that keeps all requests and is
+    shown all tokens, and has its own private key, cannot do better than to guess which belongs to which.
+    """
+    private, public = ours(), ours().public_key()
+    n, e, d = public.public_numbers().n, 65537, private.private_numbers().d
+    seen, tokens = [], []
+    for message in (MESSAGE, secrets.token_bytes(98)):
+        blinded = blind(public, message)
+        reply = blind_sign(private, blinded.message)
+        seen.append((blinded.message, reply))
+        tokens.append((message, finalize(public, message, reply, blinded.inverse)))
+    for request, reply in seen:
+        for message, signature in tokens:
+            encoded = pow(int.from_bytes(signature, "big"), e, n)
+            factor = pow(int.from_bytes(request, "big") * pow(encoded, -1, n), d, n)  # r, in [1, n)
+            assert encoded * pow(factor, e, n) % n == int.from_bytes(request, "big")
+            inverse = pow(factor, -1, n)
+            assert finalize(public, message, reply, inverse) == signature  # it is what this person would have unblinded
+
+
+def test_the_same_message_is_blinded_differently_each_time_and_a_request_shows_nothing_of_it():
+    public = ours().public_key()
+    requests = {blind(public, MESSAGE).message for _ in range(20)}
+    assert len(requests) == 20
+    # With one salt and message, requests are r^e EM: a further factor moves one to the other.
+    one, other = (blind(public, MESSAGE, bytes(48)) for _ in range(2))
+    n = public.public_numbers().n
+    between = other.inverse * pow(one.inverse, -1, n) % n
+    moved = int.from_bytes(one.message, "big") * pow(pow(between, -1, n), 65537, n) % n
+    assert moved == int.from_bytes(other.message, "big")
+
+
+def test_a_miscomputed_signature_never_leaves(monkeypatch):
+    """A fault in one of the two halves would give the factors away."""
+
+    class Faulty:
+        def __init__(self, key: rsa.RSAPrivateKey) -> None:
+            self.key, self.key_size = key, key.key_size
+
+        def public_key(self) -> rsa.RSAPublicKey:
+            return self.key.public_key()
+
+        def private_numbers(self) -> object:
+            right = self.key.private_numbers()
+            fields = ("p", "q", "dmp1", "dmq1", "iqmp", "public_numbers")
+            return type("Numbers", (), {**{f: getattr(right, f) for f in fields}, "dmp1": right.dmp1 ^ 2})()
+
+    with pytest.raises(AssertionError, match="miscomputes"):
+        blind_sign(Faulty(ours()), blind(ours().public_key(), MESSAGE).message)
+
+
+def test_keys_that_nothing_can_be_signed_with_are_refused():
+    with pytest.raises(BadMessage, match="no RSA key"):
+        public_key(4, 65537)
+    with pytest.raises(BadMessage, match="too short"):
+        encode(MESSAGE, 511, bytes(48))
+    assert size_of(ours()) == 256
+    small = public_key(3 * ours().public_key().public_numbers().n, 65537)
+    with pytest.raises(BadMessage, match="small factor"):
+        blind(small, MESSAGE, bytes(48), 3)
+    assert Blinded(b"", 1).inverse == 1
+
+
+# RFC 9180, appendix A.1.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, base mode.
+INFO = bytes.fromhex("4f6465206f6e2061204772656369616e2055726e")
+MATERIAL = bytes.fromhex("6db9df30aa07dd42ee5e8181afdb977e538f5e1fec8a06223f33f7013e525037")
+PRIVATE = bytes.fromhex("4612c550263fc8ad58375df3f557aac531d26850903e55a9f23f21d8534e8ac8")
+PUBLIC = bytes.fromhex("3948cfe0ad1ddb695d780e59077195da6c56506b027329794ab02bca80815c4d")
+EPHEMERAL = bytes.fromhex("52c4a758a802cd8b936eceea314432798d5baf2d7e9235dc084ab1b9cfa2f736")
+ENCAPSULATED = bytes.fromhex("37fda3567bdbd628e88668c3c8d7e97d1d1253b6d4ea6d44c150f741f1bf4431")
+EXPORTED = {
+    b"": "3853fe2b4035195a573ffc53856e77058e15d9ea064de3e59f4961d0095250ee",
+    b"\x00": "2e8f0b54673c7029649d4eb9d5e33bf1872cf76d623ff164ac185da9e88c21a5",
+    b"TestContext": "e9e43065102c3836401bed8c3c3c75ae46be1639869391d62c61f1ec7af54931",
+}
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+def test_the_vectors_of_the_rfc():
+    key = RecipientKey.derived(MATERIAL)
+    assert key.public == RecipientKey.of(PRIVATE).public == PUBLIC
+    sealed = seal(PUBLIC, b"text", INFO, ephemeral=EPHEMERAL)
+    assert sealed.encapsulated == ENCAPSULATED
+    plain, shared = key.open(sealed.encapsulated, sealed.ciphertext, INFO)
+    assert plain == b"text"
+    for label, secret in EXPORTED.items():
+        assert sealed.shared.export(label, 32).hex() == shared.export(label, 32).hex() == secret
+
+
+def test_the_other_implementation_opens_the_text_of_the_rfc():
+    """Sequence number 0, with associated data, which only its private interface takes."""
+    text = bytes.fromhex("f938558b5d72f1a23810b4be2ab4f84331acc02fc97babc53a52ae8218a355a96d8770ac83d07bea87e13c512a")
+    key = X25519PrivateKey.from_private_bytes(PRIVATE)
+    plain = openssl.hpke._decrypt_with_aad(SUITE, ENCAPSULATED + text, key, INFO, b"Count-0")
+    assert plain == b"Beauty is truth, truth beauty"
+
+
+def test_another_implementation_opens_what_is_sealed_and_seals_what_is_opened():
+    sealed = seal(PUBLIC, b"there", INFO)
+    private = X25519PrivateKey.from_private_bytes(PRIVATE)
+    assert SUITE.decrypt(sealed.encapsulated + sealed.ciphertext, private, INFO) == b"there"
+    theirs = SUITE.encrypt(b"back", X25519PublicKey.from_public_bytes(PUBLIC), INFO)
+    assert RecipientKey.of(PRIVATE).open(theirs[:KEY_BYTES], theirs[KEY_BYTES:], INFO)[0] == b"back"
+
+
+def test_what_is_sealed_twice_has_nothing_in_common():
+    first, second = seal(PUBLIC, b"same", INFO), seal(PUBLIC, b"same", INFO)
+    assert first.encapsulated != second.encapsulated
+    assert first.ciphertext != second.ciphertext
+    assert first.shared.export(b"", 16) != second.shared.export(b"", 16)
+    assert len(first.ciphertext) == len(b"same") + TAG_BYTES
+
+
+@for_each("change", ["encapsulated", "ciphertext", "info", "key", "short", "small order", "empty"])
+def test_what_was_changed_does_not_open(change):
+    sealed, key = seal(PUBLIC, b"text", INFO), RecipientKey.of(PRIVATE)
+    enc, text, info = sealed.encapsulated, sealed.ciphertext, INFO
+    match change:
+        case "encapsulated":
+            enc = bytes([enc[0] ^ 1]) + enc[1:]
+        case "ciphertext":
+            text = bytes([text[0] ^ 1]) + text[1:]
+        case "info":
+            info += b"."
+        case "key":
+            key = RecipientKey.derived(PRIVATE)
+        case "short":
+            enc = enc[:31]
+        case "small order":
+            enc = bytes(KEY_BYTES)
+        case "empty":
+            text = b""
+    with pytest.raises(BadMessage):
+        key.open(enc, text, info)
+
+
+@for_each("public", [b"", bytes(32), b"\x01" + bytes(31), b"x" * 33])
+def test_nothing_is_sealed_to_what_is_no_key(public):
+    with pytest.raises(BadMessage):
+        seal(public, b"text", INFO)
+
+
+def test_a_private_key_does_not_show_itself():
+    assert PRIVATE.hex()[:8] not in repr(RecipientKey.of(PRIVATE))
+
+
+WHO = Identity.create()
+SAID = announce_body(WHO, "PUT", "/a", b"body")
+
+
+def test_a_proof_announces_the_body():
+    for key in (None, WHO.public):
+        assert check_announcement(SAID, "PUT", "/a", 4, key) == hashlib.sha256(b"body").hexdigest()
+
+
+@for_each(
+    "said",
+    [
+        ("POST", "/a", 4, None),
+        ("PUT", "/b", 4, None),
+        ("PUT", "/a", 5, None),
+        ("PUT", "/a", 4, Identity.create().public),
+    ],
+)
+def test_it_announces_nothing_else(said):
+    with pytest.raises(Forged):
+        check_announcement(SAID, *said)
+
+
+SPOILED = {
+    "nothing": "",
+    "a letter": "x",
+    "a line's end": SAID + "\n",
+    "capitals": SAID.upper(),
+    "two spaces": SAID.replace(" ", "  "),
+    "one digit less": SAID[:-1],
+}
+
+
+@for_each("how", SPOILED)
+def test_what_is_no_proof(how):
+    with pytest.raises(BadMessage):
+        check_announcement(SPOILED[how], "PUT", "/a", 4, None)
+
+
+GRANTS = Identity.create()
+KEY = IssuerKey.of(ours().public_key(), GRANTS.public)
+OTHER = IssuerKey.of(public_key((1 << 2048) - 1, 65537), Identity.create().public)
+AGENT, SOMEBODY = Identity.create(), Identity.create()
+
+
+def credential(agent: str) -> Credential:
+    nonce = secrets.token_bytes(32)
+    message = token_input(agent, nonce, KEY.token_key_id)
+    blinded = blind(KEY.token_key, message)
+    signature = finalize(KEY.token_key, message, blind_sign(ours(), blinded.message), blinded.inverse)
+    return Credential(issuer=KEY.token_key_id, nonce=nonce.hex(), signature=signature.hex())
+
+
+OWN = credential(AGENT.public)
+
+
+def grant(people: int = 100, host: str = AGENT.public, signer: Identity = GRANTS) -> Signed:
+    said = Grant(host=host, name="City Hospital", people=people)
+    return signer.sign(said.KIND, said.wire())
+
+
+def test_a_credential_is_good_for_the_key_that_it_was_made_for_and_for_no_other():
+    assert check_credential(OWN, AGENT.public, [OTHER, KEY]) == KEY
+    with pytest.raises(NotVouched, match="made for another key, or forged"):
+        check_credential(OWN, SOMEBODY.public, [KEY])
+
+
+@pytest.mark.parametrize("field", ["nonce", "signature"])
+def test_a_changed_credential_is_none(field):
+    text = getattr(OWN, field)
+    changed = OWN.model_copy(update={field: f"{int(text[0], 16) ^ 1:x}{text[1:]}"})
+    with pytest.raises(NotVouched, match="forged"):
+        check_credential(changed, AGENT.public, [KEY])
+
+
+def test_a_credential_of_another_issuer_is_not_accepted_whatever_it_calls_itself():
+    with pytest.raises(NotVouched, match="not accepted here"):
+        check_credential(OWN, AGENT.public, [OTHER])
+    with pytest.raises(NotVouched, match="forged"):
+        check_credential(OWN.model_copy(update={"issuer": OTHER.token_key_id}), AGENT.public, [OTHER])
+
+
+def test_a_token_is_one_of_the_privacy_pass_type_two():
+    """98 bytes: type, nonce, digest of the challenge, identifier of the key (RFC 9578, section 6.1)."""
+    raw = token_input(AGENT.public, bytes(32), KEY.token_key_id)
+    assert (len(raw), raw[:2], raw[2:34], raw[66:].hex()) == (98, b"\x00\x02", bytes(32), KEY.token_key_id)
+    names = b"\x00\x0dtandem-issuer", b"\x20" + bytes.fromhex(AGENT.public), b"\x00\x10tandem-enrolment"
+    assert raw[34:66] == hashlib.sha256(b"\x00\x02" + b"".join(names)).digest()
+
+
+def test_an_issuers_key_is_encoded_as_the_rfc_says_and_other_libraries_read_it():
+    der = base64.b64decode(KEY.tokens)
+    assert KEY.token_key_id == hashlib.sha256(der).hexdigest()
+    found = load_der_public_key(der)
+    assert isinstance(found, rsa.RSAPublicKey)
+    assert found.public_numbers() == ours().public_key().public_numbers()
+    assert KEY.token_key.public_numbers() == found.public_numbers()
+
+
+@for_each(
+    "tokens",
+    [
+        "x" * 464,
+        base64.b64encode(bytes(346)).decode(),
+        KEY.tokens[:-4] + "AQM=",
+        base64.b64encode(base64.b64decode(KEY.tokens)[:80] + bytes(261) + base64.b64decode(KEY.tokens)[-5:]).decode(),
+    ],
+)
+def test_another_kind_of_key_is_no_issuers(tokens, tmp_path):
+    with pytest.raises(BadMessage, match=r"key of tokens|IssuerKey"):
+        IssuerKey.parse({**KEY.wire(), "tokens": tokens})
+    (tmp_path / "issuer.json").write_text(f'{{"tokens": "{tokens}", "grants": "{KEY.grants}"}}')
+    with pytest.raises(BadData, match="no issuer's public keys"):
+        read_issuer(tmp_path / "issuer.json")
+
+
+@pytest.mark.parametrize(("bits", "exponent"), [(2048, 3), (3072, 65537)])
+def test_an_issuer_has_keys_of_one_form(bits, exponent):
+    with pytest.raises(BadMessage, match="2048 bits and the exponent 65537"):
+        IssuerKey.of(public_key((1 << bits) - 1, exponent), GRANTS.public)
+
+
+def test_a_request_is_read_as_it_was_made_and_nothing_else_is_one():
+    blinded = secrets.token_bytes(256)
+    request = token_request(KEY, blinded)
+    assert blinded_in(KEY, request) == blinded
+    for wrong in (b"", request[:-1], request + b"\x00", b"\x00\x01" + request[2:]):
+        with pytest.raises(BadMessage, match="token request has type 2"):
+            blinded_in(KEY, wrong)
+    with pytest.raises(BadMessage, match="another key"):
+        blinded_in(KEY, request[:2] + bytes([request[2] ^ 1]) + request[3:])
+
+
+def test_a_grant_is_for_one_host_and_at_most_so_many_people():
+    assert check_grant(grant(), AGENT.public, 100, [OTHER, KEY])[1].name == "City Hospital"
+    for signed, host, people, why in (
+        (grant(), AGENT.public, 101, "at most 100 people, the host brings 101"),
+        (grant(), SOMEBODY.public, 1, "for the host with the key"),
+        (grant(signer=SOMEBODY), AGENT.public, 1, "not accepted here"),
+        (grant().model_copy(update={"message": {**grant().message, "people": 10**6}}), AGENT.public, 1, "no grant"),
+        (grant().model_copy(update={"kind": "enrolment"}), AGENT.public, 1, "no grant"),
+    ):
+        with pytest.raises(NotVouched, match=why):
+            check_grant(signed, host, people, [KEY])
+
+
+def test_what_is_kept_is_read_again():
+    assert read_voucher(stored(OWN)) == OWN
+    assert len(stored(OWN)) == 321
+    assert read_voucher(stored(grant())) == grant()
+    for wrong in (b"", b"c", stored(OWN)[:-1], b"x" + stored(OWN)[1:], b"g", b"g{}"):
+        with pytest.raises(BadMessage):
+            read_voucher(wrong)
+
+
+def test_an_enrolment_without_a_word_of_an_issuer_is_what_it_was():
+    """To the byte, and on the short way; with one it goes the usual way, and says the same."""
+    plain = Enrolment(agents=1)
+    assert plain.wire() == {"agents": 1}
+    short = read(AGENT.sign(plain.KIND, plain.wire()).raw())
+    assert isinstance(short, Sealed)
+    assert short.value == plain
+    assert short.message == plain.wire()
+    shown = Enrolment(agents=1, credential=OWN)
+    usual = read(AGENT.sign(shown.KIND, shown.wire()).raw())
+    assert isinstance(usual, Signed)
+    assert Enrolment.parse(usual.message) == shown

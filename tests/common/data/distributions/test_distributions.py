@@ -1,0 +1,459 @@
+"""What every registered distribution must keep; a new one is tested on its own examples by being registered."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from common.core.errors import BadMessage
+from common.data.distributions.base import DISTRIBUTIONS, parse_distribution
+from common.data.distributions.boolean_features import SparseConjunction
+from common.data.distributions.class_clusters import ClassClusters
+from common.data.distributions.drifting_line import DriftingLine
+from common.data.distributions.gaussians import GaussianBall, GaussianHalfSpace
+from common.data.distributions.parities import BiasedParity
+from common.local.hypotheses.linear import Linear
+from tests.common.numerics.test_randomness import normals
+from tests.contracts import examples, with_a_number_that_is_none
+from tests.tiers import for_each, thinned
+
+TWO_SIDED = [
+    pytest.param(*kind.example()[:2], id=name) for name, kind in DISTRIBUTIONS.items() if "side" in kind.model_fields
+]
+"""People of S and people of T."""
+WITH_DENSITY = [pair for pair in TWO_SIDED if hasattr(pair.values[0], "density_ratios")]
+
+
+def same(one, two):
+    return np.array_equal(one.features, two.features) and np.array_equal(one.labels, two.labels)
+
+
+def test_examples_have_both_sides_where_there_are_two():
+    for source, target in (pair.values for pair in TWO_SIDED):
+        assert (source.side, target.side) == ("source", "target")
+        assert source.model_copy(update={"side": "target"}) == target
+
+
+@for_each("distribution", examples(DISTRIBUTIONS))
+class TestEveryDistribution:
+    def test_draws_valid_records(self, distribution):
+        records = distribution.draw(1, np.arange(200)).check()
+        assert len(records) == 200
+        assert records.dimension == distribution.dimension
+        assert records.features.flags.c_contiguous
+        assert set(np.unique(records.labels)) in ({1}, {-1, 1})  # one label: there is nothing to tell
+        assert np.abs(records.features).max() <= distribution.coordinate_bound
+        assert np.linalg.norm(records.features.astype(np.float64), axis=1).max() <= distribution.norm_bound
+
+    def test_a_person_is_the_same_in_any_company(self, distribution):
+        everybody = distribution.draw(1, np.arange(300))
+        order = np.random.default_rng(0).permutation(300)
+        assert same(distribution.draw(1, order), everybody.take(order))
+        assert same(distribution.draw(1, np.array([250])), everybody.take([250]))
+
+    def test_people_of_another_seed_are_others(self, distribution):
+        assert not same(distribution.draw(1, np.arange(50)), distribution.draw(2, np.arange(50)))
+
+    def test_some_features_are_those_of_the_whole_record(self, distribution):
+        whole = distribution.draw(1, np.arange(200))
+        everything = np.arange(distribution.dimension)
+        for columns in (None, everything, everything[::-2], everything[-1:], everything[:0]):
+            assert same(distribution.draw_columns(1, np.arange(200), columns), whole.only(columns))
+
+    def test_nobody_can_be_drawn(self, distribution):
+        nobody = distribution.draw(1, np.arange(0))
+        assert nobody.features.shape == (0, distribution.dimension)
+        assert len(distribution.draw_columns(1, np.arange(0), np.array([0]))) == 0
+
+    def test_survives_the_wire(self, distribution):
+        assert parse_distribution(json.loads(json.dumps(distribution.wire()))) == distribution
+
+    def test_refuses_an_unknown_parameter(self, distribution):
+        with pytest.raises(BadMessage, match="surprise"):
+            parse_distribution({**distribution.wire(), "surprise": 1})
+
+    def test_refuses_numbers_that_are_not_finite(self, distribution):
+        for broken in with_a_number_that_is_none(distribution.wire()):
+            with pytest.raises(BadMessage):
+                parse_distribution(broken)
+
+
+@for_each(("source", "target"), TWO_SIDED)
+def test_source_and_target_people_of_one_seed_are_independent(source, target):
+    source, target = (people.draw(1, np.arange(20_000)) for people in (source, target))
+    # 8 standard errors: the features are light-tailed; chance below 1e-10.
+    correlation = np.corrcoef(source.features[:, 0], target.features[:, 0])[0, 1]
+    assert abs(correlation) < 8 / np.sqrt(20_000)
+
+
+@for_each(("source", "target"), WITH_DENSITY)
+def test_importance_weights_have_the_stated_moments_and_supremum(source, target):
+    # Means against their own standard errors; 6 of them: chance below 1e-8 (weights are bounded).
+    under_source = source.density_ratios(3, np.arange(400_000))
+    under_target = target.density_ratios(3, np.arange(400_000))
+    for sample, expected in [
+        (under_source, 1.0),
+        (under_source**2, source.chi_squared()),
+        (under_target, source.chi_squared()),
+    ]:
+        assert abs(sample.mean() - expected) < 6 * sample.std() / np.sqrt(sample.size)
+    assert under_source.max() <= source.supremum() * (1 + 1e-12)
+    assert under_source.max() >= 0.99 * source.supremum()
+
+
+def test_an_unknown_distribution_is_named():
+    with pytest.raises(BadMessage, match="'cauchy'; known: biased-coins, biased-parity"):
+        parse_distribution({"name": "cauchy"})
+
+
+def biased(side="source", **parameters):
+    return BiasedParity.parse({"side": side, "d": 80, "secret": [0, 5, 70], "biased": 3, "rate": 0.1} | parameters)
+
+
+def test_divergences_agree_with_a_sum_over_all_points():
+    distribution = biased(d=3, secret=[1])
+    second_moment, largest = 0.0, 0.0
+    for point in product([0, 1], repeat=3):
+        chance = np.prod([0.1 if one else 0.9 for one in point])
+        second_moment += 0.125**2 / float(chance)
+        largest = max(largest, 0.125 / float(chance))
+    assert distribution.chi_squared() == pytest.approx(second_moment, rel=1e-12)
+    assert distribution.supremum() == pytest.approx(largest, rel=1e-12)
+
+
+def test_without_bias_there_is_no_divergence():
+    assert biased(biased=0).chi_squared() == biased(biased=0).supremum() == 1.0
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_features_have_their_rates(side):
+    # 80 rates at 7 standard errors: chance below 1e-9.
+    features = biased(side).draw(5, np.arange(40_000)).features.astype(np.float64)
+    rates = np.full(80, 0.5)
+    rates[:3] = 0.1 if side == "source" else 0.5
+    scaled = (features.mean(axis=0) - rates) / np.sqrt(rates * (1 - rates))
+    assert np.abs(scaled).max() < 7 / np.sqrt(40_000)
+
+
+def test_labels_are_the_secret_parity():
+    records = biased().draw(2, np.arange(500))
+    odd = records.features[:, [0, 5, 70]].sum(axis=1) % 2 == 1
+    np.testing.assert_array_equal(records.labels, np.where(odd, 1, -1))
+
+
+@for_each(
+    ("change", "says"),
+    [
+        ({"secret": [5, 0]}, "strictly increasing"),
+        ({"secret": [80]}, "feature 80 of the secret is not in 0..79"),
+        ({"secret": [-1]}, "greater than or equal to 0"),
+        ({"biased": 81}, "must be at most d = 80"),
+        ({"rate": 0.0}, "rate"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change, says):
+    with pytest.raises(BadMessage, match=says):
+        biased(**change)
+
+
+PEOPLE = np.arange(40_000)
+
+
+def clusters(side: str = "target", **settings: float) -> ClassClusters:
+    return ClassClusters.parse({"side": side, "d": 3, "classes": 4, **settings})
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_classes_are_as_frequent_as_stated_and_everybody_has_one(side):
+    distribution = clusters(side, skew=1.5)
+    drawn = distribution.draw(1, PEOPLE)
+    columns = drawn.features[:, 3:]
+    assert set(np.unique(columns)) == {0.0, 1.0}
+    assert (columns.sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(drawn.labels == 1, columns[:, 0] == 1)
+    # 5 standard errors of a share are below 5/(2 * 200).
+    np.testing.assert_allclose(columns.mean(axis=0), distribution.shares, atol=0.0125)
+
+
+def test_clusters_lie_around_their_centres():
+    distribution = clusters(spread=0.05)
+    drawn = distribution.draw(1, PEOPLE)
+    for c in range(4):
+        mine = drawn.features[drawn.features[:, 3 + c] == 1, :3]
+        # About 10,000 people: standard errors are 0.0005 and 0.00035. Clipping at 0 and 1 is 4 deviations away.
+        np.testing.assert_allclose(mine.mean(axis=0), distribution.centres[c], atol=0.003)
+        np.testing.assert_allclose(mine.std(axis=0), 0.05, atol=0.002)
+
+
+def test_without_skew_both_sides_are_the_same_law():
+    assert (clusters("source").chi_squared(), clusters("source").supremum()) == (1.0, 1.0)
+    np.testing.assert_array_equal(clusters("source").shares, clusters("target").shares)
+
+
+LINE_PEOPLE = np.arange(200_000)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_least_squares_finds_the_sides_weights(side):
+    line = DriftingLine(side=side, d=4, slope=0.3, noise=0.05, drift=0.7, skew=2.0)
+    records = line.draw(1, LINE_PEOPLE)
+    inputs, response = records.features[:, :4] - 0.5, records.features[:, 4] - 0.5
+    found, *_ = np.linalg.lstsq(np.c_[inputs, np.ones(len(LINE_PEOPLE))], response, rcond=None)
+    assert np.abs(found[:4] - line.weights).max() < 0.002  # 4 standard errors
+    assert abs(found[4]) < 0.002
+    np.testing.assert_array_equal(records.labels > 0, records.features[:, 4] > 0.5)
+
+
+def test_only_the_source_has_skewed_inputs_and_only_half_of_them():
+    means = {
+        s: DriftingLine(side=s, d=4, skew=3.0).draw(1, LINE_PEOPLE).features[:, :4].mean(axis=0)
+        for s in ("source", "target")
+    }
+    assert np.abs(means["target"] - 0.5).max() < 0.003
+    assert np.abs(means["source"] - [0.25, 0.25, 0.5, 0.5]).max() < 0.003
+
+
+def test_without_drift_the_weights_are_the_same():
+    one, other = (DriftingLine(side=side, d=6, drift=0.0) for side in ("source", "target"))
+    np.testing.assert_array_equal(one.weights, other.weights)
+    assert np.linalg.norm(one.weights) == pytest.approx(0.8)
+
+
+def ball(side, **parameters):
+    return GaussianBall.parse(
+        {"side": side, "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07} | parameters
+    )
+
+
+@for_each(
+    ("sigma_source", "sigma_target", "close", "expected"),
+    [(1, 0.4, 6, 39.19102146816181), (1, 0.02, 10, 3054811402222022), (0.1, 0.07, 2, 1.3515339910798754)],
+)
+def test_chi_squared_has_its_known_values(sigma_source, sigma_target, close, expected):
+    found = ball("source", d=10, sigma_source=sigma_source, sigma_target=sigma_target, close=close)
+    assert found.chi_squared() == pytest.approx(expected, rel=1e-12)
+    assert found.supremum() == pytest.approx((sigma_source / sigma_target) ** close, rel=1e-12)
+
+
+def test_a_wider_target_has_unbounded_weights():
+    assert ball("source", sigma_target=0.12).supremum() == np.inf
+
+
+def test_the_stated_share_of_the_target_lies_inside_and_a_smaller_one_of_the_source():
+    # 6 standard errors: chance below 1e-8.
+    people = np.arange(200_000)
+    inside_source = chi2.cdf(0.07**2 / 0.1**2 * chi2.ppf(0.3, 2), 2)
+    for side, share in [("target", 0.3), ("source", inside_source)]:
+        found = np.mean(ball(side, inside=0.3).draw(4, people).labels < 0)
+        assert abs(found - share) < 6 * np.sqrt(share * (1 - share) / people.size)
+    assert inside_source < 0.2
+
+
+@pytest.mark.parametrize(("side", "stream", "sigma"), [("source", 0, 0.1), ("target", 1, 0.07)])
+def test_records_are_the_feature_map_of_the_normals(side, stream, sigma):
+    # The plain oracle of the compiled loop.
+    distribution = ball(side, center=0.004, scale=20.0, norm=0.9)
+    x = normals(6, stream, np.arange(300), 8) * np.where(np.arange(8) < 2, sigma, 0.1)
+    mapped = (x**2 - 0.004) * 20.0
+    lengths = np.linalg.norm(mapped, axis=1, keepdims=True)
+    mapped *= np.minimum(1.0, 0.9 / lengths)
+    records = distribution.draw(6, np.arange(300))
+    np.testing.assert_allclose(records.features, mapped, rtol=1e-6, atol=1e-9)
+    inner = (x[:, :2] ** 2).sum(axis=1)
+    np.testing.assert_array_equal(records.labels, np.where(inner <= distribution.radius_squared, -1, 1))
+    assert 0 < np.mean(lengths > 0.9) < 1
+
+
+@for_each("norm", [0.001, 0.01, 0.03])
+def test_no_record_is_longer_than_the_norm_not_even_by_rounding(norm):
+    features = ball("source", norm=norm).draw(1, np.arange(20_000)).features.astype(np.float64)
+    assert np.linalg.norm(features, axis=1).max() <= norm
+
+
+def test_without_shortening_the_label_is_a_half_space_in_the_features():
+    distribution = ball("target", center=0.01, scale=50.0)
+    records = distribution.draw(2, np.arange(50_000))
+    threshold = (distribution.radius_squared - 2 * 0.01) * 50.0
+    margins = Linear(weights=(1, 1, 0, 0, 0, 0, 0, 0), threshold=threshold).margins(records.features)
+    clear = np.abs(margins) > 1e-6
+    assert clear.mean() > 0.99
+    np.testing.assert_array_equal(np.sign(margins[clear]), records.labels[clear])
+
+
+@for_each(
+    ("wrong", "says"),
+    [
+        ({"close": 9}, "close = 9 must be at most d = 8"),
+        ({"sigma_target": 0.15}, "infinite"),
+        ({"inside": 1}, "inside"),
+    ],
+)
+def test_impossible_parameters_are_refused(wrong, says):
+    with pytest.raises(BadMessage, match=says):
+        ball("source", **wrong)
+
+
+SETTINGS = {"side": "target", "d": 6, "close": 2, "sigma_source": 0.1, "sigma_target": 0.06, "inside": 0.3}
+BALLS = parse_distribution({"name": "gaussian-balls", "second": 0.45, "norm": 0.02, **SETTINGS})
+BALL = parse_distribution({"name": "gaussian-ball", "norm": 0.02, **SETTINGS})
+
+
+def test_people_are_those_of_one_ball_with_a_label_more():
+    people = np.arange(5000)
+    two, one = BALLS.draw(3, people), BALL.draw(3, people)
+    np.testing.assert_array_equal(two.features[:, :6], one.features)
+    np.testing.assert_array_equal(two.labels, one.labels)
+    assert set(two.features[:, 6]) == {0.0, 1.0}
+
+
+def test_the_second_label_is_that_of_its_own_ball():
+    people = np.arange(5000)
+    other = parse_distribution({"name": "gaussian-ball", **SETTINGS, "inside": 0.45})
+    np.testing.assert_array_equal(BALLS.draw(3, people).features[:, 6] == 1.0, other.draw(3, people).labels == 1)
+    # Five standard errors of 200,000 people.
+    share = 1.0 - BALLS.draw(4, np.arange(200_000)).features[:, 6].mean()
+    assert share == pytest.approx(0.45, abs=0.006)
+
+
+def test_its_bound_holds_with_the_label():
+    lengths = np.linalg.norm(BALLS.draw(3, np.arange(5000)).features, axis=1)
+    assert lengths.max() <= BALLS.norm_bound
+    assert BALLS.dimension == 7
+    assert parse_distribution({"name": "gaussian-balls", "second": 0.45, **SETTINGS}).norm_bound == float("inf")
+
+
+def half_space(side, **parameters):
+    return GaussianHalfSpace.parse(
+        {"side": side, "d": 500, "close": 10, "sigma_source": 1.0, "sigma_target": 0.02} | parameters
+    )
+
+
+def test_the_divergence_is_that_of_appendix_c():
+    assert half_space("source").chi_squared() == pytest.approx(3054811402222022, rel=1e-12)
+    assert half_space("source").supremum() == pytest.approx(50.0**10, rel=1e-12)
+
+
+def test_one_percent_of_the_target_and_nearly_half_of_the_source_are_negative():
+    # 6 standard errors: chance below 1e-8.
+    people = np.arange(200_000)
+    of_source = ndtr(half_space("source").threshold / math.sqrt(10))
+    assert 0.48 < of_source < 0.5
+    for side, share in [("target", 0.01), ("source", of_source)]:
+        found = np.mean(half_space(side, d=12).draw(4, people).labels < 0)
+        assert abs(found - share) < 6 * np.sqrt(share * (1 - share) / people.size)
+
+
+@pytest.mark.parametrize(("side", "stream", "sigma"), [("source", 0, 1.0), ("target", 1, 0.02)])
+def test_records_are_the_normals_and_their_half_space(side, stream, sigma):
+    # 2500 people: more than one block of the loop.
+    distribution = half_space(side)
+    x = normals(6, stream, np.arange(2500), 500) * np.where(np.arange(500) < 10, sigma, 1.0)
+    records = distribution.draw(6, np.arange(2500))
+    np.testing.assert_array_equal(records.features, x.astype(np.float32))
+    sums = x[:, :10].sum(axis=1)
+    np.testing.assert_array_equal(records.labels, np.where(sums <= distribution.threshold, -1, 1))
+
+
+def test_a_linear_hypothesis_can_be_right():
+    distribution = half_space("target")
+    truth = Linear(weights=(1.0,) * 10, threshold=distribution.threshold)
+    assert truth.mistakes(distribution.draw(2, np.arange(20_000))).sum() == 0
+
+
+@for_each(
+    ("wrong", "says"),
+    [
+        ({"close": 501}, "close = 501 must be at most d = 500"),
+        ({"sigma_target": 1.5}, "infinite"),
+        ({"share": 0}, "share"),
+    ],
+)
+def test_impossible_parameters_are_refused_for_gaussian_half_space(wrong, says):
+    with pytest.raises(BadMessage, match=says):
+        half_space("source", **wrong)
+
+
+RATES = [
+    {"features": [17], "source": 0.95, "target": 0.6},
+    {"features": [130], "source": 0.98, "target": 0.98},
+]
+
+
+def sparse(side, **parameters):
+    return SparseConjunction.parse({"side": side, "d": 200, "truth": [4, 17], "rates": RATES} | parameters)
+
+
+def test_divergences_agree_with_a_sum_over_all_points_for_sparse_conjunction():
+    distribution = sparse("source", rates=[*RATES, {"features": [0], "source": 0.3, "target": 0.45}])
+    second_moment, largest = 0.0, 0.0
+    for point in product([0, 1], repeat=3):
+        chances = [
+            np.prod([getattr(r, side) if one else 1 - getattr(r, side) for r, one in zip(rates, point, strict=True)])
+            for side, rates in (("source", distribution.rates), ("target", distribution.rates))
+        ]
+        second_moment += chances[1] ** 2 / chances[0]
+        largest = max(largest, chances[1] / chances[0])
+    assert distribution.chi_squared() == pytest.approx(second_moment, rel=1e-12)
+    assert distribution.supremum() == pytest.approx(largest, rel=1e-12)
+
+
+def test_features_listed_together_are_features_with_the_same_rate():
+    together = sparse("source", rates=[{"features": [17, 3], "source": 0.9, "target": 0.6}])
+    apart = sparse("source", rates=[{"features": [i], "source": 0.9, "target": 0.6} for i in (17, 3)])
+    assert together.chi_squared() == pytest.approx(apart.chi_squared(), rel=1e-12)
+    assert together.supremum() == pytest.approx(apart.supremum(), rel=1e-12)
+    people = np.arange(100)
+    np.testing.assert_array_equal(together.draw(1, people).features, apart.draw(1, people).features)
+    np.testing.assert_allclose(together.density_ratios(1, people), apart.density_ratios(1, people))
+
+
+def test_equal_distributions_have_no_divergence():
+    assert sparse("source", rates=[]).chi_squared() == sparse("source", rates=[]).supremum() == 1.0
+
+
+@pytest.mark.parametrize("side", thinned(["source", "target"], 1))
+def test_features_have_their_rates_and_are_pairwise_uncorrelated(side):
+    # 200 rates and 19,900 correlations at 7 standard errors: chance below 1e-6 (2.6e-12 each).
+    features = sparse(side).draw(5, np.arange(40_000)).features.astype(np.float64)
+    rates = np.full(200, 0.5)
+    for rate in RATES:
+        rates[rate["features"]] = rate[side]  # type: ignore[call-overload]
+    scaled = (features - rates) / np.sqrt(rates * (1 - rates))
+    assert np.abs(scaled.mean(axis=0)).max() < 7 / np.sqrt(40_000)
+    correlations = scaled.T @ scaled / 40_000 - np.diag(np.mean(scaled**2, axis=0))
+    assert np.abs(correlations).max() < 7 / np.sqrt(40_000)
+
+
+def test_the_label_is_the_conjunction():
+    records = sparse("target").draw(1, np.arange(1000))
+    both = (records.features[:, 4] == 1) & (records.features[:, 17] == 1)
+    np.testing.assert_array_equal(records.labels == 1, both)
+
+
+def test_the_decoy_is_good_on_the_source_and_bad_on_the_target():
+    # Losses 0.0340 and 0.2020 in closed form; 6 standard errors.
+    for side, p in [("source", 0.95), ("target", 0.6)]:
+        records = sparse(side).draw(8, np.arange(100_000))
+        decoy = (records.features[:, 4] & records.features[:, 130]) == 1
+        loss = 0.5 * (p * 0.02 + (1 - p) * 0.98)
+        assert abs(np.mean(decoy != (records.labels == 1)) - loss) < 6 * np.sqrt(loss / 100_000)
+
+
+@for_each(
+    ("wrong", "says"),
+    [
+        ({"truth": [4, 4]}, "two different features"),
+        ({"truth": [4, 200]}, r"feature 200 is not in 0\.\.199"),
+        ({"rates": [*RATES, RATES[0]]}, "more than one rate"),
+        ({"rates": [{"features": [0], "source": 0.0, "target": 0.5}]}, "rates.0.source"),
+    ],
+)
+def test_impossible_parameters_are_refused_for_sparse_conjunction(wrong, says):
+    with pytest.raises(BadMessage, match=says):
+        sparse("source", **wrong)

@@ -1,0 +1,573 @@
+"""What every registered hypothesis must do: travel as JSON, refuse what is not one, and label anything.
+
+Made on its own examples, so a new one is tested by being registered; what the shipped ones predict is compared with
+their definitions in ``test_hypotheses_definitions.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from common.core.errors import BadMessage, BadScenario
+from common.local import losses
+from common.local.hypotheses.argmax import Argmax, column_classes
+from common.local.hypotheses.hypothesis import HYPOTHESES, parse_hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.relabelled import Relabelled, Task
+from common.local.hypotheses.rules import Parity
+from common.local.hypotheses.trees import MAX_DEPTH
+from common.local.losses import evaluate
+from common.local.records import Records
+from common.numerics.kernels import interpreted
+from common.planning.plan import plan
+from common.scenario.loading import load
+from tests.common.local.hypotheses.onnx_models import linear, wire
+from tests.contracts import examples, with_a_number_that_is_none
+from tests.support import tiny
+from tests.tiers import for_each
+
+
+def rows(hypothesis, n, dtype=np.float32, seed=1):
+    """Return features, two more than the hypothesis needs."""
+    shape, generator = (n, hypothesis.min_features + 2), np.random.default_rng(seed)
+    return (generator.normal(size=shape) if dtype == np.float32 else generator.integers(0, 2, shape)).astype(dtype)
+
+
+def awkward(hypothesis, dtype):
+    """Single records: ordinary ones, some of both signs of zero, and some on which sums overflow."""
+    several = rows(hypothesis, 30, dtype, seed=4)
+    if dtype == np.float32:
+        width = several.shape[1]
+        huge = 3.4e38 * np.random.default_rng(5).choice([-1, 1], (8, width))
+        several = np.concatenate([several, np.zeros((1, width)), np.full((1, width), -0.0), huge])
+    return [Records(row[None].astype(dtype), np.array([sign], dtype=np.int8)) for row in several for sign in (-1, 1)]
+
+
+@for_each("hypothesis", examples(HYPOTHESES))
+class TestContract:
+    def test_travels_as_json(self, hypothesis):
+        wire = json.loads(json.dumps(hypothesis.wire()))
+        again = parse_hypothesis(wire)
+        assert again == hypothesis
+        assert type(again) is HYPOTHESES[wire["kind"]] is type(hypothesis)
+
+    def test_equality_is_by_content_also_after_use(self, hypothesis):
+        used, fresh = (parse_hypothesis(hypothesis.wire()) for _ in range(2))
+        used.predict(rows(used, 1))
+        assert used == fresh
+        assert hash(used) == hash(fresh)
+        others = [example for _, kind in HYPOTHESES.items() for example in kind.example()]
+        assert sum(used == other for other in others) == 1
+
+    @for_each("dtype", [np.float32, np.uint8])
+    def test_labels_each_record_as_if_it_were_alone(self, hypothesis, dtype):
+        features = rows(hypothesis, 200, dtype)
+        labels = hypothesis.predict(features)
+        assert labels.dtype == np.int8
+        assert set(labels) <= {-1, 1}
+        assert labels.tolist() == [int(hypothesis.predict(row[None])[0]) for row in features]
+
+    def test_ignores_features_beyond_its_own(self, hypothesis):
+        features = rows(hypothesis, 200)
+        own = np.ascontiguousarray(features[:, : hypothesis.min_features])
+        np.testing.assert_array_equal(hypothesis.predict(features), hypothesis.predict(own))
+
+    def test_blocks_leave_no_seam(self, hypothesis, monkeypatch):
+        features = rows(hypothesis, 1000, seed=2)
+        whole = hypothesis.predict(features)
+        monkeypatch.setattr("common.local.hypotheses.hypothesis._CELLS", 35)
+        np.testing.assert_array_equal(hypothesis.predict(features), whole)
+
+    def test_labels_extreme_and_no_records(self, hypothesis):
+        extreme = rows(hypothesis, 3)
+        extreme[:] = np.array([[3.4e38], [-3.4e38], [0.0]], dtype=np.float32)
+        assert set(hypothesis.predict(extreme)) <= {-1, 1}
+        assert hypothesis.predict(extreme[:0]).shape == (0,)
+
+    @for_each("dtype", [np.float32, np.uint8])
+    @for_each("method", ["mistakes", "margins", "scores", "values", "responses", "labels"])
+    def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(self, hypothesis, dtype, method):
+        for record in awkward(hypothesis, dtype):
+            given = record if method in ("mistakes", "responses", "labels") else record.features
+            compiled = getattr(hypothesis, method)(given)
+            with interpreted():
+                plain = getattr(hypothesis, method)(given)
+            assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
+
+    def test_values_and_responses_lie_in_the_unit_interval(self, hypothesis):
+        features = rows(hypothesis, 100)
+        records = Records(features, np.where(features.sum(axis=1) > 0, 1, -1).astype(np.int8))
+        for numbers in (hypothesis.values(features), hypothesis.responses(records)):
+            assert numbers.shape == (100,)
+            assert np.all((numbers >= 0.0) & (numbers <= 1.0))
+        assert hypothesis.margins(features).dtype == np.float32
+        assert hypothesis.scores(features).dtype == np.float64
+
+    def test_counts_a_mistake_where_prediction_and_label_differ(self, hypothesis):
+        features = rows(hypothesis, 100, seed=3)
+        records = Records(features, np.where(features.sum(axis=1) > 0, 1, -1).astype(np.int8))
+        mistakes = hypothesis.mistakes(records)
+        assert mistakes.dtype == np.uint8
+        np.testing.assert_array_equal(mistakes, hypothesis.predict(features) != hypothesis.labels(records))
+
+    def test_refuses_unknown_fields_and_non_finite_numbers(self, hypothesis):
+        for broken in ({**hypothesis.wire(), "code": "print()"}, *with_a_number_that_is_none(hypothesis.wire())):
+            with pytest.raises(BadMessage):
+                parse_hypothesis(broken)
+
+
+@for_each("wire", [None, [], "linear", {}, {"kind": "pickle"}, {"kind": ["linear"]}])
+def test_what_is_no_hypothesis_is_refused(wire):
+    with pytest.raises(BadMessage, match="no hypothesis has the kind"):
+        parse_hypothesis(wire)
+
+
+EXAMPLES = {
+    "argmax": {
+        "kind": "argmax",
+        "first": 3,
+        "hypotheses": [
+            {"kind": "linear", "weights": [0.0], "threshold": 0.0},
+            {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
+        ],
+    },
+    "constant": {"kind": "constant", "label": -1},
+    "conjunction": {"kind": "conjunction", "features": [1, 3]},
+    "linear": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
+    "onnx": wire(linear([0.5, -1.0, 2.0], 0.25)),
+    "parity": {"kind": "parity", "features": [0, 2, 3]},
+    "relabelled": {
+        "kind": "relabelled",
+        "column": 4,
+        "hypothesis": {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.25},
+    },
+    "regressor": {"kind": "regressor", "weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},
+    "stump": {"kind": "stump", "feature": 2, "threshold": 0.1, "sign": -1},
+    "trees": {
+        "kind": "trees",
+        "roots": [0, 3],
+        "feature": [1, -1, -1, -1],
+        "threshold": [0.2, 1.0, -1.0, 0.5],
+        "left": [1, -1, -1, -1],
+        "right": [2, -1, -1, -1],
+        "base": -0.4,
+    },
+}
+
+
+def one_by_one(wire, row):
+    """Predict for one row by the definition, in double precision."""
+    match wire["kind"]:
+        case "argmax":  # the classes are the two sides of the half-space of the other examples
+            own = [column > 0.5 for column in row[3:]]
+            predicted = one_by_one(EXAMPLES["linear"], row)
+            return 1 if own == [predicted < 0, predicted > 0] else -1
+        case "constant":
+            return wire["label"]
+        case "conjunction":
+            return 1 if all(row[j] > 0.5 for j in wire["features"]) else -1
+        case "linear" | "onnx" | "relabelled":  # the examples are the same half-space
+            weights, threshold = EXAMPLES["linear"]["weights"], EXAMPLES["linear"]["threshold"]
+            return 1 if sum(w * x for w, x in zip(weights, row, strict=False)) > threshold else -1
+        case "regressor":
+            return 1 if sum(w * x for w, x in zip(wire["weights"], row, strict=False)) + wire["intercept"] > 0.5 else -1
+        case "parity":
+            return 1 if sum(row[j] > 0.5 for j in wire["features"]) % 2 else -1
+        case "stump":
+            return wire["sign"] if row[wire["feature"]] > wire["threshold"] else -wire["sign"]
+        case "trees":
+            score = wire["base"]
+            for node in wire["roots"]:
+                while wire["feature"][node] >= 0:
+                    below = row[wire["feature"][node]] <= wire["threshold"][node]
+                    node = wire["left" if below else "right"][node]
+                score += wire["threshold"][node]
+            return 1 if score > 0 else -1
+
+
+@for_each("kind", sorted(EXAMPLES))
+class TestShipped:
+    @for_each("dtype", [np.float32, np.uint8])
+    def test_predicts_by_its_definition(self, kind, dtype):
+        generator = np.random.default_rng(1)
+        wide = generator.normal(size=(500, 5)) if dtype == np.float32 else generator.integers(0, 2, (500, 5))
+        features = wide.astype(dtype)
+        labels = parse_hypothesis(EXAMPLES[kind]).predict(features)
+        assert labels.dtype == np.int8
+        assert labels.tolist() == [one_by_one(EXAMPLES[kind], row.tolist()) for row in features]
+
+    def test_counts_mistakes(self, kind):
+        features = np.random.default_rng(3).normal(size=(100, 5)).astype(np.float32)
+        hypothesis: Any = parse_hypothesis(EXAMPLES[kind])
+        several = kind == "argmax"  # what it predicts is one of two classes, and right or wrong about the record's own
+        labels = (2 * hypothesis.classes(features) - 1).astype(np.int8) if several else hypothesis.predict(features)
+        labels[::4] *= -1
+        features[:, 4] = labels  # where some of them look for their label, and none for anything else
+        if several:
+            features[:, 3] = -labels
+        mistakes = hypothesis.mistakes(Records(features, labels))
+        assert mistakes.dtype == np.uint8
+        np.testing.assert_array_equal(np.flatnonzero(mistakes), np.arange(0, 100, 4))
+
+    def test_refuses_unknown_fields_and_non_finite_numbers(self, kind):
+        with pytest.raises(BadMessage):
+            parse_hypothesis({**EXAMPLES[kind], "code": "print()"})
+        for field, value in EXAMPLES[kind].items():
+            for bad in (float("nan"), float("inf"), None, "x", [None], []):
+                with pytest.raises(BadMessage):
+                    parse_hypothesis({**EXAMPLES[kind], field: [bad] if isinstance(value, list) else bad})
+
+
+def test_mistakes_are_those_of_the_definition_at_every_width():
+    generator = np.random.default_rng(1)
+    for width in (1, 7, 64, 65, 200):
+        features = generator.integers(0, 2, (300, width)).astype(np.uint8)
+        secret = np.flatnonzero(generator.integers(0, 2, width))
+        labels = np.where(features[:, secret].sum(axis=1) % 2, 1, -1).astype(np.int8)
+        labels[::3] *= -1
+        mistakes = Parity(features=tuple(secret.tolist())).mistakes(Records(features, labels))
+        np.testing.assert_array_equal(mistakes, np.arange(300) % 3 == 0)
+
+
+def test_the_empty_parity_is_never_odd():
+    empty = Parity(features=())
+    assert empty.min_features == 0
+    np.testing.assert_array_equal(empty.predict(np.ones((4, 3), dtype=np.uint8)), -1)
+
+
+def test_half_of_two_hundred_features_fit_in_a_small_message():
+    assert len(json.dumps(Parity(features=tuple(range(0, 200, 2))).wire())) < 600
+
+
+def trees(roots, feature, left, right, threshold=None):
+    threshold = [0.0] * len(feature) if threshold is None else threshold
+    return {"kind": "trees", "roots": roots, "feature": feature, "threshold": threshold, "left": left, "right": right}
+
+
+@for_each(
+    ("wire", "says"),
+    [
+        (trees([0], [0, -1, -1], [0, -1, -1], [2, -1, -1]), "not a later node"),
+        (trees([0], [0, -1, -1], [1, -1, -1], [3, -1, -1]), "not a later node"),
+        (trees([0], [0, -1, -1], [1, -1, -1], [1, -1, -1]), "two parents"),
+        (trees([0], [-1, -1], [-1, -1], [-1, -1]), "no parent"),
+        (trees([0], [-1, -1, -1], [1, -1, -1], [2, -1, -1]), "has children"),
+        (trees([0, 1], [0, -1, -1], [1, -1, -1], [2, -1, -1]), "same tree"),
+        (trees([1], [-1, -1], [-1, -1], [-1, -1]), "increasing from 0"),
+        (trees([0, 0], [-1, -1], [-1, -1], [-1, -1]), "increasing from 0"),
+        (trees([0, 2], [-1, -1], [-1, -1], [-1, -1]), "is not one of 2 nodes"),
+        (trees([0], [-1], [-1], [-1], [0.0, 0.0]), "one entry a node"),
+        (trees([0], [-1], [-1], [-1], [1e31]), "threshold"),
+        ({"kind": "conjunction", "features": [3, 1]}, "strictly increasing"),
+        ({"kind": "conjunction", "features": [1, 1]}, "strictly increasing"),
+        ({"kind": "conjunction", "features": list(range(65))}, "at most 64"),
+        ({"kind": "parity", "features": [3, 1]}, "strictly increasing"),
+        ({"kind": "parity", "features": [65536]}, "less than 65536"),
+        ({"kind": "parity", "features": list(range(4097))}, "at most 4096"),
+        ({"kind": "stump", "feature": 65536, "threshold": 0.0, "sign": 1}, "less than 65536"),
+        ({"kind": "stump", "feature": 0, "threshold": 0.0, "sign": 0}, "sign"),
+        ({"kind": "linear", "weights": [0.0] * 65537, "threshold": 0.0}, "at most 65536"),
+        ({"kind": "linear", "weights": [1e31], "threshold": 0.0}, "less than or equal"),
+        ({"kind": "constant", "label": 0}, "label"),
+    ],
+)
+def test_out_of_bounds_is_refused_with_its_reason(wire, says):
+    with pytest.raises(BadMessage, match=says):
+        parse_hypothesis(wire)
+
+
+def chain(depth):
+    """Return a tree in which every right child is split again."""
+    feature, left, right = [], [], []
+    for node in range(0, 2 * depth, 2):
+        feature += [0, -1]
+        left += [node + 1, -1]
+        right += [node + 2, -1]
+    return trees([0], [*feature, -1], [*left, -1], [*right, -1])
+
+
+def test_depth_is_bounded():
+    parse_hypothesis(chain(MAX_DEPTH))
+    with pytest.raises(BadMessage, match="deeper than 256"):
+        parse_hypothesis(chain(MAX_DEPTH + 1))
+
+
+@given(st.data())
+def test_any_accepted_forest_ends_every_walk(data):
+    nodes = data.draw(st.integers(1, 7))
+    numbers = st.lists(st.integers(-1, nodes), min_size=nodes, max_size=nodes)
+    wire = trees([0], *(data.draw(numbers) for _ in range(3)))
+    try:
+        accepted: Any = parse_hypothesis(wire)
+    except BadMessage:
+        return
+    below = [child for side in (accepted.left, accepted.right) for child in side if child >= 0]
+    assert sorted(below) == list(range(1, nodes))
+
+
+def plane(*weights: float, threshold: float = 0.0) -> dict[str, Any]:
+    return {"kind": "linear", "weights": list(weights), "threshold": threshold}
+
+
+def argmax(first: int, *hypotheses: Any) -> Argmax:
+    found = parse_hypothesis({"kind": "argmax", "first": first, "hypotheses": list(hypotheses)})
+    assert isinstance(found, Argmax)
+    return found
+
+
+THREE = argmax(2, plane(1.0, 0.0), plane(0.0, 1.0), plane(-1.0, -1.0))
+
+
+def records(points: list[list[float]], classes: list[list[float]]) -> Records:
+    features = np.column_stack([points, classes]).astype(np.float32)
+    return Records(features, -np.ones(len(features), dtype=np.int8))
+
+
+def test_it_predicts_the_class_with_the_greatest_margin_and_the_lowest_of_several():
+    points = np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -2.0], [1.0, 1.0], [0.0, 0.0]], dtype=np.float32)
+    assert THREE.classes(np.column_stack([points, np.zeros((5, 3), dtype=np.float32)])).tolist() == [0, 1, 2, 0, 0]
+
+
+def test_trees_compare_by_their_sums_and_not_by_their_signs():
+    def stump(low: float, high: float) -> dict[str, Any]:
+        nodes = {"feature": [0, -1, -1], "threshold": [0.5, low, high], "left": [1, -1, -1], "right": [2, -1, -1]}
+        return {"kind": "trees", "roots": [0], **nodes}
+
+    chosen = argmax(1, stump(0.1, 3.0), stump(2.0, 1.0))
+    assert chosen.classes(np.array([[0.0, 0, 0], [1.0, 0, 0]], dtype=np.float32)).tolist() == [1, 0]
+
+
+def test_scores_that_are_no_numbers_are_below_all_others():
+    overflowing = argmax(2, plane(1e30, -1e30), plane(0.0, threshold=1e30))
+    features = np.array([[3e38, 3e38, 0, 0]], dtype=np.float32)
+    assert overflowing.classes(features).tolist() == [1]
+
+
+@for_each("loss", ["zero-one", "hinge", "perceptron", "squared"])
+def test_the_loss_is_whether_the_class_is_another(loss):
+    right, other = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
+    several, none = [1.0, 1.0, 0.0], [0.5, 0.0, 0.0]
+    held = records([[2.0, 1.0]] * 4, [right, other, several, none])
+    assert evaluate(loss, THREE, held).tolist() == [0, 1, 1, 1]
+    assert THREE.labels(held).tolist() == [1] * 4
+
+
+def test_columns_tell_a_class_only_where_exactly_one_is_above_a_half():
+    features = np.array([[9, 0, 1, 0], [9, 1, 0, 1], [9, 0, 0, 0], [9, 0, 0, 1]], dtype=np.uint8)
+    assert column_classes(features, 1, 3).tolist() == [1, -1, -1, 2]
+
+
+def test_it_needs_the_columns_of_its_classes():
+    assert THREE.min_features == 5
+
+
+def test_a_hypothesis_that_sees_the_classes_is_refused():
+    with pytest.raises(BadMessage, match="features before them only, one needs 3"):
+        argmax(2, plane(1.0), plane(1.0, 1.0, 1.0))
+
+
+@for_each("count", [0, 1, 65])
+def test_there_are_two_classes_to_sixty_four(count):
+    with pytest.raises(BadMessage, match="hypotheses"):
+        argmax(2, *[plane(1.0)] * count)
+
+
+@pytest.mark.slow
+def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
+    count = 150_000
+    leaves = {"feature": [-1] * count, "threshold": [1.0] * count, "left": [-1] * count, "right": [-1] * count}
+    trees = {"kind": "trees", "roots": list(range(count)), **leaves}
+    assert len(argmax(2, trees, plane(1.0)).hypotheses) == 2
+    with pytest.raises(BadMessage, match="at most 262144 nodes, found 300000"):
+        argmax(2, trees, trees)
+
+
+RELABELLED = {"kind": "relabelled", "column": 1, "hypothesis": plane(1.0)}
+
+
+@for_each("inner", [THREE.wire(), RELABELLED, wire(linear([1.0], 0.25)), {"kind": "pickle"}, {}, None])
+def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it(inner):
+    with pytest.raises(BadMessage, match="cannot be part of another"):
+        argmax(9, plane(1.0), inner)
+
+
+def test_it_is_no_part_of_a_hypothesis_about_another_label():
+    with pytest.raises(BadMessage, match="cannot be part of another"):
+        parse_hypothesis({"kind": "relabelled", "column": 9, "hypothesis": THREE.wire()})
+
+
+def linear_plane(weights, threshold):
+    return Linear(weights=tuple(np.asarray(weights, dtype=float).tolist()), threshold=float(threshold))
+
+
+def assert_mistakes_are_those_of_margins(hypothesis, features, seed=2):
+    labels = np.random.default_rng(seed).choice(np.array([-1, 1], dtype=np.int8), len(features))
+    wrong = (hypothesis.margins(features) > 0) != (labels > 0)
+    np.testing.assert_array_equal(hypothesis.mistakes(Records(features, labels)), wrong)
+
+
+@for_each("width", [1, 7, 8, 30, 501])
+@for_each("dtype", [np.float32, np.uint8])
+def test_mistakes_are_those_of_the_margins(width, dtype):
+    random = np.random.default_rng(1)
+    features = random.normal(size=(3000, width)) if dtype == np.float32 else random.integers(0, 2, (3000, width))
+    assert_mistakes_are_those_of_margins(linear_plane(random.normal(size=width), 0.1), features.astype(dtype))
+
+
+@for_each("width", [9, 100, 500])
+def test_near_the_boundary_the_order_of_additions_decides_nothing(width):
+    random = np.random.default_rng(3)
+    features = random.normal(size=(4000, width)).astype(np.float32)
+    weights = random.normal(size=width).astype(np.float32)
+    # All margins are as small as rounding errors: another order of additions has other signs for many.
+    features[:, -1] = -(features[:, :-1].astype(float) @ weights[:-1]) / weights[-1]
+    hypothesis = linear_plane(weights, 0.0)
+    assert_mistakes_are_those_of_margins(hypothesis, features)
+    backwards = linear_plane(weights[::-1], 0.0).margins(np.ascontiguousarray(features[:, ::-1]))
+    assert 100 < np.count_nonzero((backwards > 0) != (hypothesis.margins(features) > 0)) < 3900
+
+
+def test_a_margin_of_exactly_zero_is_negative():
+    features = np.random.default_rng(4).integers(-2, 3, size=(2000, 40)).astype(np.float32)
+    hypothesis = linear_plane(np.tile([1.0, -1.0, 2.0, -2.0], 10), 3.0)
+    assert np.count_nonzero(hypothesis.margins(features) == 0.0) > 20
+    assert_mistakes_are_those_of_margins(hypothesis, features)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_sums_beyond_single_precision_are_compared_as_margins_are():
+    random = np.random.default_rng(5)
+    huge = (random.normal(size=(500, 16)) * 10.0 ** random.uniform(-40, 38, size=(500, 16))).astype(np.float32)
+    assert_mistakes_are_those_of_margins(linear_plane(np.full(16, 1e30), 1e30), huge)
+    assert_mistakes_are_those_of_margins(linear_plane(np.full(16, 1e-30), 0.0), huge)
+
+
+@for_each("width", [1, 7, 8, 30, 501])
+@for_each("dtype", [np.float32, np.uint8])
+def test_one_record_is_judged_alike_to_the_bit_without_a_compiler(width, dtype):
+    """Mistakes too, of which the compiled sums go in another order: only near the boundary, where both count anew."""
+    random = np.random.default_rng(5)
+    features = random.normal(size=(20, width)) if dtype == np.float32 else random.integers(0, 2, (20, width))
+    for row in features.astype(dtype):
+        weights = random.normal(size=width)
+        for threshold in (0.1, float(np.dot(weights, row))):
+            hypothesis = linear_plane(weights, threshold)
+            for label in (-1, 1):
+                record = Records(row[None].copy(), np.array([label], dtype=np.int8))
+                compiled = hypothesis.margins(record.features).tobytes(), hypothesis.mistakes(record).tobytes()
+                with interpreted():
+                    plain = hypothesis.margins(record.features).tobytes(), hypothesis.mistakes(record).tobytes()
+                assert plain == compiled
+
+
+RECORDS = Records(
+    np.array([[0.0, 9.0, 0.5], [1.0, 9.0, 0.5], [2.0, 9.0, 1.0], [-9.0, 9.0, 0.25]], dtype=np.float32),
+    np.array([1, -1, 1, -1], dtype=np.int8),
+)
+LINE = Regressor(weights=(0.5,), intercept=0.25, response=2)
+
+
+def test_the_squared_loss_is_that_of_the_clipped_prediction():
+    assert LINE.values(RECORDS.features).tolist() == [0.25, 0.75, 1.0, 0.0]
+    assert losses.evaluate("squared", LINE, RECORDS).tolist() == [0.0625, 0.0625, 0.0, 0.0625]
+    assert losses.count("squared", LINE, RECORDS).tolist() == [64, 64, 0, 64]
+
+
+def test_as_a_classifier_it_says_on_which_side_of_one_half_the_response_is():
+    assert LINE.labels(RECORDS).tolist() == [-1, -1, 1, -1]
+    assert LINE.predict(RECORDS.features).tolist() == [-1, 1, 1, -1]
+    assert LINE.mistakes(RECORDS).tolist() == [0, 1, 0, 0]
+
+
+def test_a_prediction_without_a_value_is_one_half():
+    mad = Regressor(weights=(1e30, -1e30), intercept=0.0, response=2)
+    records = Records(np.full((1, 3), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
+    assert losses.evaluate("squared", mad, records).tolist() == [0.25]
+
+
+def test_a_model_that_sees_its_response_is_refused():
+    with pytest.raises(BadMessage, match="response = 1 is among the 2 features"):
+        Regressor.parse({"kind": "regressor", "weights": [1.0, 2.0], "intercept": 0.0, "response": 1})
+
+
+PLANE = {"kind": "linear", "weights": [1.0], "threshold": 0.25}
+HYPOTHESIS = parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": PLANE})
+RELABELLED_RECORDS = Records(
+    np.array([[0.75, 1.0], [0.75, 0.0], [-0.25, 1.0], [-0.25, 0.0]], dtype=np.float32), -np.ones(4, dtype=np.int8)
+)
+
+
+@for_each(
+    ("loss", "expected"), [("zero-one", [0, 1, 1, 0]), ("hinge", [0.5, 1, 1, 0.5]), ("perceptron", [0, 0.5, 0.5, 0])]
+)
+def test_every_loss_is_held_against_the_column(loss, expected):
+    assert evaluate(loss, HYPOTHESIS, RELABELLED_RECORDS).tolist() == expected
+
+
+def test_it_needs_the_column():
+    assert HYPOTHESIS.min_features == 2
+
+
+def test_a_hypothesis_that_sees_the_label_is_refused():
+    with pytest.raises(BadMessage, match="features before it only"):
+        parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": {**PLANE, "weights": [1.0, 1.0]}})
+
+
+@for_each("inner", [HYPOTHESIS.wire(), wire(linear([1.0], 0.25)), {"kind": "pickle"}, {"kind": [1]}, None])
+def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it_for_relabelled(inner):
+    with pytest.raises(BadMessage, match="cannot be part of another"):
+        parse_hypothesis({"kind": "relabelled", "column": 3, "hypothesis": inner})
+
+
+RELABELLED_THREE = Records(np.array([[1, 2, 0], [3, 4, 1]], dtype=np.float32), np.array([1, -1], dtype=np.int8))
+
+
+def test_a_view_has_the_first_features_and_one_label():
+    own, other = Task(features=2).of(RELABELLED_THREE), Task(features=1, label=2).of(RELABELLED_THREE)
+    assert (own.features.tolist(), own.labels.tolist()) == ([[1, 2], [3, 4]], [1, -1])
+    assert (other.features.tolist(), other.labels.tolist()) == ([[1], [3]], [-1, 1])
+    assert own.features.flags.c_contiguous
+    assert (Task(features=2).min_features, Task(features=1, label=2).min_features) == (2, 3)
+
+
+def test_losses_on_views_are_losses_on_records():
+    task, hypothesis = Task(features=1, label=2), Linear(weights=(1.0,), threshold=4.0)
+    np.testing.assert_array_equal(
+        hypothesis.mistakes(task.of(RELABELLED_THREE)), task.about(hypothesis).mistakes(RELABELLED_THREE)
+    )
+    assert task.about(hypothesis) == Relabelled(column=2, hypothesis=hypothesis)
+    assert Task(features=2).about(hypothesis) is hypothesis
+
+
+def test_a_label_among_the_features_is_refused():
+    with pytest.raises(ValidationError, match="a model would see it"):
+        Task(features=3, label=2)
+    with pytest.raises(BadMessage, match="features before it only"):
+        Task(features=1, label=2).about(Linear(weights=(1.0, 1.0, 1.0), threshold=0.0))
+
+
+@for_each(
+    ("overrides", "words"),
+    [
+        (["tasks=[{features: 8}]"], "tasks are for protocol hand-over"),
+        (["protocol=hand-over", "tasks=[{features: 8}]"], "baselines are for one label"),
+        (["protocol=hand-over", "tasks=[{features: 8, label: 8}]", "baselines=[]"], "tasks need 9 features"),
+    ],
+)
+def test_a_scenario_whose_tasks_do_not_fit_is_refused(overrides, words):
+    with pytest.raises(BadScenario, match=words):
+        tiny(*overrides)
+
+
+@pytest.mark.slow
+def test_each_further_task_costs_one_more_round():
+    one = plan(load("hand-over", ["tasks=[{features: 8}]"])).rounds.value
+    assert plan(load("hand-over")).rounds.value == one + 1

@@ -1,0 +1,395 @@
+"""Cells of scores, groups and labels: every record has one item, and a tilt is a public function of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.core.errors import BadMessage
+from common.data.tables.record import record_of
+from common.data.tables.source import TableSource
+from common.local import losses
+from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.relabelled import Relabelled
+from common.local.hypotheses.rules import Constant, Stump
+from common.local.naming import LISTED, UNNAMED, Names
+from common.local.packing import answer_type, mask_bytes, pack_answers, pack_one, unpack_answers
+from common.local.queries.code import CodeQuery
+from common.local.queries.coordinate import CoordinateQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.moment import MomentQuery
+from common.local.queries.query import Query
+from common.local.queries.score import ScoreQuery
+from common.local.queries.sole_error import SoleErrorQuery
+from common.local.records import Records
+from common.operations.operation import parse_operation
+from common.scenario.loading import target_table
+from tests.tiers import for_each
+
+FIRST = Linear(weights=(1.0,), threshold=0.0)
+ROWS = np.array([[-2.0, 0, 0], [-1.0, 1, 0], [0.5, 0, 1], [3.0, 1, 1]], dtype=np.float32)
+PEOPLE = Records(ROWS, np.array([1, -1, 1, -1], dtype=np.int8))
+
+
+def test_bins_are_half_open_and_items_hold_the_label():
+    cells = ScoreCells(hypothesis=FIRST, cuts=(-1.0, 0.5))
+    assert (cells.bins, cells.count, cells.items, cells.min_features) == (3, 3, 6, 1)
+    assert cells.of(PEOPLE).tolist() == [0, 0, 1, 2]  # a score at a cut is below it
+    assert cells.items_of(PEOPLE).tolist() == [1, 0, 3, 4]
+
+
+def test_a_group_is_the_first_feature_that_is_held_and_the_last_is_of_those_without():
+    cells = ScoreCells(hypothesis=FIRST, cuts=(0.0,), groups=(1, 2))
+    assert (cells.count, cells.min_features) == (6, 3)
+    assert cells.of(PEOPLE).tolist() == [4, 0, 3, 1]
+
+
+def test_a_score_that_is_no_number_is_in_the_lowest_bin():
+    huge = Linear(weights=(1e30, -1e30), threshold=0.0)
+    wild = Records(np.full((1, 2), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
+    assert ScoreCells(hypothesis=huge, cuts=(0.0,)).of(wild).tolist() == [0]
+
+
+def test_labels_are_those_that_the_hypothesis_is_held_against():
+    # Relabelled nests another hypothesis, so it is no part of cells: whatever they are made of is looked at once.
+    with pytest.raises(BadMessage, match="cannot be part of another"):
+        ScoreCells.parse({"hypothesis": Relabelled(column=2, hypothesis=FIRST).wire(), "cuts": [0.0]})
+
+
+@for_each(
+    ("wrong", "words"),
+    [
+        ({"cuts": []}, "at least 1"),
+        ({"cuts": [0.0, 0.0]}, "ascend"),
+        ({"cuts": [1.0, 0.0]}, "ascend"),
+        ({"groups": [1, 1]}, "two groups"),
+        ({"cuts": [float(cut) for cut in range(255)], "groups": list(range(20))}, "more than 4096"),
+        ({"groups": [-1]}, "greater than or equal to 0"),
+    ],
+)
+def test_cells_that_make_no_sense_are_refused(wrong, words):
+    with pytest.raises(BadMessage, match=words):
+        ScoreCells.parse({"hypothesis": FIRST.wire(), "cuts": [0.0], **wrong})
+
+
+def test_a_tilt_looks_its_item_up():
+    cells = ScoreCells(hypothesis=Stump(feature=0, threshold=0.0, sign=1), cuts=(0.0,))
+    tilt = Tilt(cells=cells, parts=(0, 100, 1024, 7))
+    assert tilt.grain == TILT_PARTS
+    assert tilt.count(PEOPLE).tolist() == [100, 0, 7, 1024]
+    assert tilt.count(PEOPLE).dtype == np.uint16
+
+
+@for_each("parts", [(0, 1, 2), (0, 1, 2, 1025), (0, 1, 2, -1), (0, 1, 2, 3, 4)])
+def test_a_tilt_has_one_number_in_range_for_each_item(parts):
+    with pytest.raises(BadMessage):
+        Tilt.parse({"cells": {"hypothesis": FIRST.wire(), "cuts": [0.0]}, "parts": list(parts)})
+
+
+PLANE = Linear(weights=(1.0,), threshold=0.25)
+"""Margins of the records below: 0.5, 0.5, -0.5, 4, 4, 0."""
+RECORDS = Records(
+    np.array([[0.75], [0.75], [-0.25], [4.25], [4.25], [0.25]], dtype=np.float32),
+    np.array([1, -1, 1, 1, -1, 1], dtype=np.int8),
+)
+EXPECTED = {
+    "zero-one": [0.0, 1.0, 1.0, 0.0, 1.0, 1.0],
+    "hinge": [0.5, 1.0, 1.0, 0.0, 1.0, 1.0],
+    "perceptron": [0.0, 0.5, 0.5, 0.0, 1.0, 0.0],
+    "squared": [0.0625, 0.5625, 0.5625, 0.0, 1.0, 0.25],
+}
+
+
+@for_each("loss", EXPECTED)
+def test_losses_are_as_defined(loss):
+    assert losses.evaluate(loss, PLANE, RECORDS).tolist() == EXPECTED[loss]
+    assert LossQuery(hypothesis=PLANE, loss=loss).evaluate(RECORDS, np.arange(6)).tolist() == EXPECTED[loss]
+
+
+@for_each("loss", EXPECTED)
+def test_counts_are_the_nearest_parts(loss):
+    random = np.random.default_rng(1)
+    records = Records(
+        random.normal(size=(500, 1)).astype(np.float32), np.where(random.random(500) < 0.5, 1, -1).astype(np.int8)
+    )
+    parts = losses.grain(loss)
+    counted = losses.count(loss, PLANE, records)
+    assert np.abs(counted / parts - losses.evaluate(loss, PLANE, records)).max() <= 0.5 / parts
+
+
+@pytest.mark.parametrize("loss", ["hinge", "perceptron"])
+def test_an_overflowing_margin_without_a_value_has_loss_0(loss):
+    mad = Linear(weights=(1e30, -1e30), threshold=0.0)
+    records = Records(np.full((1, 2), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
+    assert losses.evaluate(loss, mad, records).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("hypothesis", [Constant(label=1), Stump(feature=0, threshold=0.1, sign=-1)], ids=str)
+def test_the_hinge_of_what_has_no_margin_is_a_mistake(hypothesis):
+    hinge, mistakes = (losses.count(loss, hypothesis, RECORDS) for loss in ("hinge", "zero-one"))
+    np.testing.assert_array_equal(hinge, 1024 * mistakes.astype(np.int64))
+
+
+def test_a_reweigh_names_its_loss():
+    wire = {"kind": "reweigh", "hypothesis": PLANE.wire()}
+    assert parse_operation(wire).loss == "zero-one"  # type: ignore[attr-defined]
+    assert parse_operation({**wire, "loss": "hinge"}).wire()["loss"] == "hinge"
+    with pytest.raises(BadMessage, match="loss"):
+        parse_operation({**wire, "loss": "absolute"})
+
+
+TABLE = TableSource.parse(
+    {
+        "files": ["t.csv"],
+        "label": {"column": "insured", "positive": ["yes"], "negative": ["no", "never"]},
+        "features": [
+            {"kind": "number", "column": "age", "low": 18.0, "high": 90.0},
+            {"kind": "category", "column": "plan", "values": ["basic", ["pro", "team"]]},
+        ],
+    }
+)
+NAMES = Names.of_table(TABLE.wire())
+
+
+def test_the_names_are_those_of_the_table_feature_by_feature():
+    assert len(NAMES.features) == TABLE.dimension
+    assert NAMES.among([1, 2, 0]) == '"plan" and "age"'
+    assert NAMES.labelled(1) == '"insured" is "yes"'
+    assert NAMES.labelled(-1) == '"insured" is "no" or "never"'
+    assert Names.of_table({**TABLE.wire(), "label": {"column": "spent", "above": 3.5}}).labelled(-1) == (
+        '"spent" is 3.5 or less'
+    )
+    assert UNNAMED.among([0, 1, 2]) == "numbers 1 to 3 of your record"
+    assert UNNAMED.among([4]) == "number 5 of your record"
+    assert UNNAMED.among([0, 2]) == "numbers 1 and 3 of your record"
+    assert UNNAMED.labelled(-1) == "the label of your record is -1"
+    many = UNNAMED.conditions(range(40))
+    assert many.endswith(f"and {40 - LISTED + 1} others")
+    assert Names.parse(NAMES.wire()) == NAMES
+
+
+def test_a_condition_is_true_of_a_person_where_the_feature_is_above():
+    for age, plan in ((18, "basic"), (18.5, "pro"), (54, "team"), (55, "other"), (90, "basic")):
+        record = record_of({"age": age, "plan": plan, "insured": "yes"}, TABLE)
+        holds = {
+            '"age" is above 18': age > 18,
+            '"age" is above 54': age > 54,
+            '"plan" is "basic"': plan == "basic",
+            '"plan" is "pro" or "team"': plan in ("pro", "team"),
+        }
+        for feature, share in ((0, 0.0), (0, 0.5), (1, 0.0), (1, 0.5), (2, 0.5)):
+            assert holds[NAMES.true(feature, share)] == bool(record.features[0, feature] > share)
+
+
+def test_where_records_are_shortened_no_share_of_a_bound_is_claimed():
+    shortened = Names.of_table({**TABLE.wire(), "norm": 1.0})
+    assert shortened.true(0) == '"age" is above 18'
+    assert shortened.true(0, 0.5) == '"age" is above 0.5'
+    assert shortened.true(1, 0.5) == '"plan" is above 0.5'
+
+
+@for_each("wrong", [
+    None,
+    7,
+    [],
+    {},
+    {"features": 3, "label": {"column": "a"}},
+    {"features": [], "label": 1},
+    {"features": [{"column": "a"}], "label": {"column": "b"}},
+    {"features": [{"column": 1, "values": ["x"]}], "label": {"column": "b"}},
+])  # fmt: skip
+def test_what_describes_no_table_is_refused(wrong):
+    with pytest.raises(BadMessage):
+        Names.of_table(wrong)
+
+
+def test_a_question_about_a_constant_is_one_about_the_label():
+    for label, says in ((1, '"insured" is "no" or "never"'), (-1, '"insured" is "yes"')):
+        query = LossQuery(hypothesis=Constant(label=label))
+        assert query.asks(NAMES, 0) == f"whether {says}: the value is 1 if so, else 0"
+        for insured in ("yes", "no"):
+            record = record_of({"age": 30, "plan": "pro", "insured": insured}, TABLE)
+            (value,) = query.evaluate(record, np.zeros(1, dtype=np.int64))
+            assert value == (says == NAMES.labelled(1)) * (insured == "yes") + (says == NAMES.labelled(-1)) * (
+                insured == "no"
+            )
+
+
+def test_what_a_default_run_asks_in_words():
+    rule = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
+    words = 'a rule that predicts "insured" from "age" and "plan"'
+    moment = MomentQuery(dimension=3, bound=1.0, norm=2.0)
+    asked: list[tuple[Query, int, str]] = [
+        (LossQuery(hypothesis=rule), 0, f"whether {words} is wrong about you: the value is 1 if so, else 0"),
+        (
+            ScoreQuery.example()[0],
+            0,
+            f"one binary digit that is made of in which of 4 ranges the score of {words} is for you, and "
+            '"insured": the value is 0 or 1',
+        ),
+        (moment, 4, 'the product of "plan" and "insured", as a number from 0 to 1'),
+        (moment, 6, 'whether "insured" is "yes": the value is 1 if so, else 0'),
+        (CoordinateQuery(first=1, count=2), 5, 'whether "plan" is "pro" or "team": the value is 1 if so, else 0'),
+    ]
+    for query, slot, said in asked:
+        assert query.asks(NAMES, slot) == said
+
+
+def test_the_page_prints_what_a_person_reads():
+    page = (Path(__file__).parents[3] / "docs" / "running.md").read_text("utf-8")
+    names = Names.of_table(target_table(str(Path(__file__).parents[3] / "examples/own_data/scenario.yaml")).wire())
+    rule, constant = Linear(weights=(1.0,) * 5, threshold=0.1), Constant(label=1)
+    cells = ScoreCells(hypothesis=rule, cuts=tuple(range(7)))
+    for query in (
+        LossQuery(hypothesis=constant),
+        LossQuery(hypothesis=rule),
+        ScoreQuery(cells=cells, public=1),
+        SoleErrorQuery(hypothesis=rule, other=constant),
+    ):
+        assert f" | {query.asks(names, 0)} |\n" in page
+
+
+def test_the_digit_of_a_code_is_the_parity_of_the_conditions_that_are_named():
+    random = np.random.default_rng(3)
+    query = CodeQuery(first=1, bits=5, sign="label", present=0, public=11)
+    table = {"features": [{"column": f"c{j}", "values": ["1"]} for j in range(6)]}
+    names = Names.of_table({**table, "label": {"column": "y", "positive": ["1"], "negative": ["0"]}})
+    records = Records(random.integers(0, 2, (64, 6)).astype(np.uint8), random.choice([-1, 1], 64).astype(np.int8))
+    slots = np.arange(64)
+    values = query.evaluate(records.only(query.columns), slots)
+    for i in range(64):
+        said, _, present = query.asks(names, int(slots[i])).partition(", but 1/2 unless ")
+        assert present == '"c0" is "1"'
+        held = {f"c{j}": int(records.features[i, j]) for j in range(6)} | {"y": int(records.labels[i] > 0)}
+        odd = sum(held[column] for column in re.findall(r'"(\w+)" is "1"', said)) % 2
+        assert values[i] == (odd if held["c0"] else 0.5)
+
+
+@settings(max_examples=150, derandomize=True)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 1)), min_size=1, max_size=70))
+def test_bits_come_back_and_there_is_one_encoding(people):
+    answered, bits = np.array([a for a, _ in people]), np.array([b for _, b in people], dtype=np.uint8)
+    body = pack_answers(answered, bits, "bit")
+    assert len(body) == 2 * mask_bytes(len(people))
+    back, answers = unpack_answers(body, len(people), "bit")
+    assert np.array_equal(back, answered)
+    assert np.array_equal(answers, np.where(answered, bits, 0))
+    assert pack_answers(back, answers, "bit") == body
+
+
+@settings(max_examples=80, derandomize=True)
+@given(st.lists(st.tuples(st.booleans(), st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=20))
+def test_reals_come_back(people):
+    answered, reals = np.array([a for a, _ in people]), np.array([b for _, b in people])
+    back, answers = unpack_answers(pack_answers(answered, reals, "real"), len(people), "real")
+    assert np.array_equal(back, answered)
+    assert np.array_equal(answers, np.where(answered, reals, 0))
+
+
+@settings(max_examples=300, derandomize=True)
+@given(st.binary(max_size=12), st.integers(1, 40))
+def test_any_bytes_decode_to_what_encodes_to_them_or_are_refused(body, people):
+    try:
+        answered, answers = unpack_answers(body, people, "bit")
+    except BadMessage:
+        return
+    assert pack_answers(answered, answers, "bit") == body
+
+
+def test_the_attacks_by_name():
+    whole = np.ones(9, dtype=np.bool_)
+    good = pack_answers(whole, np.ones(9, dtype=np.uint8), "bit")
+    for bad, why in [
+        (good[:-1], "take 4 bytes, found 3"),
+        (good + b"\0", "found 5"),
+        (good[:1] + b"\xff" + good[2:], "padding"),
+        (good[:3] + b"\x81", "padding"),
+        (b"\x7f" + good[1:], "marked silent"),
+    ]:
+        with pytest.raises(BadMessage, match=why):
+            unpack_answers(bad, 9, "bit")
+    for poison in (np.nan, np.inf, -np.inf):
+        body = pack_answers(np.ones(1, dtype=np.bool_), np.array([poison]), "real")
+        with pytest.raises(BadMessage, match="finite"):
+            unpack_answers(body, 1, "real")
+    silent = np.zeros(1, dtype=np.uint8).tobytes() + np.array([np.nan]).tobytes()
+    with pytest.raises(BadMessage, match="finite"):
+        unpack_answers(silent, 1, "real")
+
+
+@for_each(("kind", "size"), [(3, 1), (256, 1), (257, 2), (65536, 2)])
+def test_symbols_take_a_byte_or_two(kind, size):
+    answered, symbols = np.array([True, False, True]), np.array([kind - 1, 1, 2])
+    body = pack_answers(answered, symbols, kind)
+    assert body == b"\xa0" + b"".join(int(s).to_bytes(size, "little") for s in (kind - 1, 0, 2))
+    back, answers = unpack_answers(body, 3, kind)
+    assert back.tolist() == answered.tolist()
+    assert answers.dtype == answer_type(kind)
+    assert answers.tolist() == [kind - 1, 0, 2]
+
+
+@settings(max_examples=150, derandomize=True)
+@given(
+    st.integers(3, 1 << 16).flatmap(
+        lambda kind: st.tuples(
+            st.just(kind), st.lists(st.tuples(st.booleans(), st.integers(0, kind - 1)), min_size=1, max_size=40)
+        )
+    )
+)
+def test_symbols_come_back_and_there_is_one_encoding(given_):
+    kind, people = given_
+    answered, symbols = np.array([a for a, _ in people]), np.array([b for _, b in people])
+    body = pack_answers(answered, symbols, kind)
+    back, answers = unpack_answers(body, len(people), kind)
+    assert np.array_equal(back, answered)
+    assert np.array_equal(answers, np.where(answered, symbols, 0))
+    assert pack_answers(back, answers, kind) == body
+
+
+@settings(max_examples=300, derandomize=True)
+@given(st.binary(max_size=12), st.integers(1, 11), st.sampled_from([3, 200, 256, 257, 1000, 65536]))
+def test_any_bytes_decode_to_symbols_that_encode_to_them_or_are_refused(body, people, kind):
+    try:
+        answered, answers = unpack_answers(body, people, kind)
+    except BadMessage:
+        return
+    assert answers.max() < kind
+    assert pack_answers(answered, answers, kind) == body
+
+
+@for_each(
+    ("body", "kind", "why"),
+    [
+        (b"\xc0\x02\x03", 3, "hold 3; the symbols are 0 to 2"),
+        (b"\xc0\x02\xff", 3, "hold 255; the symbols are 0 to 2"),
+        (b"\xc0\x00\x00\xe8\x03", 1000, "hold 1000; the symbols are 0 to 999"),
+        (b"\xc0\x00\x00\x00\x00\x00", 1000, "take 5 bytes, found 6"),
+        (b"\xc0\x00", 3, "take 3 bytes, found 2"),
+        (b"\x80\x02\x01", 3, "marked silent"),
+        (b"\xe0\x02\x01", 3, "padding"),
+    ],
+)
+def test_the_attacks_on_symbols_by_name(body, kind, why):
+    with pytest.raises(BadMessage, match=why):
+        unpack_answers(body, 2, kind)
+
+
+@for_each("kind", ["bit", 3, 256, 257, 65536])
+def test_one_answer_is_one_of_the_symbols_or_is_refused(kind):
+    most = 1 if kind == "bit" else kind - 1
+    for answer in (0.0, 1.0, float(most)):
+        answered, answers = unpack_answers(pack_one(answer, kind), 1, kind)
+        assert (answered.tolist(), answers.tolist()) == ([True], [answer])
+    for wrong in (0.5, -1.0, most + 1.0, most + 0.5, 1e300, np.inf, -np.inf, np.nan):
+        with pytest.raises(BadMessage, match=f"answer must be one of 0 to {most} under this run's mechanism, found"):
+            pack_one(wrong, kind)
+
+
+def test_one_real_answer_may_be_any_number():
+    assert unpack_answers(pack_one(-0.5, "real"), 1, "real")[1].tolist() == [-0.5]

@@ -1,0 +1,420 @@
+"""Whatever kind a hypothesis is of, on raw rows it says what it says of the features that the table makes of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas
+import polars
+import pytest
+
+from common.core.errors import BadData, BadInput, BadMessage
+from common.data.tables import Label, Layout, encode
+from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.recalibrated import Recalibrated
+from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.rules import Constant
+from common.models.explain import linear_terms, lines
+from common.models.export import document_of, export, load, parse_document, save
+from common.models.model import Model, label_classes, released
+from common.models.onnx_export import onnx_bytes, onnx_inputs, write
+from common.models.pipeline import as_pipeline
+from common.models.predict import calibration, features_of, outcome_of, predict, predictions
+from common.scenario.loading import load as load_scenario
+from tests.common.models.given import model_of, rows, usable
+from tests.contracts import examples
+from tests.tiers import for_each
+
+NORMS = (None, 0.9, 100.0)
+
+
+def evaluated(raw, model, data):
+    """Return the outputs of an ONNX file by name, evaluated on one thread."""
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = InferenceSession(raw, options)
+    inputs = onnx_inputs(model, data)
+    assert {given.name for given in session.get_inputs()} == set(inputs)
+    return dict(zip([given.name for given in session.get_outputs()], session.run(None, inputs), strict=True))
+
+
+@for_each("norm", NORMS)
+@for_each("hypothesis", examples(HYPOTHESES))
+class TestEveryKind:
+    def test_it_predicts_what_the_hypothesis_does(self, hypothesis, norm):
+        model = model_of(hypothesis, norm)
+        data = rows(model.table, 60)
+        if not usable(model):
+            with pytest.raises(BadInput, match="shortens rows together with the column that is predicted"):
+                predict(model, data)
+            return
+        frame = polars.DataFrame(data)
+        whole = encode(frame, model.table.source("people.csv"))  # as the parties encode, every column
+        found = predict(model, data)
+        np.testing.assert_array_equal(found.values, predictions(model, whole))
+        if not isinstance(hypothesis, Argmax | Regressor):
+            names = outcome_of(model).names
+            assert found.values.tolist() == [names[int(label > 0)] for label in hypothesis.predict(whole)]
+        needed = frame.select(model.columns)  # neither the label nor what else it does not look at
+        np.testing.assert_array_equal(predict(model, needed).values, found.values)
+
+    def test_json_gives_it_back(self, hypothesis, norm, tmp_path):
+        model = model_of(hypothesis, norm, loss="logistic")
+        tree = json.loads(json.dumps(document_of(model)))
+        assert parse_document(tree) == model
+        assert load(save(model, tmp_path / "model.json")) == model
+        assert lines(model) == tree["in_words"]
+
+    def test_onnx_says_the_same(self, hypothesis, norm):
+        model = model_of(hypothesis, norm)
+        if not usable(model):
+            with pytest.raises(BadInput, match="shortens rows"):
+                onnx_bytes(model)
+            return
+        if not isinstance(hypothesis, Argmax) and write.dispatch(type(hypothesis)) is write.dispatch(
+            object
+        ):  # of an installed package
+            with pytest.raises(BadInput, match="nobody has said how"):
+                onnx_bytes(model)
+            return
+        data = rows(model.table, 200, seed=2)
+        found = predict(model, data)
+        given = evaluated(onnx_bytes(model), model, data)
+        if "value" in given:
+            np.testing.assert_array_equal(given["value"], found.values)
+        else:
+            assert given["label"].tolist() == found.values.tolist()
+        if "margin" in given:
+            np.testing.assert_array_equal(given["margin"], hypothesis.margins(features_of(model, data)))
+            shares = hypothesis.probabilities(features_of(model, data))
+            np.testing.assert_allclose(given["probability"], shares, rtol=1e-12)
+
+    def test_scikit_learn_says_the_same(self, hypothesis, norm, tmp_path):
+        model = model_of(hypothesis, norm)
+        if not usable(model):
+            with pytest.raises(BadInput, match="shortens rows"):
+                as_pipeline(model)
+            return
+        data = polars.DataFrame(rows(model.table, 50, seed=3))
+        found = predict(model, data)
+        again = joblib.load(export(model, tmp_path / "model.joblib"))
+        for pipeline in (as_pipeline(model), again):
+            np.testing.assert_array_equal(pipeline.predict(data), found.values)
+        assert as_pipeline(model)[:-1].get_feature_names_out().shape == (model.table.dimension,)
+
+
+@for_each("hypothesis", examples(HYPOTHESES))
+def test_a_prediction_depends_on_the_inputs_only(hypothesis):
+    """Columns that are none of them may be missing, so this is what makes a prediction without them the same one."""
+    model = model_of(hypothesis)
+    features = features_of(model_of(Linear(weights=(0.0,) * 9, threshold=0.0)), rows(model.table, 40))
+    features = np.hstack([features, np.zeros((40, max(0, model.table.dimension - 9)), np.float32)])
+    changed = features.copy()
+    others = sorted(set(range(features.shape[1])) - set(hypothesis.inputs))
+    changed[:, others] = 1.0 - changed[:, others]
+    np.testing.assert_array_equal(predictions(model, features), predictions(model, changed))
+    assert tuple(sorted(hypothesis.inputs)) == hypothesis.inputs
+    assert all(0 <= number < hypothesis.min_features for number in hypothesis.inputs)
+
+
+@for_each("norm", [None, 1.5])
+@for_each("count", [1, 7, 8, 9, 62, *(pytest.param(count, marks=pytest.mark.slow) for count in (16, 31, 129, 300))])
+def test_onnx_adds_up_in_the_same_order_at_every_width(count, norm):
+    """Margins agree in every bit, so a row on the border has the same label too."""
+    generator = np.random.default_rng(count)
+    hypothesis = Linear(weights=tuple(generator.normal(size=count).tolist()), threshold=0.1)
+    model = model_of(hypothesis, norm)
+    data = rows(model.table, 20, seed=count)
+    margins = evaluated(onnx_bytes(model), model, data)["margin"]
+    np.testing.assert_array_equal(margins, hypothesis.margins(features_of(model, data)))
+
+
+def test_onnx_sums_trees_in_double_precision():
+    """In single precision the leaf of 1e-9 would be lost beside 1, and so the label."""
+    kind = HYPOTHESES["trees"]
+    trees = kind.parse(
+        {
+            "kind": "trees", "roots": [0, 1, 4], "feature": [-1, 1, -1, -1, -1], "left": [-1, 2, -1, -1, -1],
+            "right": [-1, 3, -1, -1, -1], "threshold": [1.0, 0.5, 1e-9, -1e-9, 0.0], "base": -1.0,
+        }
+    )  # fmt: skip
+    model = model_of(trees)
+    data = rows(model.table, 40)
+    found = predict(model, data).values.tolist()
+    assert set(found) == {"yes", "no"}
+    assert evaluated(onnx_bytes(model), model, data)["label"].tolist() == found
+
+
+WEIGHTS = (3.0, -1.0, 0.5, 2.0, -2.0, 0.25, 0.0, 1.0, 0.5)
+LINEAR = Linear(weights=WEIGHTS, threshold=0.75)
+
+
+def wide(**changes) -> Model:
+    return model_of(LINEAR, **changes)
+
+
+class TestForms:
+    @for_each("form", ["polars", "pandas", "csv", "csv.gz", "parquet", "dicts", "records"])
+    def test_all_forms_of_the_same_rows_give_the_same(self, form, tmp_path):
+        data = rows(wide().table, 80)
+        frame = polars.DataFrame(data).with_columns(renews=polars.lit("perhaps"), more=polars.lit(1))
+        given = {
+            "polars": frame,
+            "pandas": pandas.DataFrame({name: frame[name].to_list() for name in frame.columns}),
+            "dicts": [{**row, "more": 1} for row in data],
+            "records": frame.to_dicts(),
+        }.get(form)
+        if form == "csv":
+            given = str(tmp_path / "rows.csv")
+            frame.write_csv(given)
+        elif form == "csv.gz":
+            import gzip
+
+            given = tmp_path / "rows.csv.gz"
+            given.write_bytes(gzip.compress(frame.write_csv().encode()))
+        elif form == "parquet":
+            given = tmp_path / "rows.parquet"
+            frame.write_parquet(given)
+        np.testing.assert_array_equal(predict(wide(), given).values, predict(wide(), polars.DataFrame(data)).values)
+
+    def test_a_file_with_a_header_is_read_whatever_the_scenario_says_of_its_own(self, tmp_path):
+        data = polars.DataFrame(rows(wide().table, 30))
+        order = [*reversed(data.columns)]
+        layout = Layout(columns=tuple(data.columns), skip_lines=2)
+        model = wide().model_copy(update={"table": wide().table.model_copy(update={"layout": layout})})
+        data.select(order).write_csv(tmp_path / "headed.csv")
+        text = "a preamble\nof two lines\n" + data.write_csv(include_header=False)
+        (tmp_path / "own.csv").write_text(text)
+        expected = predict(wide(), data).values
+        assert predict(model, tmp_path / "headed.csv").values.tolist() == expected.tolist()
+        assert predict(model, tmp_path / "own.csv").values.tolist() == expected.tolist()
+
+    def test_no_rows_are_no_predictions(self):
+        assert predict(wide(), polars.DataFrame({name: [] for name in wide().columns})).values.shape == (0,)
+        assert predict(wide(), []).values.shape == (0,)
+
+    def test_a_constant_says_its_label_for_every_row(self):
+        model = model_of(Constant(label=1))
+        assert predict(model, [{"visits": 1}, {"visits": None}]).values.tolist() == ["yes", "yes"]
+
+
+class TestWhatIsRefused:
+    @for_each(
+        ("data", "why"),
+        [
+            ([{"visits": 1}], "row 1 has no field 'months'"),
+            ([1], "row 1 must be a mapping"),
+            (7, "rows must be in a file"),
+            (polars.DataFrame({"visits": [1]}), "the data: has no column 'months'"),
+            (pandas.DataFrame([[1, 2]], columns=["visits", "visits"]), "the data: column 'visits' is there 2 times"),
+            (pandas.DataFrame({"visits": [1]}), "the data: has no column 'months'"),
+            ("nowhere.csv", "there is no such file"),
+        ],
+    )
+    def test_rows_that_are_none(self, data, why):
+        with pytest.raises(BadData, match=why):
+            predict(wide(), data)
+
+    @for_each("value", ["seven", "inf", "NaN", "1e999"])
+    def test_numbers_that_are_none_are_named_by_their_place_only(self, value):
+        data = rows(wide().table, 3)
+        data[1]["months"] = value
+        with pytest.raises(BadData, match=r"line 2, column 'months': must be a finite number") as error:
+            predict(wide(), data)
+        assert value not in str(error.value)
+
+    def test_a_file_that_lacks_a_column(self, tmp_path):
+        (tmp_path / "rows.csv").write_text("visits,months\n1,2\n")
+        with pytest.raises(BadData, match=r"rows\.csv: has no column 'plan'"):
+            predict(wide(), tmp_path / "rows.csv")
+
+    def test_columns_that_hold_no_fields(self):
+        frame = polars.DataFrame(rows(wide().table, 2)).with_columns(
+            town=polars.lit([[1], [2]], polars.List(polars.List(polars.Int8)))
+        )
+        with pytest.raises(BadData, match="the data: column 'town' holds lists: give each entry a column of its own"):
+            predict(wide(), frame)
+
+    def test_strictness_refuses_what_is_otherwise_counted(self):
+        fine = {"visits": 1, "months": 2, "spent": 3, "plan": "pro", "town": "Chur"}
+        assert predict(wide(), [fine], strict=True).notes.sentences(wide().table) == []
+        for odd in ({"visits": 31}, {"months": None}, {"plan": "gold"}, {"town": "?"}):
+            with pytest.raises(BadData, match=next(iter(odd))):
+                predict(wide(), [fine, {**fine, **odd}], strict=True)
+
+
+def test_what_the_rules_did_to_rows_is_counted_once_a_row():
+    fine = {"visits": 1, "months": 2, "spent": 3, "plan": "pro", "town": "Chur"}
+    odd = [{"visits": 31}, {"visits": -2}, {"months": None}, {"months": 61}, {"plan": "gold"}, {"town": "?"}]
+    notes = predict(wide(), [{**fine, **change} for change in odd]).notes
+    assert notes.document() == {
+        "clipped": {"visits": 2, "months": 1},  # -2 is beyond the bounds of the second feature of this column only
+        "unlisted": {"plan": 1},
+        "missing": {"months": 1, "town": 1},
+    }
+    assert notes.sentences(wide().table)[:2] == [
+        "visits: 2 of 6 rows beyond 0 .. 10, clipped to these bounds",
+        "months: 1 of 6 rows beyond 0 .. 60, clipped to these bounds",
+    ]
+
+
+class TestProbabilities:
+    def test_they_are_those_of_the_margin(self):
+        data = rows(wide().table, 50)
+        found = predict(wide(), data, probabilities=True)
+        features = as_pipeline(wide())[:-1].transform(data)
+        expected = 1.0 / (1.0 + np.exp(-(features.astype(np.float64) @ np.array(WEIGHTS) - 0.75)))
+        np.testing.assert_allclose(found.probabilities, expected, rtol=1e-5)
+        assert ((found.probabilities > 0.5) == (found.values == "yes")).all()
+        np.testing.assert_allclose(as_pipeline(wide()).predict_proba(data)[:, 1], found.probabilities)
+
+    def test_those_of_a_recalibrated_score_are_of_its_own_odds(self):
+        model = model_of(Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,)))
+        data = rows(model.table, 40)
+        intercepts = np.where([row["plan"] in ("family", "pro") for row in data], 0.5, -1.0)
+        margins = as_pipeline(wide())[-1].decision_function(as_pipeline(wide())[:-1].transform(data))
+        found = predict(model, data, probabilities=True).probabilities
+        np.testing.assert_allclose(found, 1.0 / (1.0 + np.exp(-(2.0 * margins + intercepts))), rtol=1e-5)
+        said = lines(model)
+        assert "  intercept where plan is family or pro: +0.5" in said
+        assert "  intercept of all others: -1" in said
+
+    def test_they_stay_in_bounds_for_any_margin(self):
+        huge = model_of(Linear(weights=(1e30, -1e30), threshold=0.0))
+        found = predict(huge, [{"visits": 30, "months": 0}, {"visits": -3, "months": 60}], probabilities=True)
+        assert found.probabilities[0] == 1.0
+        assert 0.0 <= found.probabilities[1] < 1e-300
+
+    @for_each("hypothesis", examples(HYPOTHESES, lambda kind: kind.probabilities is Hypothesis.probabilities))
+    def test_other_kinds_say_that_they_have_none(self, hypothesis):
+        model = model_of(hypothesis)
+        with pytest.raises(BadInput, match="gives no probabilities"):
+            predict(model, rows(model.table, 2), probabilities=True)
+        assert not hasattr(as_pipeline(model), "predict_proba")
+
+    def test_what_they_are_worth_is_said(self):
+        assert "uncalibrated" in calibration(wide())
+        assert "uncalibrated" in calibration(wide(loss="hinge"))
+        plane = model_of(Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,)))
+        assert "fitted" not in calibration(wide())
+        assert "fit to what agents of the population said" in calibration(plane)
+        assert "calibrated on the population is not certified" in calibration(wide(loss="logistic"))
+
+
+class TestUnits:
+    def test_the_sum_over_columns_is_the_margin_of_a_row_in_bounds(self):
+        total = linear_terms(wide())
+        row: dict[str, Any] = {"visits": 4.5, "months": 20.0, "spent": 1234.5, "plan": "pro", "town": "Thun"}
+        value = total.intercept
+        for term in total.terms:
+            value += term.effect * (
+                row[term.column] if term.value is None else row[term.column] in term.value.split("/")
+            )
+        (margin,) = as_pipeline(wide()).decision_function([row])
+        assert value == pytest.approx(margin, rel=1e-5)
+
+    def test_a_row_that_is_shortened_counts_as_the_words_say(self):
+        model, free = wide(norm=0.9), wide()
+        row: dict[str, Any] = {"visits": 4.5, "months": 20.0, "spent": 1234.5, "plan": "pro", "town": "Thun"}
+        s = 0.9 / np.linalg.norm(as_pipeline(free)[:-1].transform([row]))
+        assert s < 0.9
+        total = linear_terms(model)
+        value = total.intercept
+        for term in total.terms:
+            if term.value is None:
+                value += term.effect * (term.low + s * (row[term.column] - term.low))
+            else:
+                value += term.effect * s * (row[term.column] in term.value.split("/"))
+        (margin,) = as_pipeline(model).decision_function([row])
+        assert value == pytest.approx(margin, rel=1e-5)
+        assert "v then counts as low + s (v - low)" in lines(model)[-1]
+
+    def test_a_regression_is_in_the_unit_of_its_response(self):
+        model = model_of(Regressor(weights=(0.5, 0.25), intercept=0.125, response=2))
+        total = linear_terms(model)
+        row = {"visits": 10.5, "months": 30.0}
+        value = math.fsum([total.intercept, *(term.effect * row[term.column] for term in total.terms)])
+        (found,) = predict(model, [row]).values
+        assert found == pytest.approx(value, rel=1e-6)
+        assert found == pytest.approx(0.5 + (0.5 * 13.5 / 33 + 0.25 * 0.5 + 0.125) * (1e6 - 0.5), rel=1e-6)
+
+    def test_names_and_bounds_are_shown_and_shortening_is_said(self):
+        said = "\n".join(lines(wide()))
+        assert "visits, a unit" in said
+        assert "plan = family/pro" in said
+        assert "over -3 .. 30: +3" in said
+        assert "shortened" not in said
+        assert "shortened" in "\n".join(lines(wide(norm=1.5)))
+        assert "shortened" not in "\n".join(lines(wide(norm=3.0)))  # six features of length at most 1: never longer
+
+
+class TestDocuments:
+    def test_a_sum_that_does_not_follow_is_noticed(self):
+        tree = json.loads(json.dumps(document_of(wide())))
+        tree["sum_over_columns"]["intercept"] += 1.0
+        with pytest.raises(BadMessage, match="sum_over_columns does not follow"):
+            parse_document(tree)
+        del tree["sum_over_columns"]
+        tree["in_words"] = ["of another version"]
+        assert parse_document(tree) == wide()
+
+    @for_each("content", ["{", "[]", '{"format": "other"}', "[" * 100_000, "\xff"])
+    def test_what_is_no_model_is_refused_in_one_line(self, content, tmp_path):
+        (tmp_path / "model.json").write_bytes(content.encode("latin-1"))
+        with pytest.raises(BadData, match="is no model"):
+            load(tmp_path / "model.json")
+
+    def test_a_hypothesis_that_needs_more_features_than_the_table_has(self):
+        tree = document_of(wide())
+        tree["table"]["features"] = tree["table"]["features"][:2]
+        with pytest.raises(BadMessage, match="needs 9 features, the table has 2"):
+            parse_document(tree)
+
+    def test_other_suffixes_are_refused(self, tmp_path):
+        with pytest.raises(BadInput, match=r"written as \.json, \.onnx, \.joblib, found 'model\.pmml'"):
+            export(wide(), tmp_path / "model.pmml")
+
+    def test_onnx_that_is_not_installed_is_named(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("common.models.export.find_spec", lambda name: None)
+        with pytest.raises(BadInput, match=r"pip install 'tandem-hybrid\[onnx\]'"):
+            export(wide(), tmp_path / "model.onnx")
+
+
+def test_a_released_model_is_not_fitted_again():
+    with pytest.raises(BadInput, match="not fitted again"):
+        as_pipeline(wide()).fit(rows(wide().table, 3), ["yes", "no", "yes"])
+
+
+def test_labels_by_a_bound_are_named_by_it():
+    assert label_classes(Label(column="income", above=50)) == ("at most 50", "above 50")
+    assert label_classes(Label(column="income", positive=(">50K", ">50K."), negative=("<=50K",))) == ("<=50K", ">50K")
+
+
+@for_each(
+    ("overrides", "loss"),
+    [
+        ((), "logistic"),
+        (("curator.learner.loss=hinge",), "hinge"),
+        (
+            ("curator.learner={name: ncnvx-adap, features: 5, alpha: 0.3, radius: 10.0, iterations: 20, mu: 1.0}",),
+            "logistic",
+        ),
+        (
+            ("curator.learner={name: scikit, classifier: LogisticRegression, draws: 100}", "curator.epsilon=null"),
+            "logistic",
+        ),
+        (("curator.learner={name: scikit, classifier: LinearSVC, draws: 100}", "curator.epsilon=null"), None),
+    ],
+)
+def test_the_loss_is_that_of_the_scenario_s_learner(overrides, loss):
+    chosen = load_scenario("examples/own_data/scenario.yaml", [*overrides, "curator.delta=null"] if overrides else [])
+    answer = {"kind": "linear", "weights": [1.0] * 5, "threshold": 0.5}
+    assert released(chosen, {"answer": answer, "privacy": None, "tasks": 3}).loss == loss

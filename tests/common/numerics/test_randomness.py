@@ -1,0 +1,295 @@
+"""The ChaCha8 keystream: published vectors, a plain reference, and the library's ChaCha20."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from scipy.special import ndtr, ndtri
+
+from common.core.arrays import Words
+from common.numerics import counter
+from common.numerics.chacha import fill
+from common.numerics.kernels import njit, njit_inlined
+from common.numerics.randomness import RandomSource
+from tests.tiers import for_each
+
+
+def plain(key, counter, nonce, stream, rounds):
+    """Return a block, 64 bytes, as RFC 8439 describes it, with another number of rounds."""
+    start = [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key), counter, nonce, stream, 0]
+    x = list(start)
+
+    def add(a, b):
+        x[a] = (x[a] + x[b]) % 2**32
+
+    def turn(a, b, by):
+        x[a] ^= x[b]
+        x[a] = (x[a] << by | x[a] >> (32 - by)) % 2**32
+
+    for number in range(rounds):
+        for i in range(4):
+            shift = number % 2
+            a, b, c, d = i, 4 + (i + shift) % 4, 8 + (i + 2 * shift) % 4, 12 + (i + 3 * shift) % 4
+            add(a, b), turn(d, a, 16), add(c, d), turn(b, c, 12)
+            add(a, b), turn(d, a, 8), add(c, d), turn(b, c, 7)
+    return struct.pack("<16I", *((one + other) % 2**32 for one, other in zip(x, start, strict=True)))
+
+
+def keystream(key, nonce, stream, lanes):
+    blocks = np.empty((16, lanes), dtype=np.uint32)
+    fill(np.frombuffer(key, dtype=np.uint32), nonce, stream, blocks)
+    return blocks.T.tobytes()
+
+
+def test_the_published_vector():
+    # draft-strombergson-chacha-test-vectors: TC1, 256-bit key, 8 rounds.
+    assert keystream(bytes(32), 0, 0, 16)[:64].hex() == (
+        "3e00ef2f895f40d67f5bb8e81f09a5a12c840ec3ce9a7f3b181be188ef711a1e"
+        "984ce172b9216f419f445367456d5619314a42a3da86b001387bfdb80e0cfe42"
+    )
+
+
+@for_each("nonce", [0, 7, 2**32 - 1])
+@for_each("stream", [0, 1])
+def test_every_lane_is_the_block_of_its_number(nonce, stream):
+    key = np.random.default_rng(1).bytes(32)
+    expected = b"".join(plain(key, block, nonce, stream, 8) for block in range(96))
+    assert keystream(key, nonce, stream, 96) == expected
+
+
+def test_the_plain_reference_with_20_rounds_is_the_library_s():
+    key = np.random.default_rng(2).bytes(32)
+    library = Cipher(algorithms.ChaCha20(key, struct.pack("<4I", 5, 6, 7, 0)), None).encryptor()
+    assert plain(key, 5, 6, 7, 20) == library.update(bytes(64))
+
+
+class Scripted(RandomSource):
+    """A source whose words are written down beforehand."""
+
+    def __init__(self, words: list[int]) -> None:
+        super().__init__(bytes(32), simulated=True)
+        self._script = np.array(words, dtype=np.uint64)
+
+    def words(self, count: int) -> Words:
+        found, self._script = self._script[:count], self._script[count:]
+        assert len(found) == count
+        return found
+
+
+def test_the_first_53_bits_of_a_word_decide() -> None:
+    threshold = (40_000 << 37) + 12_345
+    source = Scripted([(threshold - 1) << 11 | 2047, threshold << 11, 0, (1 << 64) - 1, (threshold + 1) << 11])
+    assert source.bernoullis(threshold / 2.0**53, 5).tolist() == [1, 0, 1, 0, 0]
+
+
+@for_each("probability", [0.0, 2.0**-20, 0.5, 0.75, 1.0])
+def test_words_are_consumed_by_the_number_of_coins_alone(probability: float) -> None:
+    """Whatever comes: an earlier sampler drew further words where the first sixteen bits tied with the threshold."""
+    source = Scripted([int(probability * 2.0**53) << 11 & (1 << 64) - 1] * 100_000)
+    source.bernoullis(probability, 100_000)
+    with pytest.raises(AssertionError):
+        source.words(1)
+
+
+@for_each(("probability", "bit"), [(0.0, 0), (2.0**-54, 0), (1.0, 1)])
+def test_certain_outcomes(probability: float, bit: int) -> None:
+    assert set(RandomSource.seeded(1).bernoullis(probability, 200_000).tolist()) == {bit}
+
+
+@for_each("probability", [1e-5, 0.2, 0.5, 0.731058578630005, 1 - 1e-5])
+def test_frequency(probability: float) -> None:
+    ones = int(RandomSource.seeded(5).bernoullis(probability, 1_000_000).sum())
+    # 6 standard deviations: 2e-9.
+    assert ones == pytest.approx(1e6 * probability, abs=6 * (1e6 * probability * (1 - probability)) ** 0.5 + 1)
+
+
+def test_words_are_the_keystream_whatever_the_pieces() -> None:
+    whole = RandomSource.seeded(2).words(100_000)
+    pieces = RandomSource.seeded(2)
+    np.testing.assert_array_equal(whole, np.concatenate([pieces.words(k) for k in (1, 32_767, 32_769, 34_463)]))
+
+
+@for_each("probability", [-0.1, 1.1, float("nan")])
+def test_refuses_what_is_no_probability(probability: float) -> None:
+    with pytest.raises(ValueError, match="probability"):
+        RandomSource.seeded(1).bernoullis(probability, 1)
+
+
+MASK = (1 << 64) - 1
+PEOPLE = np.array([0, 1, 2, 5, 10**6, 2**40], dtype=np.int64)
+
+
+def plain_mix(word: int) -> int:
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & MASK
+    return word ^ (word >> 31)
+
+
+def plain_word(seed: int, stream: int, person: int, coordinate: int) -> int:
+    key = plain_mix(plain_mix(seed) ^ stream)
+    begin = plain_mix(key ^ plain_mix((person * 0x9E3779B97F4A7C15 + 1) & MASK))
+    return plain_mix((begin + (coordinate + 1) * 0x9E3779B97F4A7C15) & MASK)
+
+
+def words(seed: int, stream: int, people: np.ndarray, count: int) -> np.ndarray:
+    out = np.empty((len(people), count), dtype=np.uint64)
+    counter.fill_words(counter.stream(seed, stream), people, out)
+    return out
+
+
+def normals(seed: int, stream: int, people: np.ndarray, count: int) -> np.ndarray:
+    out = np.empty((len(people), count))
+    counter.fill_normals(counter.stream(seed, stream), people, out)
+    return out
+
+
+def test_the_finalizer_gives_the_published_splitmix64_sequence():
+    # First outputs of SplitMix64 started at 1234567.
+    golden = 0x9E3779B97F4A7C15
+    found = [int(counter.mix(np.uint64((1234567 + (j + 1) * golden) & MASK))) for j in range(3)]
+    assert found == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+@for_each("seed", [0, 7, MASK])
+def test_words_are_the_hash_of_seed_stream_person_and_coordinate(seed):
+    expected = [[plain_word(seed, 3, int(i), j) for j in range(9)] for i in PEOPLE]
+    assert words(seed, 3, PEOPLE, 9).tolist() == expected
+
+
+@pytest.mark.parametrize("seed", [-1, MASK + 1])
+def test_a_seed_outside_64_bits_is_refused(seed):
+    with pytest.raises(ValueError, match="seed must be in"):
+        counter.stream(seed, 0)
+
+
+def test_normals_are_quantiles_of_the_words():
+    uniforms = ((words(5, 0, PEOPLE, 40) >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+    np.testing.assert_allclose(normals(5, 0, PEOPLE, 40), ndtri(uniforms), rtol=1e-13)
+
+
+def test_the_quantile_is_right_in_the_centre_and_in_both_tails():
+    chances = np.concatenate([np.logspace(-16, -1, 400), np.linspace(0.01, 0.5, 101)])
+    lower = np.array([counter.quantile(chance) for chance in chances])
+    np.testing.assert_allclose(lower, ndtri(chances), rtol=1e-13, atol=1e-15)
+    # 1 - chance is exact for these, so symmetry must be exact too.
+    exact = np.array([0.5, 0.25, 2.0**-10, 2.0**-30, 2.0**-53])
+    upper = np.array([counter.quantile(1.0 - chance) for chance in exact])
+    np.testing.assert_array_equal(upper, [-counter.quantile(chance) for chance in exact])
+
+
+def test_normals_of_many_words_are_bit_for_bit_those_of_single_ones():
+    # Both ends of every branch: the first and last words, the borders of the tails, and the far tail.
+    borders = [int(chance * 2**64) + step for chance in (2e-11, 0.075, 0.5, 0.925, 1 - 2e-11) for step in (-4096, 0)]
+    drawn = np.concatenate([words(8, 0, np.arange(3000), 3).ravel(), np.array([0, MASK, *borders], dtype=np.uint64)])
+    found = np.empty(len(drawn))
+    counter.quantiles(drawn, found)
+    assert found.tolist() == [counter.quantile(counter.chance(word)) for word in drawn]
+    assert np.abs(found).max() < 8.5
+
+
+@for_each("width", [1, 7, 5000])
+def test_any_number_of_coordinates_can_be_drawn(width):
+    uniforms = ((words(5, 0, PEOPLE, width) >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53
+    np.testing.assert_allclose(normals(5, 0, PEOPLE, width), ndtri(uniforms), rtol=1e-12)
+
+
+def test_the_order_of_drawing_does_not_matter():
+    everybody = normals(1, 0, np.arange(500), 7)
+    some = np.random.default_rng(0).permutation(500)[:123]
+    np.testing.assert_array_equal(normals(1, 0, some, 7), everybody[some])
+
+
+def test_moments_and_shape_are_those_of_a_standard_normal():
+    # Each bound is 6 standard errors, the Kolmogorov-Smirnov one 2 exp(-2 * 3.2^2): in all below 1e-7.
+    sample = normals(2, 0, np.arange(50_000), 20).ravel()
+    n = sample.size
+    for power, moment, variance in [(1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)]:
+        assert abs(np.mean(sample**power) - moment) < 6 * np.sqrt(variance / n)
+    ranks = ndtr(np.sort(sample))
+    gap = max(np.max(np.arange(1, n + 1) / n - ranks), np.max(ranks - np.arange(n) / n))
+    assert np.sqrt(n) * gap < 3.2
+
+
+@for_each(
+    ("what", "other"),
+    [
+        ("the next coordinate", lambda: normals(3, 0, np.arange(100_000), 4)[:, 1:]),
+        ("the next person", lambda: normals(3, 0, np.arange(1, 100_001), 4)[:, :3]),
+        ("a person far away", lambda: normals(3, 0, np.arange(100_000) + 2**32, 4)[:, :3]),
+        ("another stream", lambda: normals(3, 1, np.arange(100_000), 4)[:, :3]),
+        ("the next seed", lambda: normals(4, 0, np.arange(100_000), 4)[:, :3]),
+    ],
+)
+def test_normals_do_not_correlate_with_those_of(what, other):
+    # 6 standard errors, for the values and for their squares: chance below 1e-7 over all cases.
+    one, two = normals(3, 0, np.arange(100_000), 4)[:, :3].ravel(), other().ravel()
+    assert abs(np.mean(one * two)) < 6 / np.sqrt(one.size), what
+    assert abs(np.mean((one**2 - 1) * (two**2 - 1))) < 6 * 2 / np.sqrt(one.size), what
+
+
+def test_every_bit_of_a_word_is_fair_and_changes_from_person_to_person():
+    # 128 counts within 6.5 standard errors: chance below 1e-7.
+    drawn = words(9, 0, np.arange(40_000), 2).ravel()
+    changes = drawn ^ words(9, 0, np.arange(1, 40_001), 2).ravel()
+    for bits in (drawn, changes):
+        share = ((bits[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)).mean(axis=0)
+        assert np.abs(share - 0.5).max() < 6.5 * 0.5 / np.sqrt(drawn.size)
+
+
+CODE = """
+import json
+import numpy as np
+from common.numerics.kernels import njit, njit_exact
+from common.numerics.lanes import fma
+
+@njit
+def plain(a, b, c):
+    return a * b + c
+
+@njit_exact
+def caller(a, b, c):
+    return plain(a, b, c)
+
+@njit
+def fused(a, b, c):
+    return fma(a, b, c)
+
+# a a = 1 + 2^-11 + 2^-24, of which single precision has no room for the last part.
+a, c = np.float32(1.0 + 2.0**-12), np.float32(-(1.0 + 2.0**-11))
+print(json.dumps([float(function(a, a, c)) for function in (caller, plain, fused)]))
+"""
+
+
+@pytest.mark.slow
+def test_a_function_does_not_take_over_the_arithmetic_of_its_first_caller(tmp_path: Path) -> None:
+    """In a process of its own, where nothing is compiled yet."""
+    script = tmp_path / "loops.py"
+    script.write_text(CODE)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [0.0, 0.0, 2.0**-24]
+
+
+@njit_inlined
+def _halved(x: float) -> float:
+    return x / 2.0
+
+
+@njit
+def _quartered(x: float) -> float:
+    return _halved(_halved(x))
+
+
+def test_an_inlined_function_is_compiled_without_a_way_in_and_can_be_called_all_the_same() -> None:
+    """What loops take in has no wrapper; a call from the interpreter must never meet that one, whichever came first."""
+    assert (_quartered(12.0), _halved(3.0), _quartered(1.0)) == (3.0, 1.5, 0.25)
+    assert _halved.within.targetoptions["no_cpython_wrapper"]  # type: ignore[attr-defined]
+    assert "no_cpython_wrapper" not in _halved.compiled.targetoptions  # type: ignore[attr-defined]

@@ -1,0 +1,380 @@
+"""Contract of every registered accountant, and what each claims against exact privacy loss distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+
+from common.core.errors import BadMessage
+from common.privacy import calibration
+from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Plan
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    PrivateSelection,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+    parse_event,
+)
+from common.privacy.rounding import UNIT, down, up
+from common.privacy.theorems import composition, klnrs, stopping, votes
+from common.privacy.theorems import domain_adaptation as adaptation
+from common.privacy.theorems import gaussian_dp as gdp
+from common.privacy.theorems import randomized_response as local
+from common.privacy.theorems import renyi as rdp
+from common.privacy.theorems import selection as selection
+from common.privacy.theorems.gaussian_dp import epsilon_of
+from common.privacy.theorems.stopping import Poisson, geometric
+from tests.tiers import for_each
+
+STEPS = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
+SMALLER = SubsampledSteps(count=50, tv_bound=1e-4, ratio=0.4)
+RELEASE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0, delta=1e-9)
+PURE = SubsampledRelease(draws=100, tv_bound=1e-5, epsilon=1.0)
+NOISE = Gaussian(count=10, mu=0.1)
+CHOICE = PrivateSelection(mu=0.1, law=geometric(10.0))
+EVERYTHING: list[Event] = [NoEvent(), NonPrivate(), STEPS, SMALLER, RELEASE, PURE, NOISE, CHOICE]
+DELTA = 1e-6
+
+
+EACH = [
+    pytest.param(name, marks=pytest.mark.slow if kind.patient else ()) for name, kind in ACCOUNTANTS.items()
+]  # those that take seconds are patient
+
+
+@pytest.fixture(params=EACH)
+def accountant(request: pytest.FixtureRequest) -> Accountant:
+    return ACCOUNTANTS[request.param]()
+
+
+def covered(accountant: Accountant) -> list[Event]:
+    return [event for event in EVERYTHING if accountant.covers(event) and not isinstance(event, NoEvent)]
+
+
+def test_it_knows_what_something_costs(accountant: Accountant) -> None:
+    assert covered(accountant)
+
+
+def test_nothing_costs_nothing(accountant: Accountant) -> None:
+    assert accountant.covers(NoEvent())
+    assert accountant.epsilon([], DELTA) == 0.0
+    assert accountant.epsilon([(NoEvent(), 1000)], DELTA) == 0.0
+    assert accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA).amount(NoEvent()) == 0
+
+
+def test_more_events_cost_no_less_and_a_larger_delta_costs_no_more(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        one = accountant.epsilon([(event, 1)], DELTA)
+        assert 0.0 <= one <= accountant.epsilon([(event, 100)], DELTA)
+        assert accountant.epsilon([(event, 100)], 1e-3) <= accountant.epsilon([(event, 100)], DELTA)
+        assert accountant.epsilon([(event, 1), (NoEvent(), 5)], DELTA) == one
+
+
+def test_grouping_and_order_do_not_matter(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        together: Plan = [(event, 7), (NoEvent(), 1)]
+        apart: Plan = [(event, 3), (NoEvent(), 1), (event, 4)]
+        assert accountant.epsilon(together, DELTA) == accountant.epsilon(apart, DELTA)
+
+
+def test_a_plan_passes_its_own_meter_exactly_and_nothing_more_does(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        plan: Plan = [(event, 40)]
+        epsilon = accountant.epsilon(plan, DELTA)
+        if math.isinf(epsilon):
+            continue
+        budget_filter = accountant.budget_filter(plan, epsilon, DELTA)
+        amount = budget_filter.amount(event)
+        assert amount is not None
+        assert 40 * amount <= budget_filter.cap
+        assert 41 * amount > budget_filter.cap
+
+
+def test_a_meter_for_less_than_the_plan_costs_refuses_the_plan(accountant: Accountant) -> None:
+    for event in covered(accountant):
+        plan: Plan = [(event, 400)]
+        epsilon = accountant.epsilon(plan, DELTA)
+        budget_filter = accountant.budget_filter(plan, 0.9 * min(epsilon, 1e6), DELTA)
+        amount = budget_filter.amount(event)
+        assert amount is None or 400 * amount > budget_filter.cap
+
+
+def test_no_accountant_with_a_finite_budget_admits_what_it_does_not_cover(accountant: Accountant) -> None:
+    budget_filter = accountant.budget_filter([(NoEvent(), 1)], 1.0, DELTA)
+    for event in EVERYTHING:
+        amount = budget_filter.amount(event)
+        assert isinstance(event, NoEvent) or amount is None or amount > budget_filter.cap
+
+
+@pytest.mark.parametrize(("tv_bound", "ratio", "steps"), [(0.01, 1.0, 1000), (0.05, 0.25, 2000)])
+def test_steps_cost_at_least_the_truth_of_the_worst_pair_and_not_much_more(
+    tv_bound: float, ratio: float, steps: int
+) -> None:
+    worst = privacy_loss_distribution.from_gaussian_mechanism(
+        1.0 / ratio,
+        sampling_prob=tv_bound,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=5e-5,
+    )
+    truth = worst.self_compose(steps).get_epsilon_for_delta(1e-5)
+    event = SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio)
+    claimed = ACCOUNTANTS["rdp"]().epsilon([(event, 1)], 1e-5)
+    assert truth <= claimed <= 1.35 * truth + 0.05
+
+
+def test_pure_releases_may_stand_beside_steps() -> None:
+    rdp, kov = ACCOUNTANTS["rdp"](), ACCOUNTANTS["kov"]()
+    both = rdp.epsilon([(STEPS, 10), (PURE, 10)], DELTA)
+    assert both >= max(rdp.epsilon([(STEPS, 10)], DELTA), rdp.epsilon([(PURE, 10)], DELTA))
+    assert kov.epsilon([(PURE, 1000)], DELTA) <= rdp.epsilon([(PURE, 1000)], DELTA)
+    assert not rdp.covers(RELEASE)
+    assert rdp.epsilon([(SubsampledRelease(draws=2, tv_bound=1.0, epsilon=1e4), 1)], DELTA) == math.inf
+    assert rdp.epsilon([(STEPS, 1)], 0.0) == math.inf
+
+
+def test_the_count_is_multiplied_in_once() -> None:
+    rdp = ACCOUNTANTS["rdp"]()
+    many = SubsampledSteps(count=1000, tv_bound=1e-3, ratio=0.5)
+    one = many.model_copy(update={"count": 1})
+    assert rdp.epsilon([(many, 3)], DELTA) == rdp.epsilon([(one, 3000)], DELTA)
+    budget_filter = rdp.budget_filter([(many, 3)], 5.0, DELTA)
+    single = budget_filter.amount(one)
+    assert isinstance(single, Fraction)
+    assert budget_filter.amount(many) == 1000 * single
+
+
+def test_gaussian_releases_cost_exactly_what_one_of_the_root_of_their_squares_does() -> None:
+    gdp = ACCOUNTANTS["gdp"]()
+    many = gdp.epsilon([(Gaussian(count=9, mu=0.1), 4), (Gaussian(mu=0.8), 1)], DELTA)
+    assert many == pytest.approx(gdp.epsilon([(Gaussian(mu=1.0), 1)], DELTA), rel=1e-12)
+    truth = privacy_loss_distribution.from_gaussian_mechanism(1.0).get_epsilon_for_delta(DELTA)
+    assert truth == pytest.approx(many, rel=1e-3)
+    assert math.isinf(gdp.epsilon([(Gaussian(mu=1.0), 1)], 0.0))
+
+
+def test_the_envelopes_cost_less_than_renyi_where_steps_are_few_and_more_steps_are_compared() -> None:
+    """The three regimes of docs/accounting.md: heavy tails, in between, and many small steps."""
+    few = SubsampledSteps(count=1000, tv_bound=0.001, ratio=2.0)
+    many = SubsampledSteps(count=10**9, tv_bound=1e-6, ratio=0.45)
+    claims = {name: ACCOUNTANTS[name]().epsilon([(few, 1)], 1e-5) for name in ("rdp", "pld")}
+    assert 3.2 < claims["pld"] < 3.35 < 4.9 < claims["rdp"]
+    limit = epsilon_of(1e-6 * math.sqrt(1e9 * math.expm1(0.45**2)), 1e-5)
+    compared = ACCOUNTANTS["comparison"]().epsilon([(many, 1)], 1e-5)
+    assert limit <= compared <= 1.01 * limit < 1.05 * limit < ACCOUNTANTS["rdp"]().epsilon([(many, 1)], 1e-5)
+
+
+def test_a_plan_of_places_is_not_spent_twice_however_events_are_chosen() -> None:
+    """The filter of loss distributions: each admitted event takes a planned place that dominates it."""
+    dear, cheap = (
+        SubsampledSteps(count=10, tv_bound=0.01, ratio=1.0),
+        SubsampledSteps(count=10, tv_bound=0.001, ratio=1.0),
+    )
+    plan: Plan = [(dear, 2), (cheap, 3)]
+    pld = ACCOUNTANTS["pld"]()
+    budget_filter = pld.budget_filter(plan, pld.epsilon(plan, DELTA), DELTA)
+    cost_of = {event: budget_filter.amount(event) for event in (dear, cheap)}
+    assert cost_of[dear] is not None
+    assert cost_of[cheap] is not None
+    assert 2 * cost_of[dear] + 3 * cost_of[cheap] <= budget_filter.cap
+    assert 3 * cost_of[dear] + 0 * cost_of[cheap] > budget_filter.cap
+    assert 1 * cost_of[dear] + 4 * cost_of[cheap] > budget_filter.cap
+    between_them = budget_filter.amount(dear.model_copy(update={"tv_bound": 0.005}))
+    assert between_them == cost_of[dear]
+    assert budget_filter.amount(dear.model_copy(update={"tv_bound": 0.02})) is None
+    assert budget_filter.amount(dear.model_copy(update={"ratio": 1.01})) is None
+
+
+def test_a_schedule_of_many_bounds_is_merged_upwards() -> None:
+    plan: Plan = [(SubsampledSteps(count=100, tv_bound=0.001 * 1.003**k, ratio=1.0), 1) for k in range(200)]
+    pld = ACCOUNTANTS["pld"]()
+    merged = pld.epsilon(plan, DELTA)
+    dearest = pld.epsilon([(plan[-1][0], 200)], DELTA)
+    mean = pld.epsilon([(plan[100][0], 200)], DELTA)
+    assert mean < merged < dearest
+    budget_filter = pld.budget_filter(plan, merged, DELTA)
+    amounts = [budget_filter.amount(event) for event, _ in plan]
+    spent = amounts[0]
+    for amount in amounts[1:]:
+        spent = spent + amount
+    assert spent is not None
+    assert spent <= budget_filter.cap
+
+
+EVENTS: list[Event] = [
+    NoEvent(),
+    NonPrivate(),
+    SubsampledSteps(count=10, tv_bound=1e-6, ratio=0.4),
+    SubsampledRelease(draws=3, tv_bound=0.1, epsilon=1.0, delta=1e-6),
+    Release(epsilon=1.0),
+    Gaussian(count=3, mu=0.5),
+    PrivateSelection(mu=0.5, law=geometric(4.0)),
+    PrivateSelection(mu=0.5, law=Poisson(rate=4.0, most=20)),
+]
+
+
+@for_each("event", EVENTS, ids=lambda event: event.kind)
+def test_a_stored_event_reads_back_equal_and_hashes_equal(event: Event) -> None:
+    again = parse_event(event.wire())
+    assert again == event
+    assert hash(again) == hash(event)
+
+
+@for_each(
+    "wire",
+    [
+        None,
+        [],
+        {},
+        {"kind": ["none"]},
+        {"kind": "gaussian"},
+        {"kind": "gaussian", "mu": 0.0},
+        {"kind": "gaussian", "mu": 1.0, "count": 0},
+        {"kind": "selected", "mu": 0.1},
+        {"kind": "selected", "mu": 0.1, "law": {"name": "always", "most": 3}},
+        {"kind": "laplace"},
+        {"kind": "none", "extra": 1},
+        {"kind": "subsampled-steps", "count": 0, "tv_bound": 0.1, "ratio": 1.0},
+        {"kind": "subsampled-steps", "count": 1, "tv_bound": 0.0, "ratio": 1.0},
+        {"kind": "subsampled-steps", "count": 1, "tv_bound": 1.1, "ratio": 1.0},
+        {"kind": "subsampled-steps", "count": 1, "tv_bound": 0.1, "ratio": math.nan},
+        {"kind": "subsampled-steps", "count": 1, "tv_bound": 0.1, "ratio": math.inf},
+        {"kind": "subsampled-release", "draws": 1, "tv_bound": 0.1, "epsilon": -1.0},
+        {"kind": "subsampled-release", "draws": 1, "tv_bound": 0.1, "epsilon": 1.0, "delta": 1.0},
+    ],
+)
+def test_what_is_not_an_event_is_refused(wire: object) -> None:
+    with pytest.raises(BadMessage):
+        parse_event(wire)
+
+
+GEOMETRIC = stopping.geometric(10.0)
+OTHER = stopping.NegativeBinomial(eta=-0.5, gamma=0.01, most=60)
+LOGARITHMIC = stopping.NegativeBinomial(eta=0.0, gamma=0.05, most=40)
+POISSON = stopping.Poisson(rate=4.0, most=14)
+CALIBRATED = votes.calibrated(5, 200, 2.0, 1e-4)
+PRINTED = votes.printed(5, 200, 2.0, 1e-4, 0.05)
+
+PLACES = 5.0 * UNIT
+"""What libraries of other machines may differ by; the least slack that is given on top of the default is 16 units."""
+COMPUTED: list[tuple[Callable[[], float], float]] = [
+    (lambda: gdp.delta_of(1.0, 2.0), 0.02092363582111541),
+    (lambda: gdp.delta_of(0.05, 0.3), 9.080339966459015e-12),
+    (lambda: gdp.delta_of(3.0, 1.0), 0.7876007413604006),
+    (lambda: gdp.delta_of(9.0, 5.0), 0.9999281624157229),
+    (lambda: composition.subsampled(10, 1e-3, 1.0, 1e-6)[0], 0.017168072711331122),
+    (lambda: composition.subsampled(10, 1e-3, 1.0, 1e-6)[1], 1.0077678048948706e-08),
+    (lambda: composition.subsampled(1, 0.25, 2.0, 0.01)[1], 0.002500000000000063),
+    (lambda: composition.subsampled(200, 0.9, 0.5, 0.0)[0], 91.97161024991969),
+    (lambda: composition.composed_delta(7, 0.5, 0.0, 1.0), 0.26270914813525637),
+    (lambda: composition.composed_delta(7, 0.5, 1e-3, 1.0), 0.26785472676981154),
+    (lambda: composition.composed_delta(30, 0.1, 1e-8, 0.2), 0.14241392699128766),
+    (lambda: rdp.closed_form(2, 0.01, 0.5), 2.8402138324226127e-05),
+    (lambda: rdp.closed_form(9, 0.01, 0.5), 0.00017359885304295638),
+    (lambda: rdp.closed_form(40, 1e-3, 0.9), 9.1328957954371),
+    (lambda: rdp.profile(9, 0.01, 0.5), 0.00017612264856749611),
+    (lambda: rdp.profile(3, 0.2, 2.0), 3.5894436934367913),
+    (lambda: rdp.step_rdp(9, 0.01, 2.5), 22.948240943522784),
+    (lambda: rdp.step_rdp(64, 1e-3, 0.5), 0.9838135096801764),
+    (lambda: rdp.pure_rdp(5, 0.7), 0.5996621429862905),
+    (lambda: rdp.pure_rdp(2, 3.0), 2.951536050616025),
+    (lambda: rdp.epsilon_at(8, 0.25, 1e-6), 1.7930498954161174),
+    (lambda: rdp.rho_allowed(8, 3.0, 1e-6), 1.4569501045838797),
+    (lambda: selection.selection_rdp(4, 0.5, GEOMETRIC), 3.168458126848331),
+    (lambda: selection.selection_rdp(4, 0.5, OTHER), 1.76910941353776),
+    (lambda: selection.selection_rdp(4, 0.5, POISSON), 1.3669713222992945),
+    (lambda: selection.pure_epsilon_of_selection(0.5, OTHER), 0.7448471061927251),
+    (lambda: selection.pure_epsilon_of_selection(0.5, POISSON), 1.479674649614842),
+    (lambda: GEOMETRIC.whole_mean, 10.000000000000144),
+    (lambda: GEOMETRIC.expected, 9.39989459459278),
+    (lambda: GEOMETRIC.log_covered, -0.014891208682756348),
+    (lambda: OTHER.whole_mean, 5.50000000000008),
+    (lambda: OTHER.expected, 4.053980566684118),
+    (lambda: OTHER.log_covered, -0.013939454297045269),
+    (lambda: LOGARITHMIC.whole_mean, 6.342355813211436),
+    (lambda: LOGARITHMIC.log_covered, -0.014778187770325038),
+    (lambda: POISSON.whole_mean, 4.074629441455111),
+    (lambda: POISSON.expected, 4.074401156461731),
+    (lambda: POISSON.log_covered, -2.0303807113861014e-05),
+    (lambda: votes.leak(9, 0.4, 0.15), 0.13750966770129353),
+    (lambda: votes.leak(0, 1.5, 0.15), 0.4649245281655747),
+    (lambda: CALIBRATED.level, 95),
+    (lambda: CALIBRATED.margin(1e-3), 154),
+    (lambda: PRINTED[0].of_threshold, 0.05024304178222795),
+    (lambda: PRINTED[0].of_query, 0.025121520891113976),
+    (lambda: PRINTED[0].level, 606),
+    (lambda: PRINTED[1], 16752),
+    (lambda: votes.stability_level(0.3, 1e-5), 36),
+    (lambda: votes.stability_margin(1e-3, 0.3, 1e-5), 58),
+    (lambda: klnrs.rates("tight", 1.0).kept, 0.46211715726000924),
+    (lambda: klnrs.rates("tight", 1.0).answers, 0.7880584423829136),
+    (lambda: klnrs.rates("paper", 1.0).kept, 0.25),
+    (lambda: klnrs.rates("paper", 1.0).answers, 0.5),
+    (lambda: local.randomized_response_epsilon(0.75), 1.0986122886681107),
+    (lambda: local.randomized_response_probability(0.5), 0.6224593312018544),
+    (lambda: local.randomized_response_probability(1e-9), 0.5000000002499999),
+    (lambda: local.k_ary_response_probability(1.0, 5), 0.40460967519168933),
+    (lambda: local.laplace_scale(0.3, 2.0), 6.666666666666674),
+    (lambda: local.laplace_epsilon(0.3, 2.0), 6.666666666666674),
+    (lambda: adaptation.joint_step(1.0, 0.4), 1.000000000000001),
+    (lambda: adaptation.joint_step(1.0, 1.0), 1.2861516952966463),
+    (lambda: adaptation.step_noise(0.7, 500, 0.6, joint=True).gradient, 42.532480071324215),
+    (lambda: adaptation.step_noise(0.7, 500, 0.6, joint=True).scales, 34.727624556613),
+    (lambda: adaptation.step_noise(0.7, 500, 0.2, joint=True).scales, 38.3725220964473),
+    (lambda: adaptation.step_noise(0.7, 500, 0.6, joint=False).gradient, 50.50762722761098),
+    (lambda: adaptation.step_noise(0.7, 500, 0.6, joint=False).scales, 41.23930494211665),
+    (lambda: adaptation.scales_share(2.0, 5.0), 0.64813706601056),
+    (lambda: adaptation.paper_mu(2.0, 1e-4), 0.4404612684738861),
+    (lambda: votes.answer_mu(30.0, 2), 0.09428090415820645),
+    (lambda: votes.flips(0.6, 100, 20.0), 0.23975006109347677),
+    (lambda: votes.flips(0.6, 100, 20.0, 5), 0.2905923413805107),
+    (lambda: calibration.sampling_schedule(1000, 0.1, 0.5, 8)[0], 0.0010000000000000568),
+    (lambda: calibration.sampling_schedule(1000, 0.1, 0.5, 8)[3], 0.004466139361735957),
+    (lambda: calibration.sampling_schedule(1000, 0.1, 0.5, 8)[7], 0.01000000000000001),
+]
+FOUND: list[tuple[Callable[[], float], float]] = [
+    (lambda: gdp.mu_allowed(1.0, 1e-6), 0.23670438066318988),
+    (lambda: gdp.epsilon_of(1.0, 1e-6), 4.88655411746231),
+    (lambda: gdp.epsilon_of(6.0, 1e-3), 35.73769291952158),
+    (lambda: composition.composed_epsilon(20, 0.2, 1e-8, 1e-6), 3.8659582763066327),
+    (lambda: composition.composed_epsilon(1, 0.7, 1e-8, 1e-6), 0.6999985183795616),
+    (lambda: selection.epsilon_of_selection(0.3, GEOMETRIC, 1e-6), 1.888255381779445),
+    (lambda: selection.epsilon_of_selection(0.3, OTHER, 1e-6), 1.5956685311136183),
+    (lambda: selection.epsilon_of_selection(0.3, POISSON, 1e-6), 1.7644167165835871),
+    (lambda: selection.mu_for_selection(1.0, 1e-6, GEOMETRIC), 0.16429059033901572),
+    (lambda: CALIBRATED.of_threshold, 0.14819630542424894),
+    (lambda: CALIBRATED.of_query, 0.12596685961061135),
+    (lambda: CALIBRATED.epoch, 0.40013002464547204),
+    (lambda: CALIBRATED.failure(2.0), 9.892440538035091e-05),
+    (lambda: votes.stability_share(50, 3.0, 1e-4)[0], 0.1138728040095868),
+    (lambda: votes.stability_share(50, 3.0, 1e-4)[1], 9.99999999999999e-07),
+    (lambda: local.analytic_gaussian_sigma(1.0, 1e-6, 2.0), 8.449357778662463),
+    (lambda: votes.answers_sigma(1000, 1.0, 1e-6), 188.93338359305943),
+    (lambda: votes.answers_sigma(3, 100.0, 0.5), 0.17234688579091145),
+]
+
+
+@for_each(("number", "known"), COMPUTED)
+def test_what_is_computed_is_rounded_so_far_and_no_farther(number: Callable[[], float], known: float) -> None:
+    assert number() == pytest.approx(known, rel=PLACES, abs=0.0)
+
+
+@for_each(("number", "known"), FOUND)
+def test_what_is_searched_for_is_found_where_it_was(number: Callable[[], float], known: float) -> None:
+    assert number() == pytest.approx(known, rel=4e-13, abs=0.0)
+
+
+@for_each("value", [1.0, -1.5, 3e-300, -1e300])
+def test_rounding_moves_a_number_by_as_many_units_as_it_is_told_and_one_place(value: float) -> None:
+    assert up(value) == math.nextafter(value + abs(value) * 4.0 * UNIT, math.inf)
+    assert down(value) == math.nextafter(value - abs(value) * 4.0 * UNIT, -math.inf)
+    assert up(value, 100.0) == -down(-value, 100.0) >= value + 100.0 * UNIT * abs(value)
+    assert up(0.0) == 5e-324
+    assert UNIT == 2.0**-52

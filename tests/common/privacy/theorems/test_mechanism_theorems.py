@@ -1,0 +1,415 @@
+"""Calibration of adaptation: the joint bound of the squared loss, exact totals, and where the printed noise fails."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from common.core.arrays import Floats
+from common.core.errors import BadInput
+from common.privacy.theorems import randomized_response as local
+from common.privacy.theorems.comparison import gaussian_price
+from common.privacy.theorems.composition import composed_delta
+from common.privacy.theorems.domain_adaptation import FREE, joint_step, paper_mu, scales_share, step_noise
+from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.privacy.theorems.profiles import release_profile, step_profile
+from common.privacy.theorems.votes import (
+    Thresholds,
+    calibrated,
+    leak,
+    printed,
+    stability_level,
+    stability_margin,
+    stability_share,
+)
+from tests.tiers import for_each
+
+
+def test_known_answer_of_the_joint_bound():
+    assert joint_step(1.0, 1.0) == pytest.approx(1.2862, abs=5e-5)
+    assert joint_step(1.0, FREE) == pytest.approx(1.0, rel=1e-12)
+    assert joint_step(1.0, 0.694) > 1.0 + 1e-4
+
+
+@for_each("gradient", [0.0, 1e-8, 0.3, 1.0, 7.0])
+@for_each("scales", [1e-9, 0.2, 0.693, 1.0, 50.0])
+def test_the_joint_bound_is_the_greatest_over_a_grid(gradient, scales):
+    q = np.linspace(0.0, 1.0, 20_001)
+    found = float(((1 + q) ** 2 * (gradient / 4 + scales * (1 - q) ** 2)).max())
+    assert found <= joint_step(gradient, scales) <= found * (1 + 1e-7)
+    assert joint_step(gradient, scales) <= (gradient + scales) * (1 + 1e-12)
+
+
+def test_the_joint_bound_holds_for_records():
+    # Residuals of two records at one w, with features of norm r: gradients 2 rho x, losses rho^2.
+    draw = np.random.default_rng(1)
+    a, b, worst = 0.8, 1.1, 0.0
+    for _ in range(5000):
+        rho = draw.uniform(-1, 1, size=2)
+        x = draw.normal(size=(2, 3))
+        x /= np.linalg.norm(x, axis=1)[:, None]
+        apart = np.linalg.norm(2 * rho[0] * x[0] - 2 * rho[1] * x[1]) / 4  # in units of s_1 = 4
+        worst = max(worst, a * apart**2 + b * (rho[0] ** 2 - rho[1] ** 2) ** 2)
+    assert 0.6 * joint_step(a, b) < worst <= joint_step(a, b)
+
+
+@for_each("joint", [True, False])
+@for_each("share", [0.01, 0.5, 0.9])
+@for_each("iterations", [1, 15_000])
+def test_all_iterations_together_are_as_private_as_wanted(iterations, share, joint):
+    mu = mu_allowed(1.0, 1e-6)
+    noise = step_noise(mu, iterations, share, joint=joint)
+    a, b = noise.gradient**-2, noise.scales**-2
+    whole = iterations * (joint_step(a, b) if joint else a + b)
+    assert whole <= mu**2
+    assert whole == pytest.approx(mu**2, rel=1e-9)
+    if not joint:
+        assert b / (a + b) == pytest.approx(share)
+
+
+def test_less_noise_than_the_printed_one_where_that_is_sound():
+    # 5.975 against 7.724 s sqrt(T) at (1, 1e-6), equal parts.
+    noise = step_noise(mu_allowed(1.0, 1e-6), 1, 0.5, joint=False)
+    assert noise.gradient == pytest.approx(5.975, abs=5e-4)
+    assert 2 * math.sqrt(math.log(3e6)) == pytest.approx(7.724, abs=5e-4)
+    assert step_noise(mu_allowed(1.0, 1e-6), 1, 0.5, joint=True).gradient == pytest.approx(4.791, abs=5e-3)
+
+
+def test_division_minimizes_the_weighted_noise():
+    best = scales_share(3.0, 0.4)
+    cost = {share: 3.0 / math.sqrt(1 - share) + 0.4 / math.sqrt(share) for share in (best, best * 1.05, best * 0.95)}
+    assert min(cost, key=cost.__getitem__) == best
+
+
+@pytest.mark.parametrize(("epsilon", "found"), [(10.0, 0.0158), (36.0, 0.968)])
+def test_printed_noise_is_not_private(epsilon, found):
+    assert delta_of(epsilon / math.sqrt(2 * math.log(300)), epsilon) == pytest.approx(found, abs=5e-4)
+    with pytest.raises(BadInput, match="not private at epsilon"):
+        paper_mu(epsilon, 0.01)
+
+
+@for_each(("delta", "most"), [(1e-2, 8.9), (1e-4, 9.9), (1e-6, 10.6)])
+def test_printed_noise_is_private_up_to_a_limit(delta, most):
+    mu = paper_mu(most - 0.1, delta)
+    assert delta_of(mu, most - 0.1) <= delta
+    assert mu < mu_allowed(most - 0.1, delta)
+    with pytest.raises(BadInput, match="use bounds: tight"):
+        paper_mu(most + 0.1, delta)
+
+
+def test_the_theorems_own_range():
+    with pytest.raises(BadInput, match="covers epsilon in"):
+        paper_mu(8 * math.log(100) + 1, 0.01)
+    with pytest.raises(BadInput, match="delta must be"):
+        paper_mu(1.0, 0.0)
+
+
+GRID = np.linspace(-10.0, 12.0, 20001)
+
+
+def profile(mu: float, losses: Floats) -> Floats:
+    """delta_G(x; mu) for any real x, (1 - e^x)_+ not taken off."""
+    return ndtr(-losses / mu + mu / 2) - np.exp(losses) * ndtr(-losses / mu - mu / 2)
+
+
+def beside_the_pad(tv_bound: float, means: tuple[float, float, float], pad: float, levels: Floats) -> Floats:
+    """int P F_pad(a Q/P) - F_pad(a) for unit Gaussians on a line, by the trapezoid."""
+    a, b, c = (np.exp(-0.5 * (GRID - mean) ** 2) / math.sqrt(2 * math.pi) for mean in means)
+    p, q = (1 - tv_bound) * a + tv_bound * b, (1 - tv_bound) * a + tv_bound * c
+    losses = np.log(q / p)
+    width = GRID[1] - GRID[0]
+    gains = profile(pad, levels[:, None] + losses[None, :]) - profile(pad, levels)[:, None]
+    return (gains * p).sum(axis=1) * width
+
+
+@for_each(("tv_bound", "ratio", "pad"), [(1e-3, 0.25, 0.01), (0.05, 0.5, 0.3), (0.01, 1.0, 0.2)])
+def test_every_triple_beside_the_pad_is_below_the_gaussian_of_that_price(
+    tv_bound: float, ratio: float, pad: float
+) -> None:
+    allowance = 1e-9
+    price = gaussian_price(step_profile(tv_bound, ratio), pad, allowance)
+    assert price >= step_profile(tv_bound, ratio).chi_squared * 0.99
+    levels = np.linspace(-9.0 * pad, 9.0 * pad, 61)
+    allowed = profile(math.sqrt(pad * pad + price), levels) - profile(pad, levels)
+    half = 0.5 * ratio
+    for means in [(-half, half, -half), (half, half, -half), (0.0, half, -half), (-half, half, half), (0.0, half, 0.0)]:
+        gained = beside_the_pad(tv_bound, means, pad, levels)
+        assert np.all(gained <= allowed + allowance + 1e-13)
+
+
+def test_half_the_price_is_exceeded() -> None:
+    tv_bound, ratio, pad = 1e-3, 0.25, 0.01
+    price = gaussian_price(step_profile(tv_bound, ratio), pad, 1e-12)
+    levels = np.linspace(-3.0 * pad, 3.0 * pad, 21)
+    allowed = profile(math.sqrt(pad * pad + 0.9 * price), levels) - profile(pad, levels)
+    gained = beside_the_pad(tv_bound, (-0.125, 0.125, -0.125), pad, levels)
+    assert np.max(gained - allowed) > 1e-8
+
+
+def test_a_wide_pad_makes_it_the_chi_squared_and_a_narrow_one_nothing() -> None:
+    profile_ = step_profile(1e-5, 0.2)
+    square = profile_.chi_squared
+    assert square <= gaussian_price(profile_, 1e-2, 1e-14) <= 1.001 * square
+    assert gaussian_price(profile_, 1e-3, 1e-14) > gaussian_price(profile_, 1e-2, 1e-14)
+    assert math.isinf(gaussian_price(profile_, 1e-6, 1e-14))
+
+
+def test_without_a_chi_squared_the_envelope_itself_is_charged() -> None:
+    profile_ = step_profile(1e-4, 1.0)
+    envelope = gaussian_price(replace(profile_, chi_squared=math.inf), 0.1, 1e-14)
+    assert 1.3 * profile_.chi_squared < envelope < 2.0 * profile_.chi_squared
+
+
+def test_a_pure_release_beside_a_wide_pad_costs_about_the_square_of_its_epsilon() -> None:
+    assert gaussian_price(release_profile(1e-4, 0.0), 0.05, 1e-12) == pytest.approx(1e-8, rel=0.02)
+
+
+def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
+    with mpmath.workdps(60):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+
+
+@settings(max_examples=60)
+@given(epsilon=st.floats(1e-3, 60.0), log_delta=st.floats(-30.0, -1.0), sensitivity=st.floats(1e-3, 1e3))
+def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
+    epsilon: float, log_delta: float, sensitivity: float
+) -> None:
+    delta = math.exp(log_delta)
+    sigma = local.analytic_gaussian_sigma(epsilon, delta, sensitivity)
+    assert exact_gaussian_delta(epsilon, sensitivity / sigma) <= delta * (1 + 1e-14)
+    assert exact_gaussian_delta(epsilon, sensitivity / (sigma * (1 - 1e-6))) > delta
+
+
+def test_warner_known_answers() -> None:
+    assert local.randomized_response_probability(1.0) == pytest.approx(0.731058578630005, rel=1e-14)
+    assert local.randomized_response_epsilon(0.5) == 0.0
+    assert local.randomized_response_epsilon(1.0) == math.inf
+
+
+@given(epsilon=st.floats(1e-9, 700.0))
+def test_warner_never_claims_more_than_the_odds_show(epsilon: float) -> None:
+    probability = local.randomized_response_probability(epsilon)
+    with mpmath.workdps(50):
+        odds = mpmath.log(mpmath.mpf(probability) / (1 - mpmath.mpf(probability)))
+    assert odds <= local.randomized_response_epsilon(probability) <= epsilon
+    assert odds >= min(epsilon * (1 - 1e-7) - 1e-15, 12.0)
+
+
+def exact_odds(probability: Fraction, symbols: int) -> mpmath.mpf:
+    """Return p (k - 1)/(1 - p), to the digits that are set."""
+    odds = probability * (symbols - 1) / (1 - probability)
+    return mpmath.mpf(odds.numerator) / odds.denominator
+
+
+@given(epsilon=st.floats(1e-6, 700.0), symbols=st.integers(2, 1 << 16))
+def test_k_ary_response_is_private_and_no_more_truth_is(epsilon: float, symbols: int) -> None:
+    probability = Fraction(local.k_ary_response_probability(epsilon, symbols))
+    assert (probability * 2**53).denominator == 1
+    assert Fraction(1, symbols) < probability < 1
+    more = probability + Fraction(1, 2**50)
+    with mpmath.workdps(60):
+        assert exact_odds(probability, symbols) <= mpmath.exp(epsilon)
+        assert more >= 1 or exact_odds(more, symbols) > mpmath.exp(epsilon)
+
+
+def test_k_ary_response_known_answers() -> None:
+    assert local.k_ary_response_probability(math.log(3), 4) == pytest.approx(0.5, rel=1e-14)
+    assert local.k_ary_response_probability(1.0, 2) == pytest.approx(
+        local.randomized_response_probability(1.0), rel=1e-14
+    )
+    assert local.k_ary_response_probability(700.0, 1 << 16) == 1 - 2.0**-53
+
+
+def test_laplace_and_its_inverse() -> None:
+    scale = local.laplace_scale(0.5, 2.0)
+    assert scale == pytest.approx(4.0)
+    assert scale > 4.0
+    assert 0.5 < local.laplace_epsilon(4.0, 2.0) < 0.5 + 1e-14
+
+
+@for_each(
+    "call",
+    [
+        lambda: local.randomized_response_epsilon(0.49),
+        lambda: local.randomized_response_epsilon(math.nan),
+        lambda: local.randomized_response_probability(0.0),
+        lambda: local.randomized_response_probability(math.inf),
+        lambda: local.k_ary_response_probability(0.0, 3),
+        lambda: local.k_ary_response_probability(math.nan, 3),
+        lambda: local.k_ary_response_probability(701.0, 3),
+        lambda: local.k_ary_response_probability(1.0, 1),
+        lambda: local.laplace_scale(1.0, 0.0),
+        lambda: local.laplace_epsilon(math.inf, 1.0),
+        lambda: local.analytic_gaussian_sigma(1.0, 0.1, -1.0),
+    ],
+)
+def test_numbers_out_of_range_are_refused(call: object) -> None:
+    assert callable(call)
+    with pytest.raises(BadInput):
+        call()
+
+
+REACH = 400
+PRINTED = (100, 1000, 1.0, 1e-6)
+"""T, m, epsilon and delta of the erratum's example."""
+
+
+def noise_law(epsilon: float) -> np.ndarray:
+    z = np.arange(-REACH, REACH + 1)
+    law = np.exp(-epsilon * np.abs(z))
+    return law / law.sum()
+
+
+def law_of_epoch(distances: tuple[int, ...], thresholds: Thresholds) -> dict[tuple[int, ...], float]:
+    """Return the law of one epoch's comparisons, up to its first bottom: 1 for "passes", 0 for bottom."""
+    z = np.arange(-REACH, REACH + 1)
+    weight, cumulated = noise_law(thresholds.of_threshold), np.cumsum(noise_law(thresholds.of_query))
+    below = [cumulated[np.clip(thresholds.level + z - d + REACH, 0, 2 * REACH)] for d in distances]
+    found: dict[tuple[int, ...], float] = {}
+    passed = weight
+    for place in range(len(distances)):
+        found[(1,) * place + (0,)] = float((passed * below[place]).sum())
+        passed = passed * (1.0 - below[place])
+    found[(1,) * len(distances)] = float(passed.sum())
+    return found
+
+
+def test_a_leak_has_the_probability_of_the_exact_law():
+    for of_threshold, of_query in ((0.5, 0.3), (0.31, 0.3), (0.2, 0.4)):
+        both = np.convolve(noise_law(of_threshold), noise_law(of_query))
+        for level in (0, 1, 7, 60):
+            exact = float(both[2 * REACH + level + 1 :].sum())
+            assert exact <= leak(level, of_threshold, of_query) <= exact * (1.0 + 1e-9) + 1e-15
+
+
+def test_a_leak_is_that_of_laplace_noise_where_noise_is_wide():
+    b, b_query, w = 1000.0, 2000.0, 20_000
+    wide = (b_query**2 * math.exp(-w / b_query) - b**2 * math.exp(-w / b)) / (2.0 * (b_query**2 - b**2))
+    assert leak(w, 1.0 / b, 1.0 / b_query) == pytest.approx(wide, rel=1e-3)
+
+
+def test_an_epoch_costs_what_it_states_and_nearly_that_much():
+    """All distances up to 3 of up to three queries, and all neighbouring ones."""
+    thresholds = Thresholds(cutoff=1, level=2, of_threshold=0.4, of_query=0.3)
+    worst = 0.0
+    for count in (1, 2, 3):
+        laws = {d: law_of_epoch(d, thresholds) for d in itertools.product(range(4), repeat=count)}
+        for one, other in itertools.product(laws, repeat=2):
+            if max(abs(a - b) for a, b in zip(one, other, strict=True)) <= 1:
+                ratios = [math.log(laws[one][said] / laws[other][said]) for said in laws[one]]
+                worst = max(worst, *ratios)
+    assert 0.7 * thresholds.epoch < worst <= thresholds.epoch
+
+
+def test_many_queries_that_pass_cost_no_more():
+    """The longer an epoch, the nearer it comes to its cost; the one bottom at its end pays for all."""
+    thresholds = Thresholds(cutoff=1, level=6, of_threshold=0.4, of_query=0.3)
+    worst = []
+    for count in (1, 10, 60):
+        one, other = (law_of_epoch((d,) * count + (last,), thresholds) for d, last in ((9, 1), (10, 0)))
+        worst.append(max(abs(math.log(one[said] / other[said])) for said in one))
+    assert worst == sorted(worst)
+    assert 0.8 * thresholds.epoch < worst[-1] <= thresholds.epoch
+
+
+def test_labels_leak_no_more_than_the_failure_says_however_many_queries_there_are():
+    """T = 1: half of the queries have another winner on the neighbour; the exact delta of everything that is said."""
+    epsilon, delta = 1.0, 0.01
+    thresholds = calibrated(1, 20, epsilon, delta)
+    unstable = (0,) * 20
+    law = law_of_epoch(unstable, thresholds)
+    # What passes says the winner, which differs: nothing but an immediate bottom is said on both.
+    exact = sum(p for said, p in law.items() if said[0] == 1)
+    assert exact <= leak(thresholds.level, thresholds.of_threshold, thresholds.of_query)
+    assert exact <= thresholds.failure(epsilon) <= delta
+    stable_first = law_of_epoch((30,) * 10 + unstable, thresholds)
+    leaks = sum(p for said, p in stable_first.items() if len(said) > 11 and said[10] == 1)
+    assert leaks <= leak(thresholds.level, thresholds.of_threshold, thresholds.of_query)
+
+
+@for_each("case", [(1, 10, 0.1, 1e-9), (7, 100, 3.0, 1e-3), PRINTED, (1, 1, 90.0, 0.4)])
+def test_a_calibration_ends_on_the_private_side_and_wastes_little(case):
+    cutoff, _, epsilon, delta = case
+    thresholds = calibrated(*case)
+    assert thresholds.failure(epsilon) <= delta
+    lower = thresholds._replace(level=thresholds.level - 1)
+    assert lower.level < 0 or cutoff * leak(lower.level, *thresholds[2:]) > delta / 2.0
+    if epsilon < 60.0:
+        narrower = thresholds._replace(of_query=1.01 * thresholds.of_query, of_threshold=1.01 * thresholds.of_threshold)
+        assert narrower.failure(epsilon) > 0.5 * delta
+
+
+def test_the_numbers_of_the_corrections():
+    """At n = 50,000, m = 1,000, T = 100, (1, 1e-6): printed, 276,779 chunks; exactly calibrated, nine times fewer."""
+    thresholds, chunks = printed(*PRINTED, beta=0.05)
+    assert chunks == 276_779
+    assert thresholds.failure(1.0) < 1e-6
+    margin = calibrated(*PRINTED).margin(0.05 / 1000)
+    assert 2 * (margin + 1) / 0.8 == pytest.approx(10_242, abs=100)  # chunks, if nine in ten teachers agree
+
+
+def test_a_margin_is_the_least_that_is_answered_surely():
+    thresholds = calibrated(3, 100, 2.0, 1e-3)
+    margin = thresholds.margin(0.01)
+    bottoms = [law_of_epoch((d,), thresholds)[(0,)] for d in (margin - 1, margin)]
+    assert bottoms[1] <= 0.01 < bottoms[0]
+
+
+@for_each("epsilon", [0.1, 1.0, 5.0])
+def test_the_level_of_a_single_release_is_the_least_that_keeps_delta(epsilon):
+    for delta in (0.2, 1e-3, 1e-9):
+        level = stability_level(epsilon, delta)
+        tails = [math.exp(-epsilon * (w + 1)) / (1.0 + math.exp(-epsilon)) for w in (level - 1, level)]
+        assert tails[1] <= delta < tails[0] or level == 0
+        assert level <= math.ceil(math.log(1.0 / delta) / epsilon)  # Theorem 2.4
+
+
+@for_each(("queries", "epsilon", "delta"), [(1, 1.0, 1e-6), (200, 1.0, 1e-6), (50, 20.0, 0.1)])
+def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, epsilon, delta):
+    each, own = stability_share(queries, epsilon, delta)
+    assert composed_delta(queries, each, own, epsilon) <= delta
+    assert composed_delta(queries, 1.001 * each, own, epsilon) > 0.99 * delta
+    margin = stability_margin(0.01, each, own)
+    bottom = [
+        math.exp(-each * (d - stability_level(each, own))) / (1.0 + math.exp(-each)) for d in (margin - 1, margin)
+    ]
+    assert bottom[1] <= 0.01 < bottom[0]
+
+
+@for_each(
+    ("call", "says"),
+    [
+        (lambda: calibrated(0, 1, 1.0, 0.1), "at least 1"),
+        (lambda: calibrated(1, 0, 1.0, 0.1), "at least 1"),
+        (lambda: calibrated(1, 1, 0.0, 0.1), "epsilon > 0"),
+        (lambda: calibrated(1, 1, math.inf, 0.1), "epsilon > 0"),
+        (lambda: calibrated(1, 1, 1.0, 0.0), "delta < 1"),
+        (lambda: calibrated(10_000, 10_000, 0.1, 1e-9), "lower the cutoff"),
+        (lambda: printed(1000, 1000, 100.0, 0.01, 0.05), "do not keep"),
+        (lambda: stability_share(0, 1.0, 0.1), "queries >= 1"),
+        (lambda: stability_share(100_000, 1.0, 1e-6), "can be drawn"),
+        (lambda: leak(-1, 0.1, 0.2), "at least 0"),
+        (lambda: leak(1, 0.1, 0.1), "different"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, says):
+    with pytest.raises(BadInput, match=says):
+        call()
+
+
+def test_a_failure_of_exactly_delta_is_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Thresholds, "failure", lambda self, epsilon: 1e-4)
+    assert printed(5, 200, 2.0, 1e-4, 0.05)[1] > 0
+    assert calibrated(5, 200, 2.0, 1e-4).cutoff == 5
+    with pytest.raises(BadInput, match="do not keep to"):
+        printed(5, 200, 2.0, math.nextafter(1e-4, 0.0), 0.05)

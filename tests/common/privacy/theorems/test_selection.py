@@ -1,0 +1,495 @@
+"""What a private choice costs: the theorems against the exact output laws of small mechanisms, and of an oracle."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
+from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from benchmarks.worst_choice import attained, binned, shares, worst_order
+from common.core.arrays import AnyArray, Floats
+from common.core.errors import BadInput, BadMessage
+from common.learners.chosen import combinations
+from common.numerics.randomness import RandomSource
+from common.privacy.accountants.base import ACCOUNTANTS
+from common.privacy.budget import cost
+from common.privacy.events import Gaussian, PrivateSelection, SubsampledSteps
+from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of
+from common.privacy.theorems.selection import (
+    AnyLaw,
+    delta_of_selection,
+    epsilon_of_selection,
+    mu_for_selection,
+    pure_epsilon_of_selection,
+    selection_rdp,
+)
+from common.privacy.theorems.stopping import NegativeBinomial, Poisson, Stopping, geometric, weights
+from curator.mechanisms.random_stopping import choose, draw_count
+from curator.mechanisms.sums import noisy_sum
+from curator.mechanisms.whole_numbers import below
+from referee.audit.recomputing import delta_of_choice
+from tests.tiers import for_each, thinned
+
+LAWS: list[AnyLaw] = [
+    geometric(5.0),
+    geometric(20.0),
+    geometric(20.0, 6),
+    NegativeBinomial(eta=0.0, gamma=0.01, most=100),
+    NegativeBinomial(eta=-0.5, gamma=1e-3, most=50),
+    NegativeBinomial(eta=2.0, gamma=0.2, most=30),
+    Poisson(rate=4.0, most=16),
+    Poisson(rate=15.0, most=40),
+]
+IDS = [f"{law.name} {index}" for index, law in enumerate(LAWS)]
+DELTA = 1e-6
+
+
+@cache
+def selection_shares(law: AnyLaw) -> Floats:
+    """Return P(K = 1), ..., P(K = most)."""
+    whole = weights(law)
+    total = sum(whole)
+    return np.array([weight / total for weight in whole])
+
+
+def best_of(law: AnyLaw, chances: Floats) -> Floats:
+    """Return the exact law of the best of K draws of a discrete mechanism, whose outputs ascend: f(F_i) - f(F_i-1)."""
+    levels = np.append(0.0, np.minimum(np.cumsum(chances), 1.0))
+    generating = np.sum(selection_shares(law) * levels[:, None] ** np.arange(1, law.most + 1), axis=1)
+    return np.diff(generating)
+
+
+def selection_binned(mu: float, order: str) -> tuple[Floats, Floats]:
+    """Return a mu-GDP mechanism on neighbours: N(0, 1) and N(mu, 1) in bins, ranked by a public order of the bins."""
+    edges = np.concatenate([[-np.inf], np.linspace(-6.0, 6.0 + mu, 240), [np.inf]])
+    first, second = np.diff(ndtr(edges)), np.diff(ndtr(edges - mu))
+    places = np.arange(len(first))
+    ranked = {"up": places, "down": places[::-1], "mixed": np.random.default_rng(1).permutation(places)}[order]
+    return first[ranked], second[ranked]
+
+
+def divergence(first: Floats, second: Floats, epsilon: float) -> float:
+    """Return the hockey-stick divergence, in the worse direction."""
+    forward = np.maximum(first - math.exp(epsilon) * second, 0.0).sum()
+    return max(forward, np.maximum(second - math.exp(epsilon) * first, 0.0).sum())
+
+
+def renyi(first: Floats, second: Floats, order: int) -> float:
+    """Return the Renyi divergence, in the worse direction."""
+    kept = (first > 0) & (second > 0)
+    ratio = np.log(first[kept]) - np.log(second[kept])
+    sums = [np.sum(np.exp(order * sign * ratio) * base[kept]) for sign, base in ((1, second), (-1, first))]
+    return max(math.log(total) / (order - 1) for total in sums)
+
+
+@for_each("law", LAWS, ids=IDS)
+@for_each("mu", thinned([0.1, 1.5, 0.5], 1))
+@for_each("order", ["up", "down", "mixed"])
+class TestTheTheorems:
+    def test_the_renyi_divergence_of_the_best_is_at_most_the_claimed_one(
+        self, law: AnyLaw, mu: float, order: str
+    ) -> None:
+        first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
+        for moment in (2, 3, 8, 32):
+            assert renyi(first, second, moment) <= selection_rdp(moment, mu, law)
+
+    def test_the_hockey_stick_divergence_of_the_best_is_at_most_delta(self, law: AnyLaw, mu: float, order: str) -> None:
+        first, second = (best_of(law, chances) for chances in selection_binned(mu, order))
+        for delta in (1e-1, 1e-3, 1e-6):
+            assert divergence(first, second, epsilon_of_selection(mu, law, delta)) <= delta
+
+
+@for_each("law", LAWS, ids=IDS)
+def test_a_choice_costs_more_than_one_run(law: AnyLaw) -> None:
+    # Charging one run is a false claim, of this very mechanism.
+    first, second = (best_of(law, chances) for chances in selection_binned(0.5, "up"))
+    assert divergence(first, second, epsilon_of(0.5, 1e-3)) > 1e-3
+
+
+@for_each("law", LAWS, ids=IDS)
+def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None:
+    claimed = epsilon_of_selection(0.5, law, 1e-3)
+    worst = max(
+        divergence(*(best_of(law, c) for c in selection_binned(0.5, order)), 0.5 * claimed)  # type: ignore[call-arg]
+        for order in ("up", "down")
+    )
+    assert worst > 1e-3
+
+
+@for_each("epsilon", [0.1, 1.0, 3.0])
+@for_each("law", LAWS, ids=IDS)
+def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
+    claimed = pure_epsilon_of_selection(epsilon, law)
+    random = np.random.default_rng(2)
+    for _ in range(60):
+        second = random.dirichlet(np.ones(5))
+        first = second * np.exp(random.choice([-1, 1], 5) * epsilon / 2)
+        first /= first.sum()
+        base = np.abs(np.log(first / second)).max()
+        best = np.abs(np.log(best_of(law, first) / best_of(law, second))).max()
+        assert best <= pure_epsilon_of_selection(base, law) + 1e-9
+    assert epsilon < claimed
+    if isinstance(law, NegativeBinomial):
+        assert claimed <= (2.0 + law.eta) * epsilon
+
+
+@for_each("law", LAWS, ids=IDS)
+def test_a_fit_on_one_part_and_a_score_on_the_other_cost_as_one(law: AnyLaw) -> None:
+    # Randomized response twice: h tells the training bit, s whether h fits the validation bit; ranked by s.
+    epsilon = 0.7
+    truth = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+
+    def scored(training: int, validation: int) -> Floats:
+        fits = [truth if h == training else 1.0 - truth for h in (0, 1)]
+        likes = [truth if h == validation else 1.0 - truth for h in (0, 1)]
+        return np.array([fits[h] * (likes[h] if s else 1.0 - likes[h]) for s in (0, 1) for h in (0, 1)])
+
+    def loss(one: tuple[int, int], other: tuple[int, int]) -> float:
+        return float(np.abs(np.log(best_of(law, scored(*one)) / best_of(law, scored(*other)))).max())
+
+    claimed = pure_epsilon_of_selection(epsilon, law)
+    assert epsilon < max(loss((0, 0), (1, 0)), loss((0, 0), (0, 1))) <= claimed + 1e-9
+    assert np.abs(np.log(scored(0, 0) / scored(1, 1))).max() > 1.39  # two records, one in each part
+
+
+def test_the_bound_of_liu_and_talwar_is_the_limit_of_rare_stopping() -> None:
+    assert pure_epsilon_of_selection(0.5, NegativeBinomial(gamma=1e-12, most=10)) == pytest.approx(1.5)
+    assert pure_epsilon_of_selection(0.5, NegativeBinomial(gamma=1.0, most=10)) == pytest.approx(0.5)
+
+
+def test_the_renyi_bound_is_that_of_an_oracle() -> None:
+    # dp-accounting uses that the divergence grows with the order, and searches its own orders for the second one.
+    orders = [2, 3, 4, 8, 16, 24, 32, 48, 64]
+    for eta, gamma, mu in ((1.0, 0.1, 0.2), (0.0, 0.01, 0.2), (1.0, 0.1, 1.0)):
+        law = NegativeBinomial(eta=eta, gamma=gamma, most=1024)
+        oracle = RdpAccountant(orders=[*orders, *np.arange(1.05, 10.0, 0.05)])
+        oracle.compose(RepeatAndSelectDpEvent(GaussianDpEvent(1.0 / mu), mean=law.whole_mean, shape=eta))
+        theirs = dict(zip(oracle._orders.tolist(), oracle._rdp.tolist(), strict=True))
+        for place, order in enumerate(orders):
+            ours = min(selection_rdp(larger, mu, law) for larger in orders[place:])
+            assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
+
+
+def test_known_answers() -> None:
+    assert epsilon_of_selection(0.23670438066, geometric(1.0), DELTA) == pytest.approx(1.0, abs=1e-5)
+    assert epsilon_of_selection(0.23670438066, geometric(20.0, 60), DELTA) == pytest.approx(1.6076, abs=1e-4)
+    assert cost([(PrivateSelection(mu=0.23670438066, law=geometric(20.0, 60)), 1)], DELTA) <= 1.69
+
+
+def test_more_runs_cost_more() -> None:
+    for laws in ([geometric(mean) for mean in (1.0, 2.0, 5.0, 20.0)], [Poisson(rate=r, most=60) for r in (1, 4, 16)]):
+        costs = [epsilon_of_selection(0.3, law, DELTA) for law in laws]
+        assert all(less < more for less, more in pairwise(costs))
+
+
+@for_each("law", thinned(LAWS, 2))
+@for_each("epsilon", thinned([0.3, 20.0], 1))
+def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -> None:
+    mu = mu_for_selection(epsilon, DELTA, law)
+    assert epsilon_of_selection(mu, law, DELTA) <= epsilon
+    assert epsilon_of_selection(mu * (1 + 1e-4), law, DELTA) > epsilon
+
+
+@for_each(("epsilon", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0)])
+def test_budgets_out_of_range_are_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(BadInput):
+        mu_for_selection(epsilon, delta, geometric(5.0))
+    if delta in (0.0, 1.0):
+        with pytest.raises(BadInput, match="delta"):
+            epsilon_of_selection(1.0, geometric(5.0), delta)
+
+
+class TestAccounting:
+    CHOICE = PrivateSelection(mu=0.2, law=geometric(10.0))
+
+    def test_one_choice_is_for_the_direct_bound_and_several_for_renyi(self) -> None:
+        direct, rdp = ACCOUNTANTS["selection"](), ACCOUNTANTS["rdp"]()
+        assert direct.epsilon([(self.CHOICE, 1)], DELTA) < rdp.epsilon([(self.CHOICE, 1)], DELTA)
+        assert math.isinf(direct.epsilon([(self.CHOICE, 2)], DELTA))
+        twice = cost([(self.CHOICE, 2)], DELTA)
+        assert direct.epsilon([(self.CHOICE, 1)], DELTA) < twice < 2.61 * direct.epsilon([(self.CHOICE, 1)], DELTA)
+
+    def test_a_choice_may_stand_beside_other_releases(self) -> None:
+        steps = SubsampledSteps(count=100, tv_bound=1e-4, ratio=0.5)
+        beside = cost([(self.CHOICE, 1), (Gaussian(mu=0.1), 3), (steps, 1)], DELTA)
+        assert cost([(self.CHOICE, 1)], DELTA) < beside < math.inf
+
+    def test_the_filter_admits_the_planned_choice_once_and_no_dearer_one(self) -> None:
+        direct = ACCOUNTANTS["selection"]()
+        budget_filter = direct.budget_filter([(self.CHOICE, 1)], direct.epsilon([(self.CHOICE, 1)], DELTA), DELTA)
+        assert (budget_filter.cap, budget_filter.amount(self.CHOICE)) == (1, 1)  # type: ignore[comparison-overlap]
+        assert budget_filter.amount(self.CHOICE.model_copy(update={"mu": 0.1})) == 1
+        assert budget_filter.amount(self.CHOICE.model_copy(update={"mu": 0.21})) is None
+        assert budget_filter.amount(PrivateSelection(mu=0.1, law=geometric(11.0))) is None
+        assert direct.budget_filter([(self.CHOICE, 1)], 0.5, DELTA).cap == 0
+
+
+GRID = {"a": [1, 2, 3], "b": ["x", "y"]}
+
+
+class TestChoosing:
+    def test_all_combinations_are_candidates(self) -> None:
+        assert combinations(GRID)[:3] == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}]
+        assert combinations({}) == [{}]
+
+    def test_the_best_of_the_first_runs_is_returned_whatever_the_time_shows(self) -> None:
+        law = geometric(6.0)
+        for seed in range(40):
+            seen: list[tuple[float, str]] = []
+
+            def fit(settings: dict[str, object], source: RandomSource) -> str:
+                return f"{settings['a']}{settings['b']} {source.words(1)[0]}"
+
+            def score(output: str, source: RandomSource) -> float:
+                seen.append((float(source.uniforms(1)[0]), output))  # noqa: B023
+                return seen[-1][0]  # noqa: B023
+
+            chosen = choose(fit, score, GRID, law, RandomSource.seeded(seed))
+            count = draw_count(law, RandomSource.seeded(seed).derive("count"))
+            assert len(seen) == law.most
+            assert chosen.output == max(seen[:count])[1]
+            assert chosen.output.startswith(f"{chosen.settings['a']}{chosen.settings['b']}")
+            seen.clear()
+            assert choose(fit, score, GRID, law, RandomSource.seeded(seed), constant_time=False) == chosen
+            assert len(seen) == count
+
+    def test_the_first_of_equally_good_runs_is_returned(self) -> None:
+        chosen = choose(
+            lambda _, s: int(s.words(1)[0]), lambda _, __: 0.0, GRID, geometric(9.0), RandomSource.seeded(3)
+        )
+        again = choose(lambda _, s: int(s.words(1)[0]), lambda _, __: 0.0, GRID, geometric(1.0), RandomSource.seeded(3))
+        assert chosen == again
+
+    def test_settings_are_drawn_uniformly(self) -> None:
+        runs, counts = 3000, dict.fromkeys(range(1, 4), 0)
+        for seed in range(runs):
+            counts[
+                choose(lambda _, __: None, lambda _, __: 0.0, GRID, geometric(1.0), RandomSource.seeded(seed)).settings[
+                    "a"
+                ]
+            ] += 1
+        # Six standard errors.
+        assert all(abs(count - runs / 3) < 6 * math.sqrt(runs * 2 / 9) for count in counts.values())
+
+    def test_a_setting_without_values_is_refused(self) -> None:
+        with pytest.raises(BadInput, match="at least one value"):
+            choose(lambda _, __: 0, lambda _, __: 0.0, {"a": []}, geometric(2.0), RandomSource.seeded(1))
+
+    def test_a_noisy_sum_has_the_noise_of_its_mu(self) -> None:
+        source = RandomSource.seeded(5)
+        drawn = np.array([noisy_sum(500, 8, 0.5, source) for _ in range(4000)])
+        assert abs(drawn.mean() - 500) < 6 * 16 / math.sqrt(4000)
+        assert drawn.std() == pytest.approx(16.0, rel=0.07)
+
+
+PROFILE_LAWS: list[AnyLaw] = [
+    geometric(10.0),
+    geometric(20.0, 6),
+    NegativeBinomial(eta=0.0, gamma=0.02, most=200),
+    NegativeBinomial(eta=-0.5, gamma=1e-3, most=50),
+    NegativeBinomial(eta=2.0, gamma=0.2, most=30),
+    Poisson(rate=10.0, most=26),
+]
+IDS = [f"{law.name} {index}" for index, law in enumerate(PROFILE_LAWS)]
+EXTREME: list[AnyLaw] = [
+    Poisson(rate=500.0, most=1024),
+    NegativeBinomial(eta=16.0, gamma=0.1, most=1024),
+    NegativeBinomial(eta=-0.9, gamma=1e-6, most=500),
+    NegativeBinomial(gamma=1e-30, most=1000),
+]
+
+
+def choice_delta(mu: float, law: AnyLaw, epsilon: float, order: AnyArray) -> float:
+    """Return delta of the choice among runs of a Gaussian base whose bins are ranked so, from the law of the best."""
+    ranks = [1.0 - np.append(0.0, np.cumsum(side[order])) for side in binned(mu)]
+    first, second = (-np.diff(np.polynomial.polynomial.polyval(rank, shares(law))) for rank in ranks)
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
+
+
+@for_each("law", PROFILE_LAWS, ids=IDS)
+def test_no_ranking_of_a_gaussian_base_has_a_larger_delta(law: AnyLaw) -> None:
+    random = np.random.default_rng(7)
+    mu, epsilon = 0.3, 0.8
+    claimed = delta_of_selection(mu, law, epsilon)
+    worst = worst_order(*binned(mu), law, epsilon)
+    count = len(worst)
+    assert 0.97 * claimed < choice_delta(mu, law, epsilon, worst) <= claimed
+    for _ in range(20):
+        spread = random.choice([3.0, 30.0, 300.0, 3000.0])
+        order = worst[np.argsort(np.arange(count) + spread * random.standard_normal(count))]
+        assert choice_delta(mu, law, epsilon, order) <= claimed
+        assert choice_delta(mu, law, epsilon, order[::-1]) <= claimed
+        blocks = np.array_split(np.arange(count), int(random.integers(2, 9)))
+        mixed = np.concatenate([blocks[place][:: random.choice([-1, 1])] for place in random.permutation(len(blocks))])
+        assert choice_delta(mu, law, epsilon, mixed) <= claimed
+
+
+def test_outputs_that_hide_their_rank_or_their_value_tell_no_more() -> None:
+    """Random mechanisms of a few outputs, ties by coins, that post-process a Gaussian one."""
+    random, law = np.random.default_rng(8), geometric(10.0)
+    for mu in (0.2, 1.0):
+        first, second = binned(mu)
+        for _ in range(30):
+            kernel = random.dirichlet(np.full(6, 0.2), 80)[np.repeat(np.arange(80), len(first) // 80)]
+            ranks = [1.0 - np.append(0.0, np.cumsum(side @ kernel)) for side in (first, second)]
+            laws = [-np.diff(np.polynomial.polynomial.polyval(rank, shares(law))) for rank in ranks]
+            for epsilon in (0.1, 1.0):
+                found = float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0.0).sum())
+                assert found <= delta_of_selection(mu, law, epsilon)
+
+
+def test_one_base_attains_the_claim_at_its_epsilon() -> None:
+    law = geometric(10.0)
+    mu = mu_for_selection(1.0, 0.01, law)
+    assert mu == pytest.approx(0.2865, abs=1e-4)
+    assert 0.0099 < attained(mu, law, 1.0) <= 0.01 < attained(1.002 * mu, law, 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+@pytest.mark.parametrize("law", PROFILE_LAWS, ids=IDS)
+def test_a_hundredth_more_mu_is_too_much(law: AnyLaw, delta: float) -> None:
+    for epsilon in (0.3, 3.0):
+        mu = mu_for_selection(epsilon, delta, law)
+        assert attained(mu, law, epsilon) <= delta < attained(1.01 * mu, law, epsilon)
+
+
+@for_each("law", thinned([*PROFILE_LAWS, *EXTREME], 2))
+def test_rounding_is_outwards_and_costs_little(law: AnyLaw) -> None:
+    """The certificate's recheck has another quadrature, of central values."""
+    for mu, epsilon in ((0.1, 0.5), (0.3, 1.0), (1.5, 2.0), (3.0, 0.5)):
+        central = delta_of_choice(mu, law.wire(), epsilon)
+        assert central * (1.0 - 1e-4) <= delta_of_selection(mu, law, epsilon) <= 1.03 * central
+
+
+@for_each(("mu", "epsilon"), [(0.1, 0.5), (1.0, 0.0), (1.0, 5.0), (3.0, 10.0)])
+def test_a_choice_of_one_run_costs_that_run(mu: float, epsilon: float) -> None:
+    assert delta_of_selection(mu, geometric(1.0), epsilon) == delta_of(mu, epsilon)
+    nearly = NegativeBinomial(gamma=1.0 - 1e-9, most=2)
+    assert (
+        delta_of(mu, epsilon) * (1.0 - 1e-9) <= delta_of_selection(mu, nearly, epsilon) <= 1.01 * delta_of(mu, epsilon)
+    )
+
+
+def test_more_epsilon_costs_less_delta_and_more_mu_more() -> None:
+    law = geometric(10.0)
+    over_epsilon = [delta_of_selection(0.3, law, epsilon) for epsilon in np.linspace(0.0, 3.0, 40)]
+    over_mu = [delta_of_selection(mu, law, 1.0) for mu in np.geomspace(0.05, 2.0, 12)]
+    assert np.all(np.diff(over_epsilon) < 0.0)
+    assert np.all(np.diff(over_mu) > 0.0)
+
+
+STOPPING_LAWS = [
+    NegativeBinomial(eta=1.0, gamma=0.1, most=40),
+    NegativeBinomial(eta=1.0, gamma=0.1, most=4),
+    NegativeBinomial(eta=0.0, gamma=0.02, most=200),
+    NegativeBinomial(eta=-0.5, gamma=1e-3, most=30),
+    NegativeBinomial(eta=-0.9, gamma=1e-20, most=100),
+    NegativeBinomial(eta=2.5, gamma=0.3, most=25),
+    NegativeBinomial(eta=1.0, gamma=1.0, most=5),
+    Poisson(rate=3.0, most=12),
+    Poisson(rate=0.01, most=3),
+]
+IDS = [f"{law.name} {index}" for index, law in enumerate(STOPPING_LAWS)]
+
+
+def printed(law: Stopping, count: int) -> mpmath.mpf:
+    """Return the probability as Definition 1, or Poisson's law given K >= 1, has it."""
+    if isinstance(law, Poisson):
+        rate = mpmath.mpf(law.rate)
+        return rate**count / mpmath.factorial(count) / (mpmath.exp(rate) - 1)
+    assert isinstance(law, NegativeBinomial)
+    eta, gamma = mpmath.mpf(law.eta), mpmath.mpf(law.gamma)
+    if law.gamma == 1.0:
+        return mpmath.mpf(count == 1)
+    if law.eta == 0.0:
+        return (1 - gamma) ** count / (count * mpmath.log(1 / gamma))
+    product = mpmath.fprod((place + eta) / (place + 1) for place in range(count))
+    return (1 - gamma) ** count / (gamma**-eta - 1) * product
+
+
+@for_each("law", STOPPING_LAWS, ids=IDS)
+def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
+    with mpmath.workdps(40):
+        chances = [printed(law, count) for count in range(1, law.most + 1)]
+        shares = weights(law)
+        for weight, chance in zip(shares, chances, strict=True):
+            assert weight / sum(shares) == pytest.approx(float(chance / sum(chances)), rel=1e-12)
+
+
+@for_each("law", STOPPING_LAWS, ids=IDS)
+def test_mean_and_coverage_err_on_the_private_side_by_little(law: Stopping) -> None:
+    with mpmath.workdps(40):
+        chances = [printed(law, count) for count in range(1, law.most + 1)]
+        covered = mpmath.log(sum(chances))
+        mean = sum(count * chance for count, chance in enumerate(chances, start=1)) / sum(chances)
+        assert mean <= law.expected <= mean * (1 + 1e-12)
+        assert covered - 1e-10 <= law.log_covered <= min(mpmath.mpf(0), covered)
+
+
+@for_each(("eta", "gamma"), [(1.0, 0.1), (0.0, 0.05), (-0.5, 0.1), (2.5, 0.2), (1e-9, 0.05)])
+def test_the_whole_mean_is_the_sum_over_all_counts(eta: float, gamma: float) -> None:
+    law = NegativeBinomial(eta=eta, gamma=gamma, most=1)
+    count = np.arange(1, 4000)
+    log_ratios = np.log1p(-gamma) + np.log(count + eta) - np.log(count + 1)
+    chances = np.exp(np.append(0.0, np.cumsum(log_ratios)))
+    mean = np.sum(np.arange(1, 4001) * chances) / np.sum(chances)
+    assert law.whole_mean == pytest.approx(mean, rel=1e-9)
+
+
+def test_the_geometric_law_has_its_mean_and_the_poisson_law_nearly_its_rate() -> None:
+    assert geometric(10.0).whole_mean == pytest.approx(10.0)
+    assert (geometric(10.0).most, geometric(10.0, 25).most) == (40, 25)
+    assert geometric(10.0).expected < 10.0
+    assert Poisson(rate=6.0, most=30).expected == pytest.approx(6.0 / (1.0 - math.exp(-6.0)))
+
+
+@for_each("law", thinned(STOPPING_LAWS, 3))
+def test_draws_follow_the_law(law: Stopping) -> None:
+    # A chi-squared test at level 1e-6 over cells of at least five expected draws; the seed is fixed.
+    assert isinstance(law, NegativeBinomial | Poisson)
+    source, runs = RandomSource.seeded(1, law.name), 4000
+    drawn = np.array([draw_count(law, source) for _ in range(runs)])
+    assert 1 <= drawn.min() <= drawn.max() <= law.most
+    shares = weights(law)
+    expected = np.array([runs * (share / sum(shares)) for share in shares])
+    observed = np.bincount(drawn, minlength=law.most + 1)[1:]
+    large = expected >= 5
+    cells = [(observed[large], expected[large])]
+    if not large.all():
+        cells.append((np.array([observed[~large].sum()]), np.array([expected[~large].sum()])))
+    statistic = sum(float(np.sum((seen - want) ** 2 / np.maximum(want, 1e-9))) for seen, want in cells)
+    assert statistic < chi2.ppf(1 - 1e-6, max(1, int(large.sum())))
+
+
+def test_the_same_source_draws_the_same_count() -> None:
+    law = geometric(30.0)
+    counts = {draw_count(law, RandomSource.seeded(7)) for _ in range(3)}
+    assert len(counts) == 1
+
+
+@given(st.integers(1, 1 << 200), st.integers(0, 100))
+def test_integers_of_any_size_stay_below_their_bound(bound: int, seed: int) -> None:
+    assert 0 <= below(bound, RandomSource.seeded(seed)) < bound
+
+
+def test_small_bounds_are_drawn_uniformly() -> None:
+    source, runs = RandomSource.seeded(3), 6000
+    counts = np.bincount([below(6, source) for _ in range(runs)], minlength=6)
+    assert np.sum((counts - runs / 6) ** 2 / (runs / 6)) < chi2.ppf(1 - 1e-6, 5)
+
+
+@for_each("wrong", [{"eta": -1.0}, {"gamma": 0.0}, {"gamma": 1.1}, {"most": 0}, {"most": 10_000}, {"mean": 3}])
+def test_laws_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(BadMessage):
+        NegativeBinomial.parse({"gamma": 0.1, "most": 10, **wrong})

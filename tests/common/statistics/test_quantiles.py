@@ -1,0 +1,380 @@
+"""Quantiles by noisy binary search: what is said is true as often as promised, and cheaper than a fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from common.core.arrays import Floats, Words
+from common.core.errors import BadInput
+from common.local.answers import Answers, AskAgents
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
+from common.local.mechanisms.warner import Warner
+from common.local.queries.item import ItemQuery
+from common.local.queries.threshold import ThresholdQuery
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.statistics import evidence
+from common.statistics.bins import FINE_CUTS, Within, cleared, coarser, middles
+from common.statistics.heavy_hitters import Guarantee, agents_needed, find, guarantee, ladder
+from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
+from local_agent import answering
+from tests.common.statistics.test_frequencies import ORACLES, ask, oracle_of
+from tests.tiers import for_each, thinned
+
+WARNER = Warner(epsilon=1.0)
+StoppingDistribution = Callable[[int], float]
+"""P(x < t) of an item."""
+
+
+def uniform(bits: int) -> StoppingDistribution:
+    return lambda t: t / 2**bits
+
+
+def two_atoms(t: int) -> float:
+    """Half of the people at 700, half at 701: each threshold is far from the median but one."""
+    return 0.0 if t <= 700 else 0.5 if t == 701 else 1.0
+
+
+def flat(t: int) -> float:
+    """Most thresholds are just outside the tolerance: .5 - .1 below 700, .5 + .1 above."""
+    return 0.0 if t == 0 else 0.4 if t <= 700 else 0.6
+
+
+def run(
+    search: Search, law: StoppingDistribution, mechanism: Mechanism, seed: int, pool: int = 10**9
+) -> tuple[Quantile, list[int]]:
+    """Feed a search with agents whose items are below t with probability F(t); return it and its batches."""
+    source, sizes = RandomSource.seeded(seed, "agents"), []
+
+    def answer(step: AskAgents) -> Answers:
+        nonlocal pool
+        assert isinstance(step.query, ThresholdQuery)
+        size = min(step.count, pool)
+        pool -= size
+        sizes.append(size)
+        values: Floats = source.bernoullis(law(step.query.below), size).astype(np.float64)
+        return Answers(size, mechanism.randomize(values, source), np.arange(size))
+
+    return drive(search, answer), sizes
+
+
+def drive(search: Search, answer: Callable[[AskAgents], Answers]) -> Quantile:
+    step = next(search)
+    while True:
+        try:
+            step = search.send(answer(step))
+        except StopIteration as end:
+            return cast(Quantile, end.value)
+
+
+def holds(found: Quantile, law: StoppingDistribution, share: float, tolerance: float) -> bool:
+    return law(found.first) < share + tolerance and law(found.last + 1) > share - tolerance
+
+
+@for_each("law", [uniform(10), two_atoms, flat], ids=["uniform", "two atoms", "flat"])
+@for_each("share", [0.5, 0.25])
+def test_what_is_said_fails_no_more_often_than_beta(law: StoppingDistribution, share: float) -> None:
+    tolerance, beta, runs = 0.1, 0.3, 60
+    failures = 0
+    for seed in range(runs):
+        found, sizes = run(find_quantile(WARNER, 10, share, tolerance, beta), law, WARNER, seed)
+        assert found.complete
+        assert found.asked == sum(sizes) <= max_agents(WARNER, 10, share, tolerance, beta)
+        failures += not holds(found, law, share, tolerance)
+    # 60 searches that each fail with probability <= .3: more than this has probability below 1e-6.
+    assert failures <= binom.isf(1e-6, runs, beta)
+
+
+def test_each_verdict_may_fail_with_its_own_part_of_beta() -> None:
+    """With beta/bits for each threshold false verdicts are rare: none in 60 searches at beta = .01."""
+    searches = [run(find_quantile(WARNER, 10, 0.5, 0.1, 0.01), flat, WARNER, seed)[0] for seed in range(60)]
+    assert sum(not holds(found, flat, 0.5, 0.1 + 1e-9) for found in searches) <= 6
+
+
+def test_it_takes_fewer_agents_than_a_fixed_size_for_each_round() -> None:
+    """About 25,000 a round for T = 20, tolerance .05, epsilon 1. A smooth law takes about that in all."""
+    per_round = evidence.worst_case(WARNER, 0.45, 0.55, 0.05 / 20)
+    assert per_round < 7_000
+    assert max_agents(WARNER, 20, 0.5, 0.05, 0.05) == 24 * per_round
+    for share in (0.5, 0.37, 0.43):
+        searches = [run(find_quantile(WARNER, 20, share, 0.05, 0.05), uniform(20), WARNER, seed) for seed in range(10)]
+        assert np.mean([found.asked for found, _ in searches]) < 4 * per_round
+
+
+@pytest.mark.parametrize("name", ["none", "laplace"])
+def test_other_mechanisms_do_as_well(name: str) -> None:
+    mechanism = parse_mechanism({"name": name} | ({} if name == "none" else {"epsilon": 1.0}))
+    assert isinstance(mechanism, Mechanism)
+    found, _ = run(find_quantile(mechanism, 8, 0.4, 0.1, 0.01), uniform(8), mechanism, 3)
+    assert holds(found, uniform(8), 0.4, 0.1)
+
+
+def test_an_answer_that_is_exact_is_recognized() -> None:
+    """F(512) = .5 at the first threshold: as a rule both verdicts are waited for, and nobody else is asked."""
+    searches = [run(find_quantile(WARNER, 10, 0.5, 0.1, 0.01), uniform(10), WARNER, seed)[0] for seed in range(20)]
+    at_once = [found for found in searches if found.thresholds == 1]
+    assert len(at_once) >= 10
+    assert {(found.first, found.last) for found in at_once} == {(512, 512)}
+
+
+def test_the_ends_of_the_domain_can_be_found() -> None:
+    for law, item in ((lambda t: float(t > 0), 0), (lambda t: float(t > 2**64 - 1), 2**64 - 1)):
+        found, _ = run(find_quantile(WARNER, 64, 0.5, 0.3, 0.01), law, WARNER, 1)
+        assert (found.first, found.last, found.thresholds) == (item, item, 64)
+
+
+def test_when_agents_run_out_it_says_what_is_left() -> None:
+    found, _ = run(find_quantile(WARNER, 10, 0.5, 0.1, 0.01), two_atoms, WARNER, 1, pool=2000)
+    assert not found.complete
+    assert found.asked == 2000
+    assert found.first <= 700 <= found.last
+    nothing, _ = run(find_quantile(WARNER, 10, 0.5, 0.1, 0.01), two_atoms, WARNER, 1, pool=0)
+    assert nothing == Quantile(0, 1023, 0, 1)
+
+
+def test_silent_agents_only_make_it_longer() -> None:
+    search = find_quantile(WARNER, 4, 0.5, 0.2, 0.1, first=10)
+    step = next(search)
+    assert step.count == 10
+    for _ in range(5):
+        step = search.send(Answers(10, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64)))
+        assert step.count == 10
+    step = search.send(Answers(10, np.arange(10, dtype=np.uint8) % 2, np.arange(10)))
+    assert step.count == 5
+
+
+def test_devices_answer_what_the_search_asks() -> None:
+    source, n = RandomSource.seeded(6), 200_000
+    features = source.integers(2, n * 9).reshape(n, 9).astype(np.uint8)
+    records = Records(features, np.ones(n, dtype=np.int8))
+    items = features[:, 1:] @ (1 << np.arange(7, -1, -1))
+    used = 0
+
+    def answer(step: AskAgents) -> Answers:
+        nonlocal used
+        people, slots = np.arange(used, used + step.count), np.arange(step.count)
+        used += step.count
+        values = answering.evaluate(step.query, records.take(people).only(step.query.columns), slots)
+        return Answers(len(people), answering.randomize(step.query, values, WARNER, slots, source), slots)
+
+    found = drive(find_quantile(WARNER, 8, 0.3, 0.05, 0.01, feature=1), answer)
+    assert abs(np.mean(items < found.first) - 0.3) < 0.06
+
+
+@for_each(
+    ("bits", "share", "tolerance", "beta", "complaint"),
+    [
+        (0, 0.5, 0.1, 0.1, "bits"),
+        (65, 0.5, 0.1, 0.1, "bits"),
+        (8, 0.1, 0.1, 0.1, "tolerance"),
+        (8, 0.95, 0.05, 0.1, "tolerance"),
+        (8, 0.5, 0.0, 0.1, "tolerance"),
+        (8, 0.5, 0.1, 1.0, "failure"),
+    ],
+)
+def test_impossible_searches_are_refused_before_anybody_is_asked(
+    bits: int, share: float, tolerance: float, beta: float, complaint: str
+) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        next(find_quantile(WARNER, bits, share, tolerance, beta))
+    with pytest.raises(BadInput, match=complaint):
+        max_agents(WARNER, bits, share, tolerance, beta)
+
+
+def test_bins_have_about_the_same_people():
+    people = np.array([5.0, -3.0, 15.0, 15.0, 5.0, 10.0])
+    cuts = coarser(people, 3)
+    assert cuts == [2, 3]
+    within = Within.of(people, cuts, np.arange(6.0))
+    assert within.starts == (0, 3, 4)
+    assert within.middles.tolist() == pytest.approx([1.5, 3.0, 70.0 / 15.0])
+    assert coarser(np.array([0.0, -1.0, 0.0, 0.0]), 4) == [1]
+    assert len(middles(FINE_CUTS)) == len(FINE_CUTS) + 1
+    assert middles((0.0,)).tolist() == [-1.0, 1.0]
+
+
+def test_all_people_in_one_bin_still_leave_two():
+    people = np.zeros(8)
+    people[7] = 100.0
+    assert coarser(people, 5) == [6]
+    people[7], people[0] = 0.0, 100.0
+    assert coarser(people, 5) == [0]
+
+
+def test_where_nobody_is_all_fine_bins_count_alike():
+    within = Within.of(np.array([0.0, 0.0, 4.0, 0.0]), [1], np.arange(4.0))
+    assert within.weights.tolist() == [0.5, 0.5, 1.0, 0.0]
+
+
+@for_each("noise", [0.0, 5.0, 30.0])
+def test_empty_bins_are_cleared_of_noise(noise):
+    """The nearest counts with the known sum; cutting negative ones off alone would leave half of the noise there."""
+    true = np.zeros(32)
+    true[10:14] = [300.0, 500.0, 150.0, 50.0]
+    noisy = true + np.random.default_rng(3).normal(scale=max(noise, 1e-9), size=32)
+    found = cleared(noisy, 1000.0)
+    assert found.sum() == pytest.approx(1000.0)
+    assert found.min() >= 0.0
+    assert np.abs(found - true).sum() <= np.abs(np.maximum(noisy, 0.0) - true).sum() + 1e-6
+    empty = np.delete(found, range(10, 14))
+    assert empty.sum() <= 0.55 * np.maximum(np.delete(noisy, range(10, 14)), 0.0).sum() + 1e-6
+
+
+def test_counts_that_are_all_below_zero_are_spread():
+    assert cleared(np.array([-1.0, -1.0]), 10.0).tolist() == [5.0, 5.0]
+
+
+BITS, KEPT, BETA = 40, 32, 0.2
+
+
+def planted(heavy: Words, shares: list[float], n: int, seed: int) -> Words:
+    """Items of n people drawn from T: each heavy one with its share, the rest uniform over the domain."""
+    source = RandomSource.seeded(seed, "people")
+    others = source.words(n) >> np.uint64(64 - BITS)
+    which = np.searchsorted(np.cumsum(shares), source.uniforms(n), side="right")
+    return np.where(which < len(heavy), heavy[np.minimum(which, len(heavy) - 1)], others)
+
+
+def most_failures(chance: float, runs: int) -> int:
+    """More failures than this have probability below 1e-6."""
+    return int(binom.isf(1e-6, runs, chance))
+
+
+@pytest.mark.parametrize(("name", "n"), thinned([("olh", 4_000), ("hadamard", 24_000)], 1, several=True))
+def test_what_is_frequent_is_found_and_what_is_rare_is_not_listed(name: str, n: int) -> None:
+    oracle, least = oracle_of(name, 3.0), 0.02
+    prefixes = ladder(BITS, oracle)
+    promised = guarantee(ItemQuery(bits=BITS, prefixes=prefixes), oracle, n, BETA, least, KEPT)
+    assert promised.unlisted == least < promised.found < 0.5
+    # As many items with just the share to be found as there can be, and some with just the share not to be listed.
+    many = int(0.9 / promised.found)
+    shares = [promised.found] * many + [least] * 4
+    runs, failures = 25, 0
+    for run in range(runs):
+        heavy = RandomSource.seeded(run, "heavy").words(many + 4) >> np.uint64(64 - BITS)
+        query = ItemQuery(bits=BITS, prefixes=prefixes, public=run)
+        found = find(query, oracle, ask(query, oracle, planted(heavy, shares, n, run), run), BETA, least, KEPT)
+        listed = set(found.items.tolist())
+        failures += not set(heavy[:many].tolist()) <= listed or bool(set(heavy[many:].tolist()) & listed)
+    assert failures <= most_failures(BETA, runs)
+
+
+def test_the_guarantee_is_not_far_off() -> None:
+    """Half of the share that is surely found is missed as a rule: no other constant would do that is half as large."""
+    oracle, n = oracle_of("hadamard", 3.0), 24_000
+    prefixes = ladder(BITS, oracle)
+    share = guarantee(ItemQuery(bits=BITS, prefixes=prefixes), oracle, n, BETA, 0.0, KEPT).found / 2.0
+    found = 0
+    for run in range(10):
+        heavy = RandomSource.seeded(run, "heavy").words(4) >> np.uint64(64 - BITS)
+        query = ItemQuery(bits=BITS, prefixes=prefixes, public=run)
+        answers = ask(query, oracle, planted(heavy, [share] * 4, n, run), run)
+        found += int(np.isin(heavy, find(query, oracle, answers, BETA, 0.0, KEPT).items).sum())
+    assert found < 20
+
+
+def test_the_intervals_of_what_is_listed_cover() -> None:
+    oracle, n, shares = oracle_of("hadamard", 4.0), 20_000, [0.3, 0.2, 0.1]
+    missed = 0
+    for run in range(20):
+        heavy = RandomSource.seeded(run, "heavy").words(3) >> np.uint64(64 - BITS)
+        query = ItemQuery(bits=BITS, prefixes=ladder(BITS, oracle), public=run)
+        found = find(query, oracle, ask(query, oracle, planted(heavy, shares, n, run), run), BETA, 0.0, KEPT)
+        truth = {int(item): share for item, share in zip(heavy, shares, strict=True)}
+        assert found.items[:2].tolist() == heavy[:2].tolist()
+        for place, item in enumerate(found.items.tolist()):
+            interval = found.shares.estimate(place)
+            missed += not interval.low <= truth.get(item, 0.0) <= interval.high
+    assert missed <= most_failures(BETA, 20)
+
+
+def test_agents_needed_is_the_inverse_of_the_guarantee() -> None:
+    query, oracle = ItemQuery(bits=64, prefixes=(20, 35, 50, 64)), oracle_of("hadamard")
+    n = agents_needed(query, oracle, 0.05, 0.05)
+    assert guarantee(query, oracle, n, 0.05).found == pytest.approx(0.05, rel=2e-3)
+    # Theorem 2.18 to the letter: shares of order sqrt(log(|X|/beta)/n)/epsilon.
+    assert agents_needed(query, oracle, 0.025, 0.05) == pytest.approx(4 * n, rel=0.1)
+    assert agents_needed(query, oracle, 0.05, 0.05, least=0.02) > 1.5 * n
+
+
+def test_ladders_end_with_the_whole_item() -> None:
+    for name in ORACLES:
+        for bits in range(1, 65):
+            lengths = ladder(bits, oracle_of(name))
+            assert lengths[-1] == bits
+            assert sorted(set(lengths)) == list(lengths)
+    assert ladder(64, oracle_of("hadamard")) == (20, 35, 50, 64)
+    assert ladder(64, oracle_of("olh")) == (16, 24, 32, 40, 48, 56, 64)
+
+
+@for_each("name", ORACLES)
+def test_supports_of_continuations_are_those_of_the_items(name: str) -> None:
+    oracle, domain = oracle_of(name), 1 << 12
+    source = RandomSource.seeded(5)
+    items, publics = source.words(500) >> np.uint64(52), source.words(500)
+    answers = oracle.randomize(items, domain, publics, source)
+    prefixes = np.array([0, 7, 100], dtype=np.uint64)
+    found = oracle.extended_supports(answers, domain, publics, prefixes, 5)
+    assert found.shape == (3, 32)
+    plain = FrequencyOracle.extended_supports(oracle, answers, domain, publics, prefixes, 5)
+    np.testing.assert_array_equal(found, plain)
+    assert oracle.supports(answers, domain, publics, np.array([7 * 32 + 3], dtype=np.uint64))[0] == found[1, 3]
+
+
+def test_devices_and_search_speak_of_the_same_items() -> None:
+    """From records through the query and an agent's own randomizer to the list."""
+    oracle, n = oracle_of("olh", 5.0), 6_000
+    query = ItemQuery(first=2, bits=24, prefixes=(12, 24), public=9)
+    source = RandomSource.seeded(4)
+    features = source.integers(2, n * 26).reshape(n, 26).astype(np.uint8)
+    features[: n // 2, 2:] = [1, 0, 1, 1] * 6
+    records = Records(features, np.ones(n, dtype=np.int8))
+    slots = source.derive("order").words(n).argsort().astype(np.int64)
+    values = answering.evaluate(query, records.only(query.columns), slots)
+    answers = Answers(n, answering.randomize(query, values, oracle, slots, source), slots)
+    found = find(query, oracle, answers, 0.01, least=0.1, kept=16)
+    assert found.items.tolist() == [0xBBBBBB]
+    assert found.shares.values[0] == pytest.approx(0.5, abs=0.1)
+
+
+def test_missing_answers_are_no_matter_and_none_at_all_list_nothing() -> None:
+    oracle = oracle_of("olh", 5.0)
+    query = ItemQuery(bits=20, prefixes=(10, 20))
+    items = np.full(4000, 77, dtype=np.uint64)
+    given = ask(query, oracle, items, 1)
+    some = Answers(4000, given.values[::3], given.slots[::3])
+    assert find(query, oracle, some, 0.05, kept=8).items.tolist() == [77]
+    none = Answers(4000, given.values[:0], given.slots[:0])
+    assert len(find(query, oracle, none, 0.05, kept=8).items) == 0
+
+
+@for_each(
+    ("beta", "least", "kept", "complaint"),
+    [(0.0, 0.0, 4, "failure"), (1.0, 0.0, 4, "failure"), (0.1, 1.0, 4, "nothing is listed"), (0.1, 0.0, 0, "kept")],
+)
+def test_impossible_numbers_are_refused(beta: float, least: float, kept: int, complaint: str) -> None:
+    query, oracle = ItemQuery(bits=8), oracle_of("olh")
+    answers = Answers(0, np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64))
+    with pytest.raises(BadInput, match=complaint):
+        find(query, oracle, answers, beta, least, kept)
+    with pytest.raises(BadInput, match=complaint):
+        guarantee(query, oracle, 1000, beta, least, kept)
+
+
+def test_questions_that_cannot_be_searched_are_refused() -> None:
+    oracle = oracle_of("hadamard")
+    with pytest.raises(BadInput, match="more lengths"):
+        guarantee(ItemQuery(bits=64, prefixes=(25, 64)), oracle, 1000, 0.1)
+    with pytest.raises(BadInput, match="more lengths"):
+        guarantee(ItemQuery(bits=64, prefixes=(20, 44, 64)), oracle, 1000, 0.1)
+    with pytest.raises(BadInput, match="ask more"):
+        guarantee(ItemQuery(bits=64, prefixes=(20, 35, 50, 64)), oracle, 100, 0.1)
+    with pytest.raises(BadInput, match="share to be found"):
+        agents_needed(ItemQuery(bits=8), oracle, 0.1, 0.1, least=0.1)
+    assert guarantee(ItemQuery(bits=8), oracle, 10**6, 0.05) == Guarantee(pytest.approx(0.0153, rel=0.01), 0.0)

@@ -1,0 +1,275 @@
+"""The ledger: what it has returned from is on disk, in order, once; what it says follows from its entries."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from common.core.errors import BadData, BadInput, BrokenLedger, BudgetExceeded, CannotWrite
+from common.crypto.identity import Identity, Signed
+from common.log.entries import Head
+from common.log.ledger import Chain, Journal
+from common.log.witness import FileWitness
+from common.net.witness_client import HttpWitness, witness_at
+from common.privacy.events import NoEvent, SubsampledSteps
+from common.wire.messages import Perform
+from curator.service.startup import open_curator
+from curator.state.copies import backup, check_copy, restore
+from curator.state.ledger import Holder, Ledger, listed, verify_ledger
+from referee.service.witness import witness_app
+from tests.support import TOKEN, Bench, served, tiny
+
+HOLDER = Holder("run", "a" * 64, "b" * 64, "c" * 64)
+STEPS = SubsampledSteps(count=3, tv_bound=0.1, ratio=1.0)
+SEEN = Head(chain="1" * 64, entries=2, hash="2" * 64)
+LEARN = {"kind": "learn"}
+REFEREE = Identity.create()
+
+
+def request(number: int, kind: str = "learn") -> Signed:
+    asked = Perform(run="run", digest="d" * 64, operation_id=str(number), operation={"kind": kind}, seen=SEEN)
+    return REFEREE.sign(asked.KIND, asked.wire())
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = Journal(tmp_path, {"policy": "b" * 64})
+    yield journal
+    journal.close()
+
+
+def test_what_was_written_is_there_after_a_restart(journal, tmp_path):
+    first = Ledger(journal)
+    assert first.holder is None
+    first.open_run(HOLDER)
+    first.charge(request(7), LEARN, STEPS)
+    first.charge(request(3), LEARN, STEPS)
+    first.finish("7", {"x": 0.1})
+    journal.publish()
+    journal.close()
+    again = Ledger(reopened := Journal(tmp_path, {"policy": "b" * 64}))
+    assert again.holder == HOLDER
+    assert [(c.operation_id, c.result) for c in again] == [("7", {"x": 0.1}), ("3", None)]
+    assert again.find("3").request == request(3)
+    reopened.close()
+
+
+def test_a_reopened_ledger_says_the_same(journal):
+    ledger = Ledger(journal)
+    ledger.open_run(HOLDER)
+    for number, (kind, event) in enumerate([("learn", STEPS), ("reweigh", NoEvent()), ("learn", STEPS)]):
+        ledger.charge(request(number, kind), {"kind": kind}, event)
+        if number < 2:
+            ledger.finish(str(number), {"released": number})
+    again = Ledger(journal)
+    assert [c.operation_id for c in again] == ["0", "1", "2"]
+    assert again.events == ledger.events == [STEPS, STEPS]
+    assert again.unfinished() == ledger.unfinished() == ledger.find("2")
+    assert again.find("1").result == {"released": 1}
+    assert again.find("7") is None
+
+
+def test_an_empty_ledger_has_nothing_unfinished(journal):
+    assert Ledger(journal).unfinished() is None
+
+
+@pytest.mark.parametrize("deed", ["charge", "finish"])
+def test_what_the_disk_does_not_take_is_not_in_the_ledger(journal, monkeypatch, deed):
+    # Durably first: were it the other way round, memory would know what the disk may never learn.
+    ledger = Ledger(journal)
+    ledger.charge(request(0), LEARN, STEPS)
+
+    def full(*arguments):
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(Chain, "append", full)
+    with pytest.raises(CannotWrite, match="no space left"):
+        ledger.charge(request(1), LEARN, STEPS) if deed == "charge" else ledger.finish("0", {"released": 0})
+    assert [c.operation_id for c in ledger] == ["0"]
+    assert ledger.events == [STEPS]
+    assert ledger.find("0").result is None
+    assert ledger.unfinished() == ledger.find("0")
+
+
+COPIES_LEARN = {"kind": "learn", "round": 1}
+
+
+def lose(folder):
+    (folder / "ledger.sqlite").unlink()
+
+
+def reopened(folder, **named):
+    return open_curator(tiny(), folder, 1, None, **named)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with Bench(tmp_path / "bench") as parties:
+        parties.open()
+        parties.perform(0, COPIES_LEARN)
+        yield parties
+
+
+def test_the_newest_copy_takes_the_place_of_a_lost_ledger(bench, tmp_path):
+    folder = bench.folder / "curator"
+    first = bench.perform(0, COPIES_LEARN)
+    head = backup(folder, tmp_path / "copy")  # while it serves
+    assert ((tmp_path / "copy").stat().st_mode & 0o077, head) == (0, first.ledger.head)
+    bench.curator.close()
+    lose(folder)
+    with pytest.raises(BrokenLedger, match="curator restore"):
+        reopened(folder)
+    assert restore(tmp_path / "copy", folder) == head
+    bench.use(reopened(folder))
+    assert bench.perform(0, COPIES_LEARN) == first
+    bench.perform(1, {"kind": "learn", "round": 2})
+
+
+@pytest.mark.parametrize("case", ["behind", "no head", "other witness"])
+def test_a_copy_that_may_be_old_is_refused_or_closes_the_budget(bench, tmp_path, case):
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    backup(folder, copy)
+    first = bench.perform(0, COPIES_LEARN)
+    if case == "behind":
+        bench.perform(1, {"kind": "learn", "round": 2})
+    bench.curator.close()
+    lose(folder)
+    if case == "no head":
+        (folder / "head.json").unlink()
+    given = [FileWitness(tmp_path / "empty")] if case == "other witness" else []
+    with pytest.raises(BrokenLedger, match="--close"):
+        restore(copy, folder, given)
+    assert not (folder / "ledger.sqlite").exists()
+    restore(copy, folder, given, close=True)
+    bench.use(reopened(folder))
+    assert bench.perform(0, COPIES_LEARN) == first  # what was released may be asked for again
+    with pytest.raises(BudgetExceeded, match=r"counts as spent.*new people") as refused:
+        bench.perform(2, {"kind": "learn", "round": 2})
+    assert refused.value.members["spent"] == refused.value.members["budget"] == 60.0
+    assert verify_ledger(folder)["closed"]
+
+
+def test_a_copy_is_not_written_over_anything_and_is_not_restored_under_a_running_curator(bench, tmp_path):
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    backup(folder, copy)
+    with pytest.raises(BadInput, match="not empty"):
+        backup(folder, copy)
+    with pytest.raises(BadInput, match="in use by another process"):
+        restore(copy, folder)
+    with pytest.raises(BadInput, match="no copy"):
+        restore(tmp_path, tmp_path / "elsewhere")
+
+
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_new_directory_is_made_and_one_that_holds_anything_else_is_left_as_it_is(bench, tmp_path):
+    folder, copy = bench.folder / "curator", tmp_path / "copy"
+    backup(folder, copy)
+    bench.curator.close()
+    with pytest.raises(BrokenLedger, match="no head of this ledger is left"):
+        restore(copy, tmp_path / "new" / "below")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    host = bench.folder / "agents"
+    bench.population.close()
+    before = files(tmp_path)
+    for place, why in (
+        (tmp_path / "thesis", "is not empty, and no curator's state directory"),
+        (tmp_path / "file", "is no directory"),
+        (host, "has the key of another party"),
+        (copy, "is the copy itself"),
+    ):
+        with pytest.raises(BadInput, match=why):
+            restore(copy, place, close=True)
+    assert files(tmp_path) == before
+    for place in (tmp_path / "new" / "below", tmp_path / "empty"):
+        restore(copy, place, close=True)
+        assert place.stat().st_mode & 0o077 == 0
+        assert verify_ledger(place)["closed"]
+    (folder / "identity.key").write_bytes(b"damaged")  # and is put back with the rest
+    restore(copy, folder)
+    bench.use(reopened(folder))
+
+
+def test_what_was_charged_is_listed_with_what_the_referee_had_seen(bench):
+    entries = listed(bench.folder / "curator")
+    assert [e["kind"] for e in entries] == ["genesis", "open", "charge", "result"]
+    assert (entries[2]["asks"], entries[2]["referee_had_seen"]) == ("learn", 2)
+    found = verify_ledger(bench.folder / "curator")
+    assert (found["entries"], found["closed"]) == (4, None)
+
+
+def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
+    monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
+    with served(witness_app(tmp_path / "heads", TOKEN)) as address:
+        place = f"{address}/v1/heads/clinic"
+        with Bench(tmp_path / "bench", witnesses=[witness_at(place)]) as bench:
+            bench.open()
+            folder = bench.folder / "curator"
+            bench.curator.close()
+            shutil.copytree(folder, tmp_path / "older")
+            bench.use(reopened(folder, witnesses=[HttpWitness(place)]))
+            head = bench.perform(0, COPIES_LEARN).ledger.head
+            assert HttpWitness(place).last() == head
+            assert verify_ledger(folder, [HttpWitness(place)])["entries"] == head.entries
+        with pytest.raises(BrokenLedger, match="was put back or cut off"):
+            reopened(tmp_path / "older", witnesses=[HttpWitness(place)])
+        with pytest.raises(BrokenLedger, match="another ledger"):
+            reopened(tmp_path / "deleted", witnesses=[HttpWitness(place)])
+
+
+def changed(statement):
+    def change(copy):
+        with closing(sqlite3.connect(copy / "ledger.sqlite")) as connection:
+            connection.execute(statement)
+            connection.commit()
+
+    return change
+
+
+def linked(name):
+    def change(copy):
+        (copy / name).unlink()
+        (copy / name).symlink_to("/dev/zero")
+
+    return change
+
+
+def large(copy):
+    os.truncate(copy / "ledger.sqlite", 1 << 40)
+
+
+HOSTILE = {
+    "the trigger t": changed("CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"),
+    "the view v": changed("CREATE VIEW v AS SELECT * FROM entries"),
+    "the table other": changed("CREATE TABLE other (a)"),
+    "works out a column of entries": changed("ALTER TABLE entries ADD COLUMN b AS (hex(zeroblob(100000000)))"),
+    "nested more than": changed(f"UPDATE entries SET body = '{'[' * 100_000}' WHERE position = 1"),
+    "more than .* values": changed(f"UPDATE entries SET body = '[{'[],' * 1_000_000}0]' WHERE position = 1"),
+    "key .*identity.key cannot be used: found a link": linked("identity.key"),
+    "ledger.sqlite cannot be used: found a link": linked("ledger.sqlite"),
+    "has 1,099,511,627,776 bytes": large,
+    "ledger.sqlite-wal": lambda copy: (copy / "ledger.sqlite-wal").write_bytes(b"x"),
+    "cannot be read as a database": lambda copy: (copy / "ledger.sqlite").write_bytes(b"x" * 5000),
+}
+
+
+def test_a_copy_that_was_made_to_do_something_is_not_put_back(bench, tmp_path):
+    backup(bench.folder / "curator", tmp_path / "copy")
+    check_copy(tmp_path / "copy")
+    for said, change in HOSTILE.items():
+        copy = tmp_path / "changed"
+        shutil.copytree(tmp_path / "copy", copy)
+        change(copy)
+        with pytest.raises(BadData, match=said):
+            check_copy(copy)
+        shutil.rmtree(copy)
