@@ -165,9 +165,9 @@ class Server:
     ) -> None:
         self.app, self.limits, self.tls = app, limits, tls
         self.edge = app.edge
-        self.connections: set[_Connection] = set()
-        self.waiting: dict[_Connection, None] = {}
-        self.handshakes: dict[_Connection, None] = {}
+        self.connections: set[Connection] = set()
+        self.waiting: dict[Connection, None] = {}
+        self.handshakes: dict[Connection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.untaken = 0
         self._grace = grace
@@ -197,7 +197,7 @@ class Server:
         longest.abort()
         return True
 
-    def begin_handshake(self, connection: _Connection) -> None:
+    def begin_handshake(self, connection: Connection) -> None:
         """Note that a handshake has begun; of too many the first is dropped."""
         self.handshakes[connection] = None
         if len(self.handshakes) > MAX_HANDSHAKES:
@@ -217,7 +217,7 @@ class Server:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self._wake = loop, event
         async with self.app.router.lifespan_context(self.app):
-            serving = await loop.create_server(lambda: _Connection(self, loop), sock=listener, backlog=4096)
+            serving = await loop.create_server(lambda: Connection(self, loop), sock=listener, backlog=4096)
             if not self._stopping.is_set():
                 await event.wait()
             serving.close()
@@ -339,7 +339,7 @@ class _Request:
         "keep_alive", "method", "parts", "target", "unread", "version", "whole",
     )  # fmt: skip
 
-    def __init__(self, connection: _Connection, parser: httptools.HttpRequestParser, target: bytes) -> None:
+    def __init__(self, connection: Connection, parser: httptools.HttpRequestParser, target: bytes) -> None:
         self._connection = connection
         self.method: bytes = parser.get_method()
         self.version: str = parser.get_http_version()
@@ -431,12 +431,22 @@ class _Request:
         self._head = [*lines, b"\r\n"]
 
 
-class _Connection(asyncio.Protocol):
-    """One connection; the parser calls the methods whose names begin with ``on_``."""
+class Connection(asyncio.Protocol):
+    """One connection; the parser calls the methods whose names begin with ``on_``.
+
+    Attributes
+    ----------
+    headers, expects_continue
+        Of the request whose head is parsed at present.
+    full
+        Whether so much waits to be taken that nothing more is sent.
+    lost
+        Whether the connection has ended.
+    """
 
     __slots__ = (
         "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_server",
-        "_timer", "_tls", "_transport", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost",
+        "_timer", "_tls", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost", "transport",
     )  # fmt: skip
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
@@ -458,8 +468,8 @@ class _Connection(asyncio.Protocol):
     # The connection -------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(MAX_UNSENT)
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(MAX_UNSENT)
         self._server.connections.add(self)
         if len(self._server.connections) > self._server.limits.connections and not self._server.make_room():
             self._reject(Busy("every connection is at work"))
@@ -485,7 +495,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> Any:
-        found = self._transport.get_extra_info("peername")
+        found = self.transport.get_extra_info("peername")
         return found[:2] if isinstance(found, tuple) else None
 
     @property
@@ -495,7 +505,7 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         """End the connection at once."""
         self._closing = True
-        self._transport.abort()
+        self.transport.abort()
 
     def finish(self) -> None:
         """End the connection once what is under way is answered."""
@@ -507,14 +517,14 @@ class _Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send."""
         if not self._closing:
-            self._transport.write(data if self._tls is None else self._tls.encrypt(data))
+            self.transport.write(data if self._tls is None else self._tls.encrypt(data))
 
     def _close(self) -> None:
         if not self._closing:
             self._closing = True
             if self._tls is not None and (last := self._tls.end()):
-                self._transport.write(last)
-            self._transport.close()
+                self.transport.write(last)
+            self.transport.close()
 
     def _reject(self, error: TandemError) -> None:
         """Answer somebody whose request is not read, so far as something can be said, and end the connection."""
@@ -575,13 +585,13 @@ class _Connection(asyncio.Protocol):
         if tls.established:
             self._server.handshakes.pop(self, None)
         if out := tls.outgoing():
-            self._transport.write(out)
+            self.transport.write(out)
         return plain
 
     def _refuse(self, last: bytes) -> None:
         """Send why in the clear and end the connection soon: ending it at once would lose that on its way."""
         self._server.handshakes.pop(self, None)
-        self._transport.write(last)
+        self.transport.write(last)
         self._closing = True
         if self._tls is not None:
             self._tls.end()
@@ -636,9 +646,9 @@ class _Connection(asyncio.Protocol):
         if pause != self._paused and not self._closing:
             self._paused = pause
             if pause:
-                self._transport.pause_reading()
+                self.transport.pause_reading()
             else:
-                self._transport.resume_reading()
+                self.transport.resume_reading()
 
     # Requests and answers -------------------------------------------------------------------------------------------
 
@@ -748,7 +758,7 @@ class _Connection(asyncio.Protocol):
         self.full = True
         self.regulate()
         self._stop_watching()
-        self._watch(self._transport.get_write_buffer_size(), 0)
+        self._watch(self.transport.get_write_buffer_size(), 0)
 
     def resume_writing(self) -> None:
         self.full = False
@@ -765,7 +775,7 @@ class _Connection(asyncio.Protocol):
         self._watching = self._loop.call_later(self._server.limits.stalled / LOOKS, self._look, idle)
 
     def _look(self, idle: int) -> None:
-        unsent = self._transport.get_write_buffer_size()
+        unsent = self.transport.get_write_buffer_size()
         idle = idle + 1 if self._unsent - unsent < LEAST_TAKEN else 0
         if idle >= LOOKS or (idle and self._server.untaken > MAX_UNTAKEN):
             self.abort()
