@@ -168,7 +168,7 @@ class RakeHandler(OperationHandler[Rake, Reweighed]):
     """Weights are changed by the engine, as by :class:`curator.operations.ReweighHandler`; nothing is released.
 
     Deming and Stephan (1940) fit tables by such factors; survey statistics calls it raking. Here the factors come from
-    the referee, who has what the agents say of T and what ``margins`` said of the sample.
+    the referee, who has the agents' answers about T and the shares that ``margins`` released of the sample.
     """
 
     def event(self, operation: Rake, standing: Standing) -> Event:

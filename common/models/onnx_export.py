@@ -301,11 +301,9 @@ def write(hypothesis: Hypothesis, graph: RowsWriter) -> Written:
     Raises
     ------
     BadInput
-        If nobody has said how.
+        If the kind has no writer.
     """
-    raise BadInput(
-        f"nobody has said how a model of kind {hypothesis.kind!r} is written as ONNX: write .json, which has all kinds"
-    )
+    raise BadInput(f"a model of kind {hypothesis.kind!r} has no writer for ONNX: write .json, which takes all kinds")
 
 
 def _of_sign(graph: RowsWriter, positive: str) -> Written:

@@ -1,6 +1,6 @@
 """A model as a pipeline of scikit-learn: raw rows to features, features to labels, both by the released answer's rules.
 
-Made from a model's JSON document, never from a pickle, so that reading a model runs nobody's code. The steps hold plain
+Made from a model's JSON document, never from a pickle, so that reading a model runs no code in it. The steps hold plain
 values as parameters, which ``clone`` copies; they are not fitted again.
 """
 

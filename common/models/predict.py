@@ -36,7 +36,7 @@ class Predicted:
     values
         Shape (n,): texts as the table spells them, or numbers in the column's own unit.
     probabilities
-        Shape (n,), of the positive label; None where nobody asked.
+        Shape (n,), of the positive label; None where they were not asked for.
     notes
         What was clipped, unlisted or missing.
     """
@@ -102,7 +102,7 @@ def _nothing(model: Model) -> AnyArray:
 
 
 def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
-    """Return the probabilities of the positive label, and nothing where nobody asked."""
+    """Return the probabilities of the positive label, and None where they were not asked for."""
     return model.hypothesis.probabilities(features) if wanted else np.zeros(0)
 
 
@@ -111,7 +111,7 @@ def calibration(model: Model) -> str:
     name = outcome_of(model).names[-1]
     if isinstance(model.hypothesis, Recalibrated):
         return (
-            f"probability of {name!r}: that of a logistic fit to what agents of the population said of its score, "
+            f"probability of {name!r}: that of a logistic fit to the agents' answers about its score, "
             f"within the noise of their answers"
         )
     if model.loss == "logistic":

@@ -117,7 +117,7 @@ class HeadList(Operation[CountedHead]):
         return self.first + self.bits
 
     def check(self, result: CountedHead) -> None:
-        """Refuse a list that is too long, has a value twice or one of more bits, lacks a count, or counted nobody."""
+        """Refuse a list that is too long, has a value twice or one of more bits, lacks a count, or counted no one."""
         items = result.items
         if len(items) != len(result.counts) or len(set(items)) != len(items) or len(items) > self.most:
             raise BadMessage(f"{self.most} different items at most, each with a count, were asked for")

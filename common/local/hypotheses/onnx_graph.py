@@ -2,7 +2,7 @@
 
 Nothing but the protobuf decoder ever sees the stranger's bytes. What they say is checked node by node against
 :data:`~common.local.hypotheses.onnx_operators.OPERATORS`; then a clean model is written from the checked parts
-alone, under new names, without documentation, metadata or fields that nobody asked about; that is what gets evaluated.
+alone, under new names, without documentation, metadata or unknown fields; that is what gets evaluated.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Gaussian(Mechanism):
         return np.asarray(answers, dtype=np.float64)
 
     def variance(self, value: float) -> float:
-        """Return sigma^2, whatever the value is."""
+        """Return sigma^2, for any value."""
         return self.sigma**2
 
     def log_mgf(self, rate: float) -> float:
