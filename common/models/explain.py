@@ -22,7 +22,7 @@ from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import LEAF, Trees
 from common.models.model import Model
-from common.models.predict import feature_at, feature_names, outcome_of
+from common.models.predict import feature_at, feature_names, target_of
 
 MAX_LINES = 60
 """Lines of trees that are shown; the JSON document has all."""
@@ -84,7 +84,7 @@ def linear_terms(model: Model) -> Sum | None:
     if isinstance(found, Linear):
         return sum_over_columns(model, found.weights, -found.threshold)
     if isinstance(found, Regressor):
-        outcome = outcome_of(model)
+        outcome = target_of(model)
         total = sum_over_columns(model, found.weights, found.intercept, outcome.high - outcome.low)
         return Sum(total.intercept + outcome.low, total.terms)
     return None
@@ -92,7 +92,7 @@ def linear_terms(model: Model) -> Sum | None:
 
 def lines(model: Model) -> list[str]:
     """Return the model in words, a line each; nothing in it is not in the answer and the scenario."""
-    outcome = outcome_of(model)
+    outcome = target_of(model)
     about = f"predicts {outcome.column}: "
     about += " or ".join(outcome.names) if outcome.names else f"a number in {outcome.low:g} .. {outcome.high:g}"
     shown = [about, *_lines(model.hypothesis, model)]
@@ -112,7 +112,7 @@ def _lines(hypothesis: Value, model: Model) -> list[str]:
 
 
 def _positive(model: Model) -> tuple[str, str]:
-    names = outcome_of(model).names
+    names = target_of(model).names
     return (names[0], names[1]) if len(names) == 2 else ("-1", "+1")
 
 
@@ -146,7 +146,7 @@ def _(hypothesis: Linear, model: Model) -> list[str]:
 @_lines.register
 def _(hypothesis: Regressor, model: Model) -> list[str]:
     total = linear_terms(model)
-    outcome = outcome_of(model)
+    outcome = target_of(model)
     if total is None:
         raise AssertionError("a regression is linear")
     return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
@@ -178,7 +178,7 @@ def _(hypothesis: Recalibrated, model: Model) -> list[str]:
 @_lines.register
 def _(hypothesis: Argmax, model: Model) -> list[str]:
     shown = ["The class whose score is greatest, the first of several:"]
-    for name, scored in zip(outcome_of(model).names, hypothesis.hypotheses, strict=True):
+    for name, scored in zip(target_of(model).names, hypothesis.hypotheses, strict=True):
         if isinstance(scored, Linear):
             shown += [f"score of {name}:", *_table(sum_over_columns(model, scored.weights, -scored.threshold))]
         else:

@@ -21,7 +21,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.regressor import Regressor
 from common.local.hypotheses.relabelled import Relabelled
 from common.models.model import Model
-from common.models.predict import feature_names, features_of, outcome_of, predictions
+from common.models.predict import feature_names, features_of, predictions, target_of
 
 
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -96,7 +96,7 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
     @property
     def classes_(self) -> AnyArray:
         """The names: of two, the negative and the positive."""
-        return np.asarray(outcome_of(self.model).names)
+        return np.asarray(target_of(self.model).names)
 
     @property
     def coef_(self) -> Floats:

@@ -85,7 +85,7 @@ class Labelled(Result):
 
 
 @OPERATIONS.register("label")
-class Label(Operation[Labelled]):
+class LabelPoints(Operation[Labelled]):
     """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
 
     Each is -1, +1, the number of a class where the learner tells several apart, or null where the vote has no winner.

@@ -18,7 +18,7 @@ from common.privacy.theorems.randomized_response import analytic_gaussian_sigma
 
 
 @MECHANISMS.register("gaussian")
-class Gaussian(Mechanism):
+class LocalGaussian(Mechanism):
     """Add N(0, sigma^2) to the value: what Kohen & Sheffet call randomized response (Algorithms 2 and 4).
 
     (epsilon, delta)-DP for replacing the record, sensitivity 1 (values in [0, 1]). ``calibration: paper``

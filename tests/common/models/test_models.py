@@ -25,7 +25,7 @@ from common.models.export import document_of, export, load, parse_document, save
 from common.models.model import Model, label_classes, released
 from common.models.onnx_export import onnx_bytes, onnx_inputs, write
 from common.models.pipeline import as_pipeline
-from common.models.predict import calibration, features_of, outcome_of, predict, predictions
+from common.models.predict import calibration, features_of, predict, predictions, target_of
 from common.scenario.loading import load as load_scenario
 from tests.common.models.given import model_of, rows, usable
 from tests.contracts import examples
@@ -61,7 +61,7 @@ class TestEveryKind:
         found = predict(model, data)
         np.testing.assert_array_equal(found.values, predictions(model, whole))
         if not isinstance(hypothesis, Argmax | Regressor):
-            names = outcome_of(model).names
+            names = target_of(model).names
             assert found.values.tolist() == [names[int(label > 0)] for label in hypothesis.predict(whole)]
         needed = frame.select(model.columns)  # neither the label nor what else it does not look at
         np.testing.assert_array_equal(predict(model, needed).values, found.values)
