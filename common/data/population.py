@@ -153,7 +153,6 @@ class SimulatedRecordSource(RecordSource):
 
     @property
     def dimension(self) -> int:
-        """Number of features d of the distribution."""
         return self._distribution.dimension
 
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
@@ -167,7 +166,6 @@ class SimulatedRecordSource(RecordSource):
             return Records.joined(list(pool.map(draw, shares)))
 
     def fingerprint(self) -> str | None:
-        """Return None: distribution and seed say all."""
         return None
 
     def shifted(self, first: int) -> SimulatedRecordSource:
@@ -186,19 +184,15 @@ class TableRecordSource(RecordSource):
 
     @property
     def dimension(self) -> int:
-        """Number of features d of the table."""
         return self._records.dimension
 
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
-        """Look the given people up."""
         return self._records.take(self._check(people)).only(columns)
 
     def fingerprint(self) -> str | None:
-        """Return that of the records."""
         return self._records.fingerprint()
 
     def shifted(self, first: int) -> TableRecordSource:
-        """Return the same people: a table has no others."""
         return self
 
 
@@ -248,7 +242,7 @@ def open_records(
     counted
         Called with what the public rules did to a table's rows, which takes a little longer; private, as the rows are.
     contributed
-        Opens the rows of a table of contributions. Nobody but the curator has them.
+        Opens the rows of a table of contributions. Only the curator has them.
 
     Raises
     ------
@@ -283,7 +277,7 @@ def _reader(table: TableSource, data: Path | None, contributed: Contributed | No
     """Return what reads the rows of a table, wherever they are."""
     if table.contributed:
         if contributed is None:
-            raise BadScenario("these people contribute their records: nobody but their curator has them")
+            raise BadScenario("these people contribute their records: only their curator has them")
         return contributed
     if data is None:
         raise BadScenario("a table needs the directory of its files: give the scenario's key data")

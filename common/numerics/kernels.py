@@ -197,7 +197,6 @@ def njit_exact(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _prefetched(level: int) -> Any:
-    """Return an intrinsic that asks memory for an item, to be brought to the first or to the second level."""
     from llvmlite import ir
     from numba.core import cgutils, types
     from numba.extending import intrinsic
@@ -233,7 +232,6 @@ prefetch_near = cast(Callable[[AnyArray, Any], None], Late(partial(_prefetched, 
 
 
 def _reinterpreted(wanted_name: str, given_name: str) -> Any:
-    """Return an intrinsic that reads the bits of a number of one type as another's."""
     from numba.core import types
     from numba.extending import intrinsic
 

@@ -49,7 +49,6 @@ def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 def _spread(builder: Any, scalar: Any) -> Any:
-    """Return the vector that has a number in every lane."""
     empty = ir.Constant(ir.VectorType(scalar.type, WIDTH), ir.Undefined)
     first = builder.insert_element(empty, scalar, ir.IntType(32)(0))
     return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
@@ -96,8 +95,6 @@ _support(operator.and_, "", "and_")
 
 
 def _elementwise(name: str) -> Any:
-    """Return a function of one number or vector, or of several of one type, that the compiler knows by a name."""
-
     def work(context: Any, *given: Any) -> Any:
         wanted = _common(given) or given[0]
         if not isinstance(getattr(wanted, "item", wanted), types.Float):

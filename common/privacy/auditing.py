@@ -33,7 +33,7 @@ LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1 / 2, 0.05), (1.0, 0.85))
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """What an audit found: at the chosen event, ``hits`` of ``runs`` on each input, and the bound that follows."""
 
     epsilon: float
@@ -73,7 +73,7 @@ def audit(
     runs: int,
     delta: float = 0.0,
     failure: float = 1e-6,
-) -> Finding:
+) -> AuditFinding:
     """Bound the epsilon of ``subject`` at ``delta`` from below, on one pair of neighbouring inputs.
 
     Parameters
@@ -92,7 +92,7 @@ def audit(
     return _found(searched, tested, delta, failure)
 
 
-def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> Finding:
+def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
     """Search outputs on both inputs for the best event, and bound its probabilities by others, as many each."""
     partition, runs = Partition(*searched), len(tested[0])
     seen = [partition.count(outputs) for outputs in searched]
@@ -109,7 +109,7 @@ def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, f
             best, direction = bounds[place], forward
             event = np.isin(np.arange(len(p)), ranked[: place + 1])
     hits, others = (int(partition.count(outputs)[event].sum()) for outputs in tested[::direction])
-    return Finding(max(0.0, _bound(hits, others, runs, delta, failure)), (hits, others), runs)
+    return AuditFinding(max(0.0, _bound(hits, others, runs, delta, failure)), (hits, others), runs)
 
 
 def exceeds(

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.shared_secrets import OneOfManyParities as People
+from common.data.distributions.shared_secrets import OneOfManyParitiesPeople as People
 from common.local.hypotheses.rules import FeatureSet
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.parity_chooses_secret import parity_figures

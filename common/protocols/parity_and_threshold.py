@@ -11,7 +11,7 @@ from pydantic import Field
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.parities import ParityAndThreshold as People
+from common.data.distributions.parities import ParityAndThresholdPeople as People
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.item import ItemQuery

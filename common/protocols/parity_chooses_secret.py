@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from common.core.errors import BadScenario
 from common.core.values import PLAN, Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.shared_secrets import ParityChoosesSecret as People
+from common.data.distributions.shared_secrets import ParityChoosesSecretPeople as People
 from common.learners.parity import OpenParity
 from common.privacy.theorems.klnrs import rates
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem

@@ -19,7 +19,7 @@ from common.core import canonical
 from common.core.errors import BadScenario, TandemError
 from common.core.values import PLAN, Value, explain
 from common.data.population import PopulationSpec, PublicPopulationSpec, locate, open_public
-from common.data.tables.source import apart
+from common.data.tables.source import disjoint
 from common.local.hypotheses.relabelled import Task
 from common.local.records import Records
 from common.numerics.randomness import subseed
@@ -242,7 +242,7 @@ class Scenario(Value):
         sides = (("source", self.source), ("target", self.target), ("public", self.public))
         tables = [(name, side.table) for name, side in sides if side is not None and side.table is not None]
         for (one, first), (other, second) in combinations(tables, 2):
-            if not apart(first, second):
+            if not disjoint(first, second):
                 raise ValueError(
                     f"{one} and {other} read the same file, and a row could be in both, so that what is promised to "
                     f"its person would not hold: give different files, a where with no value in common, or a selection "

@@ -57,7 +57,7 @@ def coarser(people: Floats, most: int) -> list[int]:
     return sorted(cuts)
 
 
-def cleared(people: Floats, total: float) -> Floats:
+def project_to_simplex(people: Floats, total: float) -> Floats:
     """Return the nearest numbers of people that are not negative and have the given sum, shape (k,).
 
     The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise; cutting alone
@@ -83,7 +83,7 @@ def cleared(people: Floats, total: float) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Within:
-    """How people are believed to lie inside coarse bins: those of a sample, by its fine ones.
+    """How people are assumed to lie inside coarse bins: those of a sample, by its fine ones.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Within:
 
     def means(self, slope: float, intercepts: Floats) -> Floats:
         """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
-        return self._means(chances(slope * self.scores[None, :] + intercepts[:, None]))
+        return self._means(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
     def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
         """Return the 0/1 loss of "+1 above a score" if labels go by the logistic curve, shape (intercepts,).
@@ -133,9 +133,9 @@ class Within:
         masses
             Shape (bins,): each coarse bin's share of people.
         """
-        chance = chances(slope * self.scores[None, :] + intercepts[:, None])
+        chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)
-        return ordered(masses[None, :] * self._means(wrong))
+        return ordered_sum(masses[None, :] * self._means(wrong))
 
     def _means(self, values: Floats) -> Floats:
         found = np.zeros((len(values), len(self.starts)))
@@ -150,12 +150,12 @@ _FAR = 40.0
 """Odds beyond e^40 are those of certainty."""
 
 
-def chances(scores: Floats) -> Floats:
+def logistic(scores: Floats) -> Floats:
     """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
     return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
 
 
-def ordered(terms: Floats) -> Floats:
+def ordered_sum(terms: Floats) -> Floats:
     """Return the sums over the last axis, one term after the other."""
     total = np.zeros(terms.shape[:-1])
     for place in range(terms.shape[-1]):

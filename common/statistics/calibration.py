@@ -14,7 +14,7 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.elementary import exp
-from common.statistics.bins import Within, octave_quarter, ordered
+from common.statistics.bins import Within, octave_quarter, ordered_sum
 
 _STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
@@ -38,7 +38,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed of a calibration beforehand: ln(slope) and the common intercept are Gaussian.
+    """The prior of a calibration: ln(slope) and the common intercept are Gaussian.
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ VAGUE = Prior()
 
 
 @dataclass(frozen=True)
-class Told:
-    """What people said about their label alone: the share of +1, with its standard error."""
+class ReportedShare:
+    """What people report of their label alone: the share of +1, with its standard error."""
 
     share: float
     error: float
@@ -88,7 +88,7 @@ class Masses:
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class CellShares:
     """Estimated shares of people by group, bin of the score and label.
 
     Attributes
@@ -98,7 +98,7 @@ class Shares:
     precision
         Shape (bins,): 1 over the variance of a share.
     within
-        How people are believed to lie inside the bins.
+        How people are assumed to lie inside the bins.
     """
 
     items: Floats
@@ -108,7 +108,7 @@ class Shares:
     @property
     def together(self) -> Floats:
         """All groups as one, shape (bins, 2)."""
-        return ordered(np.moveaxis(self.items, 0, -1))
+        return ordered_sum(np.moveaxis(self.items, 0, -1))
 
     def masses(self, sample: Floats) -> Masses:
         """Return each bin's share, as these shares say it and a sample's.
@@ -116,17 +116,17 @@ class Shares:
         Parameters
         ----------
         sample
-            Shape (bins,): the sample's, from which the population's is believed to be .05 away.
+            Shape (bins,): the sample's, from which the population's has a standard deviation of .05.
         """
         groups = float(len(self.items))
-        said, believed = self.precision / (2.0 * groups), 1.0 / (_KEPT * _KEPT)
+        observed, expected = self.precision / (2.0 * groups), 1.0 / (_KEPT * _KEPT)
         both = self.together
-        mixed = np.maximum((said * (both[:, 0] + both[:, 1]) + believed * sample) / (said + believed), 2.0**-20)
-        return Masses(np.asarray(mixed / math.fsum(mixed.tolist())), said + believed)
+        mixed = np.maximum((observed * (both[:, 0] + both[:, 1]) + expected * sample) / (observed + expected), 2.0**-20)
+        return Masses(np.asarray(mixed / math.fsum(mixed.tolist())), observed + expected)
 
 
 def calibrate(
-    shares: Shares, prior: Prior = VAGUE, told: Told | None = None, masses: Masses | None = None
+    shares: CellShares, prior: Prior = VAGUE, reported: ReportedShare | None = None, masses: Masses | None = None
 ) -> Calibration:
     """Fit a logistic curve to estimated shares of people, whose noise has the same variance in rare and in full bins.
 
@@ -136,26 +136,26 @@ def calibrate(
         (share_+ (1 - p) - share_- p)^2 / (p^2 + (1 - p)^2)
 
     Slope and intercepts minimize half of its sum over bins, times the precision, and half of the squared distance, in
-    standard errors, of the people's mean p from what they told of their label; less the logarithm of the prior. The
+    standard errors, of the people's mean p from what they report of their label; less the logarithm of the prior. The
     first term is the least-squares line through the origin when both coordinates are noisy; the logarithm of the
     shares' likelihood, as if they were counts of people, would trust each of them by as much as bins are rare. A
     group's intercept has a standard deviation of 1/2 around the common one.
 
     Parameters
     ----------
-    told, masses
-        What people said about their label alone, and the share of each bin, shape (bins,).
+    reported, masses
+        What people report of their label alone, and the share of each bin, shape (bins,).
 
     Returns
     -------
     The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
     """
-    values, wide = _surface(shares, prior, told, masses)
+    values, wide = _surface(shares, prior, reported, masses)
     if len(shares.items) == 1:
         step, place = divmod(int(np.argmax(values)), len(wide))
         slope = octave_quarter(int(_STEPS[step]))
         fine = wide[place] + np.arange(-64, 65) / (64.0 * _FINE)
-        local = _value(shares.together, shares.precision, shares.within.means(slope, fine), told, masses)
+        local = _value(shares.together, shares.precision, shares.within.means(slope, fine), reported, masses)
         apart = (fine - prior.intercept) / prior.far
         return Calibration(slope, (float(fine[int(np.argmax(local - 0.5 * apart * apart))]),))
     found = [_apart(shares, octave_quarter(step), row, wide) for step, row in zip(_STEPS.tolist(), values, strict=True)]
@@ -163,10 +163,10 @@ def calibrate(
     return Calibration(octave_quarter(int(_STEPS[best])), found[best][1])
 
 
-def _apart(shares: Shares, slope: float, together: Floats, wide: Floats) -> tuple[float, tuple[float, ...]]:
+def _apart(shares: CellShares, slope: float, together: Floats, wide: Floats) -> tuple[float, tuple[float, ...]]:
     """Return each group's best intercept at a slope, and the logarithm of what is to be maximized over slopes.
 
-    The common intercept is the best of all groups together; what the pooled shares say beyond the prior is said once,
+    The common intercept is the best of all groups together; what the pooled shares add to the prior is counted once,
     by the groups.
     """
     place = int(np.argmax(together))
@@ -179,7 +179,7 @@ def _apart(shares: Shares, slope: float, together: Floats, wide: Floats) -> tupl
     return value, tuple(float(near[int(np.argmax(values))]) for values in each)
 
 
-def believed(shares: Shares, prior: Prior = VAGUE) -> Prior:
+def posterior(shares: CellShares, prior: Prior = VAGUE) -> Prior:
     """Return means and standard deviations of ln(slope) and the intercept, given shares: a prior for other people."""
     values, wide = _surface(shares, prior, None, None)
     weights = exp(values - values.max())
@@ -192,16 +192,16 @@ def believed(shares: Shares, prior: Prior = VAGUE) -> Prior:
 
 
 def forecast(
-    shares: Shares, prior: Prior, told: Told | None, masses: Masses, cuts: Sequence[float]
+    shares: CellShares, prior: Prior, reported: ReportedShare | None, masses: Masses, cuts: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return what the same is believed to say of the 0/1 loss of thresholds: mean and standard deviation of each.
+    """Return the posterior of the 0/1 loss of thresholds: mean and standard deviation of each.
 
     Parameters
     ----------
     cuts
         Thresholds of the score: +1 is predicted above.
     """
-    values, wide = _surface(shares, prior, told, masses)
+    values, wide = _surface(shares, prior, reported, masses)
     weights = exp(values - values.max())
     total = math.fsum(weights.ravel().tolist())
     first, second = np.zeros(len(cuts)), np.zeros(len(cuts))
@@ -223,7 +223,9 @@ def _moments(weights: list[float], places: Floats) -> tuple[float, float]:
     return mean, math.sqrt(max(square, 0.0))
 
 
-def _surface(shares: Shares, prior: Prior, told: Told | None, masses: Masses | None) -> tuple[Floats, Floats]:
+def _surface(
+    shares: CellShares, prior: Prior, reported: ReportedShare | None, masses: Masses | None
+) -> tuple[Floats, Floats]:
     """Return the logarithm of the posterior for all slopes and intercepts of the grid, and these intercepts."""
     wide = np.arange(-_MOST * _FINE, _MOST * _FINE + 1) / float(_FINE)
     found = []
@@ -231,19 +233,21 @@ def _surface(shares: Shares, prior: Prior, told: Told | None, masses: Masses | N
         steep = (step - prior.step) * (_OCTAVE / 4.0) / prior.steep
         far = (wide - prior.intercept) / prior.far
         chance = shares.within.means(octave_quarter(step), wide)
-        value = _value(shares.together, shares.precision / len(shares.items), chance, told, masses)
+        value = _value(shares.together, shares.precision / len(shares.items), chance, reported, masses)
         found.append(value - 0.5 * (steep * steep + far * far))
     return np.array(found), wide
 
 
 def _value(
-    both: Floats, precision: Floats, chance: Floats, told: Told | None = None, masses: Masses | None = None
+    both: Floats, precision: Floats, chance: Floats, reported: ReportedShare | None = None, masses: Masses | None = None
 ) -> Floats:
     """Return the logarithm of the likelihood for each row of chances, shape (intercepts, bins)."""
     other = 1.0 - chance
     off = both[:, 1] * other - both[:, 0] * chance
-    value = -0.5 * ordered(precision * (off * off) / (chance * chance + other * other))
-    if told is not None and masses is not None:
-        apart = ordered(masses.shares * chance) - told.share
-        value = value - 0.5 * apart * apart / (told.error * told.error + ordered(chance * chance / masses.precision))
+    value = -0.5 * ordered_sum(precision * (off * off) / (chance * chance + other * other))
+    if reported is not None and masses is not None:
+        apart = ordered_sum(masses.shares * chance) - reported.share
+        value = value - 0.5 * apart * apart / (
+            reported.error * reported.error + ordered_sum(chance * chance / masses.precision)
+        )
     return np.asarray(value)

@@ -4,9 +4,9 @@ As in TreeHist, agents report prefixes, a group for each length (Bassily, Nissim
 share below a threshold is put together from the nodes of the tree of prefixes beside the path to it. Two things are
 done better than that:
 
-* Reports are weighted, as in a consistent tree (Hay, Rastogi, Miklau and Suciu 2010). What is said about a node is the
+* Reports are weighted, as in a consistent tree (Hay, Rastogi, Miklau and Suciu 2010). The estimate of a node is the
   mean of the report on it and of what the next few levels say about the parts of it, by inverse variance; and how much
-  of a node's share is in its left half is the half of the share and of the difference of what is said about its halves.
+  of a node's share is in its left half is the half of the share and of the difference between its halves.
   At any threshold this is unbiased for every T, as plain sums of nodes are; at b = 16 their largest variance is seven
   times as large.
 * Only a search looks at the estimates. For each of k levels c = i/(k+1) a binary search goes down the tree to the least
@@ -83,7 +83,7 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
         right = left + lower < levels
         left, share = np.where(right, left + lower, left), np.where(right, share - lower, lower)
         nodes = (nodes << np.uint64(1)) + right.astype(np.uint64)
-        window = [told.reshape(cuts, 2, -1)[rows, right.astype(np.int64)] for told in window[1:]]
+        window = [shares.reshape(cuts, 2, -1)[rows, right.astype(np.int64)] for shares in window[1:]]
     return Cdf(nodes)
 
 
@@ -99,13 +99,13 @@ def _halves(window: list[Floats], sizes: list[int]) -> Floats:
 
     ``window[j]`` has the shape (k, 2^(j+1)): what the group of the level j+1 below the nodes says.
     """
-    said, weight = window[-1], float(sizes[len(window) - 1])
-    for told, size in zip(reversed(window[:-1]), reversed(sizes[: len(window) - 1]), strict=True):
+    combined, weight = window[-1], float(sizes[len(window) - 1])
+    for shares, size in zip(reversed(window[:-1]), reversed(sizes[: len(window) - 1]), strict=True):
         # The sum of two halves has twice the variance of each.
         weight /= 2.0
-        said = (size * told + weight * said.reshape(*told.shape, 2).sum(axis=2)) / (size + weight or 1.0)
+        combined = (size * shares + weight * combined.reshape(*shares.shape, 2).sum(axis=2)) / (size + weight or 1.0)
         weight += size
-    return said
+    return combined
 
 
 MAX_CUTS = 1 << 14
@@ -138,10 +138,10 @@ def error(query: ItemQuery, oracle: HadamardResponse, agents: int, beta: float, 
     P(x < v) < c + t and P(x <= v) > c - t, and the steps between two cuts are as claimed.
 
     *Why t.* The estimate at a threshold is a sum over the path: x being the threshold's place in a node, from 0 to 1,
-    the difference of what is said about the node's halves counts min(x, 1-x) times. Entries of the Hadamard matrix are
+    the difference between its halves counts min(x, 1-x) times. Entries of the Hadamard matrix are
     pairwise independent. So if an answer counts with weights a, of sum 0, about several nodes, the variance is at most
     sum a^2/(4 (p-q)^2), whatever its agent holds; and weights for different nodes of the path are orthogonal, as those
-    inside either half are equal. With v/(4 (p-q)^2) being the variance of what is said about a half, that of the
+    inside either half are equal. With v/(4 (p-q)^2) being the variance of the estimate of a half, that of the
     estimate is the sum of 2 min(x, 1-x)^2 v/(4 (p-q)^2); v is 1/n for a group's own report, and 1/(n + 1/(2 v')) with
     the level below, which has v'. t is Bernstein's, for the threshold in {0,1}^b for which the sum is largest.
 
@@ -188,7 +188,6 @@ def _agents_needed(query: ItemQuery, oracle: HadamardResponse, tau: float, beta:
 
 
 def _width(cuts: int) -> float:
-    """Return half of the distance between two levels."""
     return 0.5 / (cuts + 1)
 
 
@@ -200,12 +199,11 @@ def _exponent(query: ItemQuery, beta: float, cuts: int) -> float:
 
 
 def _spread(query: ItemQuery, oracle: HadamardResponse, cuts: int) -> tuple[float, float]:
-    """Return the variance of an estimate and the most that one answer adds to it, where groups are of one agent."""
     check(query, cuts)
     p, q = oracle.rates(query.domain)
-    # An answer is heard about at most as many nodes of the path, and the weights of its signs about each sum to 1.
-    heard = min(AHEAD + 1, query.bits)
-    return largest_sum(query.bits) / (4.0 * (p - q) ** 2), heard / (p - q)
+    # An answer counts for at most as many nodes of the path, and the weights of its signs about each sum to 1.
+    levels = min(AHEAD + 1, query.bits)
+    return largest_sum(query.bits) / (4.0 * (p - q) ** 2), levels / (p - q)
 
 
 def largest_sum(bits: int) -> float:

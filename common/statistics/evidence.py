@@ -121,7 +121,7 @@ def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> in
     Raises
     ------
     BadInput
-        If beta is not in (0, 1), or low and high cannot be told apart with 10^15 answers.
+        If beta is not in (0, 1), or low and high cannot be distinguished with 10^15 answers.
     """
     evidences = gather(mechanism, low, high)
     need = needed(beta) + math.log(1.0 / _MIDDLE_WEIGHT) + 2e-12
@@ -189,7 +189,7 @@ def _count(need: float, rate: float, low: float, high: float) -> int:
 
 def _too_close(low: float, high: float) -> BadInput:
     return BadInput(
-        f"losses {low:g} and {high:g} cannot be told apart with 10^15 answers: widen the gap or raise the "
+        f"losses {low:g} and {high:g} cannot be distinguished with 10^15 answers: widen the gap or raise the "
         "agents' epsilon"
     )
 

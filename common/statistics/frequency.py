@@ -182,12 +182,12 @@ def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
         rows = query.rows(answers.slots)
         sums += np.bincount(rows, minlength=1 << bits) - 2 * np.bincount(rows[answers.values == 1], minlength=1 << bits)
     walsh_hadamard(sums)
-    told = sum(len(answers.values) for _, answers in asked)
-    return np.asarray(sums / (max(1, told) * (2.0 * mechanism.truth - 1.0)), dtype=np.float64)
+    count = sum(len(answers.values) for _, answers in asked)
+    return np.asarray(sums / (max(1, count) * (2.0 * mechanism.truth - 1.0)), dtype=np.float64)
 
 
 def likeliest_parity(asked: Questions) -> int:
-    """Return the row r for which the agents of that row told <r, v> + s = 0 most clearly: s is the parity r of v.
+    """Return the row r for which the agents of that row reported <r, v> + s = 0 most clearly: s is the parity r of v.
 
     Agents of another row tell 0 and 1 alike. With fewer than a few agents a row, 2^bits in all, this is a guess: no
     local protocol without exponentially many agents does better (Kasiviswanathan et al. 2011, Theorem 5.6).
@@ -197,6 +197,6 @@ def likeliest_parity(asked: Questions) -> int:
         return 0
     ones = np.concatenate([answers.values for _, answers in asked])
     rows, place = np.unique(rows, return_inverse=True)
-    told = np.bincount(place)
-    clear = (told - 2.0 * np.bincount(place, weights=ones)) / np.sqrt(told)
+    counts = np.bincount(place)
+    clear = (counts - 2.0 * np.bincount(place, weights=ones)) / np.sqrt(counts)
     return int(rows[np.argmax(clear)])

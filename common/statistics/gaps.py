@@ -35,7 +35,7 @@ def detectable_gap(mechanism: Mechanism, agents: int, rivals: int, beta: float, 
     agents
         Who judge.
     rivals
-        Candidates, both constants among them; 1: there is no race, and what is told is the width of its interval.
+        Candidates, both constants among them; 1: there is no race, and what is stated is the width of its interval.
     beta
         In (0, 1).
     labels
@@ -64,19 +64,19 @@ def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
     return found.high - found.low
 
 
-def stated_gap(told: float, aim: float, *, recalibrates: bool) -> float:
-    """Return the gap that a run is sure to state: what is told, and a quarter more where beliefs may choose beyond it.
+def stated_gap(reported: float, aim: float, *, recalibrates: bool) -> float:
+    """Return the gap that a run is sure to state: ``reported``, and a quarter more where beliefs may choose beyond it.
 
     Parameters
     ----------
-    told
+    reported
         As :func:`detectable_gap` returns it.
     aim
         alpha: a gap within it stays there.
     recalibrates
         Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
     """
-    return min(1.0, WIDER * told) if recalibrates and told > aim else told
+    return min(1.0, WIDER * reported) if recalibrates and reported > aim else reported
 
 
 def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:

@@ -51,7 +51,7 @@ class HeavyHitters:
 
 
 @dataclass(frozen=True)
-class Guarantee:
+class DetectionGuarantee:
     """What Theorem 2.18 of Beimel et al. says of given numbers.
 
     Attributes
@@ -156,7 +156,6 @@ def _at_least(came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int
 def _continuations(
     came: Reports, oracle: FrequencyOracle, prefixes: Words, step: int
 ) -> Iterator[tuple[Words, Indices]]:
-    """Yield all continuations of all prefixes, and how many answers support each, block by block."""
     width = max(1, _BLOCK >> step)
     ends = np.arange(1 << step, dtype=np.uint64)
     for begin in range(0, len(prefixes), width):
@@ -181,7 +180,7 @@ def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float
 
 def guarantee(
     query: ItemQuery, oracle: FrequencyOracle, agents: int, beta: float, least: float = 0.0, kept: int = KEPT
-) -> Guarantee:
+) -> DetectionGuarantee:
     """Return which shares :func:`find` lists surely, if so many agents drawn from T answer.
 
     Theorem 2.18 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), with the constants of this implementation:
@@ -209,7 +208,7 @@ def guarantee(
     if failing.at(1.0) > beta / 2.0:
         raise BadInput(f"{agents} agents are not sure to find even what everybody holds: ask more, or raise epsilon")
     found = between(1.0, least, lambda share: failing.at(share) <= beta / 2.0, 1e-4)
-    return Guarantee(found=found, unlisted=least)
+    return DetectionGuarantee(found=found, unlisted=least)
 
 
 def agents_needed(
@@ -289,7 +288,6 @@ class _Failing:
 
 
 def _candidates(lengths: tuple[int, ...], kept: int) -> list[int]:
-    """Return the most candidates that there can be at each length."""
     found, before, survivors = [], 0, 1
     for length in lengths:
         found.append(survivors << (length - before))

@@ -134,7 +134,6 @@ class FixedTest(LossTest):
         return "above" if self._mean() > self._threshold else "below"
 
     def next_batch(self, first: int) -> int:
-        """Return how many answers are missing; ``first`` does not matter here."""
         return max(0, self.worst_case - self.count)
 
     def _mean(self) -> float:

@@ -23,7 +23,7 @@ _CAUTION = 1.0
 _FAINT = 1e-6
 """Weight of a loss of 1/2, where nothing else is known."""
 _LEAST = 2.0**-40
-"""Of an answer's variance, where answers are told as they are and all alike."""
+"""Of an answer's variance, where answers are sent as they are and all alike."""
 
 
 def pairs(candidates: int) -> int:
@@ -57,7 +57,7 @@ class Race:
     mechanism
         How the answers are randomized.
     candidates
-        K, how many there are; at least 1. They are fixed before the answers that :meth:`hear` and :meth:`compare` take.
+        K, how many there are; at least 1. They are fixed before the answers of :meth:`update` and :meth:`compare`.
     confidence
         In (0, 1).
     aim
@@ -140,7 +140,7 @@ class Race:
         """Take in what is believed of a candidate's loss besides: it helps to choose, and certifies nothing."""
         self._beliefs[candidate] = (mean, deviation)
 
-    def hear(self, answers: Mapping[int, Bits]) -> None:
+    def update(self, answers: Mapping[int, Bits]) -> None:
         """Take in a heat: bits of different agents about the losses of some candidates, matched by their order.
 
         Parameters
@@ -167,10 +167,10 @@ class Race:
         if first > second:
             first, second, firsts, seconds = second, first, seconds, firsts
         self._match(first, second, Matches.of(firsts, seconds))
-        told = self._compared.setdefault((first, second), [0.0] * 4)
+        tally = self._compared.setdefault((first, second), [0.0] * 4)
         for place, bits in ((0, firsts), (2, seconds)):
-            told[place] += float(bits.sum(dtype=np.int64))
-            told[place + 1] += len(bits)
+            tally[place] += float(bits.sum(dtype=np.int64))
+            tally[place + 1] += len(bits)
         self._tighten()
 
     def _tighten(self) -> None:
@@ -212,7 +212,7 @@ class Race:
     def answers(self) -> int:
         """How many answers there are in all, about losses and to comparisons."""
         mirror = self._counts[self._mirrored[0]] if self._mirrored else 0
-        return sum(self._counts) - mirror + int(sum(told[1] + told[3] for told in self._compared.values()))
+        return sum(self._counts) - mirror + int(sum(tally[1] + tally[3] for tally in self._compared.values()))
 
     @property
     def winner(self) -> int:
@@ -236,16 +236,16 @@ class Race:
         matrix = [[0.0] * size for _ in range(size)]
         vector = [0.0] * size
         for k in range(size):
-            said, sure = self._estimates[k].value, 0.0
+            value, sure = self._estimates[k].value, 0.0
             if self._counts[k]:
-                sure = self._counts[k] / max(self._mechanism.variance(said), _LEAST)
+                sure = self._counts[k] / max(self._mechanism.variance(value), _LEAST)
             mean, deviation = self._beliefs.get(k, (0.5, math.inf))
             weight = 1.0 / (deviation * deviation)
             matrix[k][k] = sure + weight + _FAINT
-            vector[k] = sure * said + weight * mean + _FAINT * 0.5
-        for (i, j), (ones, heard, others, asked) in self._compared.items():
-            if heard and asked:
-                mean, variance = self._sole(ones, heard)
+            vector[k] = sure * value + weight * mean + _FAINT * 0.5
+        for (i, j), (ones, count, others, asked) in self._compared.items():
+            if count and asked:
+                mean, variance = self._sole(ones, count)
                 less, further = self._sole(others, asked)
                 weight = 1.0 / (variance + further)
                 for a, b, sign in ((i, i, 1.0), (j, j, 1.0), (i, j, -1.0), (j, i, -1.0)):
@@ -256,7 +256,6 @@ class Race:
         return [mean + _CAUTION * math.sqrt(variance) for mean, variance in zip(means, variances, strict=True)]
 
     def _sole(self, ones: float, count: float) -> tuple[float, float]:
-        """Return the estimate of a share from bits, and its variance."""
         truth = self._mechanism.truth
         share = (ones / count - (1.0 - truth)) / (2.0 * truth - 1.0)
         return share, max(self._mechanism.variance(min(max(share, 0.0), 1.0)), _LEAST) / count

@@ -11,11 +11,11 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.numerics.elementary import exp, log
-from common.statistics.bins import chances
+from common.statistics.bins import logistic
 from common.statistics.calibration import Calibration
 
 _LEAST = 0.1
-"""A bin of the population is not believed to be rarer than so many times the sample's."""
+"""A bin of the population is not taken to be rarer than so many times the sample's."""
 
 
 def label_ratios(target: float, error: float, sample: float, noise: float = 0.0) -> tuple[float, float]:
@@ -63,7 +63,7 @@ def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibr
     least = _LEAST * np.maximum(sample, 0.0)
     totals = np.maximum(shares[:, :, 0] + shares[:, :, 1], least[:, :, 0] + least[:, :, 1])
     odds = calibration.slope * scores[None, :] + np.array(calibration.intercepts)[:, None]
-    chance = chances(odds)
+    chance = logistic(odds)
     curve = np.stack([totals * (1.0 - chance), totals * chance], axis=2)
     apart = shares - curve
     distance = math.fsum((apart * apart).ravel().tolist())
@@ -72,7 +72,7 @@ def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibr
     return np.asarray(found / math.fsum(found.ravel().tolist()))
 
 
-def tilts(wanted: Floats, sample: Floats, eta: float, parts: int) -> list[int]:
+def rake(wanted: Floats, sample: Floats, eta: float, parts: int) -> list[int]:
     """Return the tilt of every item in whole parts, 0..parts, that takes a sample's shares to the wanted ones.
 
     A weight is multiplied by exp(-eta (1 - tilt)). The largest factor gets tilt 1; factors that are smaller than the

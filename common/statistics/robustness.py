@@ -50,12 +50,12 @@ from common.statistics.intervals import Estimate, estimate
 from common.statistics.loss_tests import SequentialTest
 
 
-def liars(count: int, share: float) -> int:
+def most_adversarial(count: int, share: float) -> int:
     """Return how many of ``count`` answers may be lies if at most a share of them are, a number in [0, 1]."""
     return min(count, math.floor(share * count + 1e-6))
 
 
-def robust(
+def robust_estimate(
     mechanism: Mechanism, total: float, count: int, confidence: float, among: int = 1, *, share: float
 ) -> Estimate:
     """Estimate a population's mean although at most a share of the answers are lies (the module's theorem).
@@ -73,8 +73,8 @@ def robust(
         If a number is outside its range.
     """
     if not 0.0 <= share <= 1.0:
-        raise BadInput(f"a share of liars must be in [0, 1], found {share}")
-    found, lies = estimate(mechanism, total, count, confidence, among), liars(count, share)
+        raise BadInput(f"the share of adversarial answers must be in [0, 1], found {share}")
+    found, lies = estimate(mechanism, total, count, confidence, among), most_adversarial(count, share)
     if lies == 0:
         return found
     if not isinstance(mechanism, BitMechanism):
@@ -105,12 +105,14 @@ class RobustTest(SequentialTest):
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, share: float) -> None:
         if not isinstance(mechanism, BitMechanism) or not 0.0 <= share < 0.5:
-            raise BadInput(f"a test that bears liars takes bits and a share in [0, 1/2), found {mechanism}, {share}")
+            raise BadInput(
+                f"adversarial answers need a mechanism of bits and a share in [0, 1/2), found {mechanism}, {share}"
+            )
         super().__init__(mechanism, low, high, beta)
         self._share = share
 
     def _evidence(self) -> tuple[float, float]:
-        lies, found = liars(self.count, self._share), self._evidences
+        lies, found = most_adversarial(self.count, self._share), self._evidences
         above = found.above.log_value(max(0.0, self.total - lies), self.count)
         return above, found.below.log_value(min(float(self.count), self.total + lies), self.count)
 
@@ -155,7 +157,7 @@ class Silence:
         return (1.0 - self.most) * difference + self.most
 
 
-def silence(questions: list[tuple[int, int]], confidence: float, among: int = 1) -> Silence | None:
+def silence_bound(questions: list[tuple[int, int]], confidence: float, among: int = 1) -> Silence | None:
     """Return what is known of the silent; None where everybody who was asked has answered.
 
     Parameters
@@ -183,7 +185,7 @@ def silence(questions: list[tuple[int, int]], confidence: float, among: int = 1)
     return Silence(missing, most, confidence) if missing else None
 
 
-def unseen(
+def estimate_with_missing(
     mechanism: Mechanism, total: float, count: int, asked: int, confidence: float, among: int = 1, *, lies: int = 0
 ) -> Estimate:
     """Return what is known of the mean if answers were left out because of what they say, or are lies.

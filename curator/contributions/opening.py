@@ -135,7 +135,7 @@ class Contributions:
         import polars
 
         from common.data.tables.files import Piece, typed
-        from common.data.tables.loading import Numbered, kept
+        from common.data.tables.loading import Numbered, select_rows
 
         private = durable_key(self._folder / SEAL_KEY)
         positions, rows, contributors = [], [], []
@@ -162,7 +162,7 @@ class Contributions:
         self.given = GivenPeople(polars.DataFrame({CONTRIBUTOR: contributors, **own}), id_column=CONTRIBUTOR)
         numbers = np.array(positions, dtype=np.int64)
         read = typed("contributions", columns, table.columns)
-        found = kept([Piece(read.file, read.frame, numbers)], table, seen)
+        found = select_rows([Piece(read.file, read.frame, numbers)], table, seen)
         return Numbered(found.records, numbers[found.rows])
 
     def fix(self, journal: Journal) -> None:

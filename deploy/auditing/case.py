@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from common.core.arrays import AnyArray
 from common.numerics.randomness import RandomSource
-from common.privacy.auditing import Finding, Subject, audit, exceeds
+from common.privacy.auditing import AuditFinding, Subject, audit, exceeds
 
 Safeguard = tuple[object, str]
 """Where a safeguard is found: a module or class, and the name in it."""
@@ -62,7 +62,7 @@ class Case:
     twins: Mapping[str, Subject] = field(default_factory=dict)
     least: float = 0.0
 
-    def measure(self, subject: Subject, *, scale: float = 1.0) -> Finding:
+    def measure(self, subject: Subject, *, scale: float = 1.0) -> AuditFinding:
         """Audit the honest subject or a twin, with ``scale`` times the runs; the seed is fixed."""
         source = RandomSource.seeded(1, "audit", self.name)
         runs = round(scale * self.runs)

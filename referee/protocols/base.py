@@ -25,7 +25,7 @@ from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
-from common.statistics.robustness import Silence, liars, robust, unseen
+from common.statistics.robustness import Silence, estimate_with_missing, most_adversarial, robust_estimate
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,14 @@ class Heard:
     def estimate(self, share: float = 0.0) -> Estimate:
         """Return the estimate for the share of liars that the scenario assumes, or a larger one."""
         share = max(self.liars, share)
-        return robust(self.mechanism, self.total, self.count, self.confidence, self.among, share=share)
+        return robust_estimate(self.mechanism, self.total, self.count, self.confidence, self.among, share=share)
 
     def left_out(self) -> Estimate:
         """Return what is known if the answers that are not there were left out because of what they say."""
-        lies = liars(self.count, self.liars)
-        return unseen(self.mechanism, self.total, self.count, self.asked, self.confidence, self.among, lies=lies)
+        lies = most_adversarial(self.count, self.liars)
+        return estimate_with_missing(
+            self.mechanism, self.total, self.count, self.asked, self.confidence, self.among, lies=lies
+        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.evidence import implausible
 from common.statistics.intervals import Estimate
-from common.statistics.robustness import liars, silence
+from common.statistics.robustness import most_adversarial, silence_bound
 from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Step, level_of, protocol_of
 
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
@@ -206,7 +206,7 @@ class _Heard:
             (f"question {self._questions}", ones, bits),
             (f"the first {self._questions} questions", self._ones, self._bits),
         ):
-            if self.wrong is None and implausible(self._mechanism, found, among, liars(among, self._liars)):
+            if self.wrong is None and implausible(self._mechanism, found, among, most_adversarial(among, self._liars)):
                 low, high = 1.0 - self._mechanism.truth, self._mechanism.truth
                 self.wrong = (
                     f"{found:,} of {among:,} answers to {what} are 1, where honest ones are with a chance of {low:.3f} "
@@ -259,9 +259,9 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
     tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
     confidence, heard = 1.0 - scenario.beta, outcome.heard
     if heard is not None:
-        found = silence([(heard.asked, heard.count)], confidence, heard.among)
+        found = silence_bound([(heard.asked, heard.count)], confidence, heard.among)
     else:
-        found = silence(questions, confidence)
+        found = silence_bound(questions, confidence)
     if tasks:
         found = max((t.silent.silence for t in tasks if t.silent), key=lambda s: s.most, default=None)
     if found is None:

@@ -31,7 +31,7 @@ from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics import bins, raking
-from common.statistics.calibration import Calibration, Prior, Shares, Told, believed, calibrate, forecast
+from common.statistics.calibration import Calibration, CellShares, Prior, ReportedShare, calibrate, forecast, posterior
 from common.statistics.frequency import signed_shares
 from common.statistics.intervals import certainty, tally
 from common.statistics.race import Race
@@ -183,7 +183,7 @@ def _learn_from_agents(scenario: ResolvedScenario, count: int) -> Generator[Any,
 
 def _rake_labels(scenario: ResolvedScenario, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
     """Have the curator's weights raked until labels have the shares that agents told."""
-    parts = raking.tilts(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
+    parts = raking.rake(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
     yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
 
 
@@ -211,7 +211,7 @@ class _Found:
     def tilt(self, eta: float) -> Tilt:
         """Return the factors that take the sample's shares to those of T."""
         wanted = raking.smoothed(self.shares, self.sample, self.scores, self.fit, self.precision)
-        parts = raking.tilts(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
+        parts = raking.rake(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
         return Tilt(cells=self.cells, parts=tuple(parts))
 
 
@@ -229,7 +229,7 @@ def _survey(
     fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
     told = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).fractions
     known = told.reshape(number_of(settings.groups), fine.bins, 2)
-    people = bins.cleared(known.sum(axis=(0, 2)), 1.0)
+    people = bins.project_to_simplex(known.sum(axis=(0, 2)), 1.0)
     mechanism = scenario.agents.bit_mechanism
     clear = (2.0 * mechanism.truth - 1.0) ** 2
     most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
@@ -242,13 +242,13 @@ def _survey(
     heard = sum(len(answers.values) for _, answers in asked)
     precision = max(1.0, heard * clear)
     merged = np.diff([*within.starts, fine.bins])
-    held = Shares(sample, _certainty(scenario, sample, merged, reweighs), within)
-    said = Shares(shares, np.full(len(within.starts), precision), within)
-    prior = believed(held, _MODEL).shifted(shift, _STEEP, _FAR)
+    held = CellShares(sample, _certainty(scenario, sample, merged, reweighs), within)
+    said = CellShares(shares, np.full(len(within.starts), precision), within)
+    prior = posterior(held, _MODEL).shifted(shift, _STEEP, _FAR)
     masses = said.masses(held.together.sum(axis=1))
-    fit = calibrate(said, prior, Told(*labels), masses)
+    fit = calibrate(said, prior, ReportedShare(*labels), masses)
     cuts = (0.0, -fit.intercepts[0] / fit.slope)
-    believed_losses = forecast(said, prior, Told(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
+    believed_losses = forecast(said, prior, ReportedShare(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
     return _Found(cells, shares, sample, within.middles, fit, precision, tuple(believed_losses))
 
 
@@ -296,7 +296,7 @@ def _judge(
             first, second = bits
             race.compare(first, second, bits[first], bits[second])
         else:
-            race.hear(bits)
+            race.update(bits)
         race.eliminate()
         yield Progress(
             f"heat {heat}: {len(race.running)} of {len(candidates)} left, {candidates[race.winner][0]!r} leads",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from common.core.errors import BadScenario
 from common.data.population import locate
-from common.data.tables.examining import Examined, Finding, examine
+from common.data.tables.examining import Examined, TableFinding, examine
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 
@@ -97,7 +97,7 @@ def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:
                 yield f"    -> {finding.remedy}"
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: TableFinding) -> str:
     where = [finding.file] if finding.file else []
     where += [f"column {finding.column!r}"] if finding.column else []
     if finding.lines:

@@ -16,7 +16,7 @@ from common.core.arrays import AnyArray, Bits, Words
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
-from common.privacy.auditing import Finding, Subject, audit
+from common.privacy.auditing import AuditFinding, Subject, audit
 from common.privacy.theorems.domain_adaptation import joint_step
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
@@ -165,7 +165,7 @@ def told(oracle: FrequencyOracle, words: Callable[[FrequencyOracle, int], Words]
     return subject
 
 
-def found(subject: Subject, inputs: tuple[Any, Any] = INPUTS) -> Finding:
+def found(subject: Subject, inputs: tuple[Any, Any] = INPUTS) -> AuditFinding:
     return audit(subject, inputs, RandomSource.seeded(1, "frequencies"), runs=RUNS)
 
 

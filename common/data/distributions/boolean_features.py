@@ -37,7 +37,6 @@ class BiasedCoins(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one with a fair, a rare and a certain feature."""
         return (cls(d=70, biased=(0, 66), rates=(0.2, 1.0)),)
 
     @model_validator(mode="after")
@@ -50,7 +49,6 @@ class BiasedCoins(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return self.d
 
     @property
@@ -106,7 +104,6 @@ class SparseConjunction(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         rates = (
             Rate(features=(66,), source=0.8, target=0.5),
             Rate(features=(1,), source=0.5, target=0.6),
@@ -127,7 +124,6 @@ class SparseConjunction(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return self.d
 
     @property

@@ -52,7 +52,6 @@ class ClassClusters(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         return tuple(cls(side=side, d=5, classes=3, skew=1.5) for side in SIDES)
 
     @property
@@ -88,7 +87,6 @@ class ClassClusters(Distribution):
 
     @cached_property
     def _ratios(self) -> Floats:
-        """dT/dS by class."""
         return self._shares(1.0) / self._shares(self.skew)
 
     def supremum(self) -> float:

@@ -53,7 +53,6 @@ class DriftingLine(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         return tuple(cls(side=side, d=5) for side in SIDES)
 
     @property

@@ -53,7 +53,6 @@ class CloseGaussians(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return self.d
 
     @property
@@ -122,7 +121,6 @@ class GaussianHalfSpace(CloseGaussians):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         return tuple(cls(side=side, d=5, close=2, sigma_source=1.0, sigma_target=0.7, share=0.3) for side in SIDES)
 
     @property
@@ -172,7 +170,6 @@ class GaussianBall(CloseGaussians):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         return tuple(cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05) for side in SIDES)
 
     @cached_property
@@ -246,7 +243,6 @@ class GaussianBalls(GaussianBall):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         return tuple(
             cls(side=side, d=5, close=2, sigma_source=0.1, sigma_target=0.07, norm=0.05, second=0.7) for side in SIDES
         )
@@ -258,7 +254,6 @@ class GaussianBalls(GaussianBall):
 
     @property
     def norm_bound(self) -> float:
-        """That of the d features, with the second label beside them."""
         return math.inf if self.norm is None else math.sqrt(self.norm**2 + 1.0)
 
     def draw(self, seed: int, people: Indices) -> Records:

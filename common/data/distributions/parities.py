@@ -47,7 +47,6 @@ class BiasedParity(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return both sides, small."""
         return tuple(cls(side=side, d=70, secret=(0, 3, 66), biased=2, rate=0.2) for side in SIDES)
 
     @model_validator(mode="after")
@@ -60,7 +59,6 @@ class BiasedParity(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return self.d
 
     @property
@@ -118,7 +116,6 @@ class _ParityThreshold(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of more than 64 bits, with numbers that are often small."""
         return (cls.parse({"c": 70, "b": 9, "secret": (0, 66), "threshold": 300, "power": 2.0}),)
 
     @model_validator(mode="after")
@@ -150,7 +147,7 @@ class _ParityThreshold(Distribution):
 
 
 @DISTRIBUTIONS.register("parity-and-threshold")
-class ParityAndThreshold(_ParityThreshold):
+class ParityAndThresholdPeople(_ParityThreshold):
     """Appendix A of "The power of synergy": (x, y, Par_k(x), Thr_t(y)); the parity is the label, Thr_t(y) a feature.
 
     See :class:`_ParityThreshold` for x, y and the attributes.
@@ -160,7 +157,6 @@ class ParityAndThreshold(_ParityThreshold):
 
     @property
     def dimension(self) -> int:
-        """Length of x, of y, and one."""
         return self.c + self.b + 1
 
     def draw(self, seed: int, people: Indices) -> Records:
@@ -171,7 +167,7 @@ class ParityAndThreshold(_ParityThreshold):
 
 
 @DISTRIBUTIONS.register("parity-xor-threshold")
-class ParityXorThreshold(_ParityThreshold):
+class ParityXorThresholdPeople(_ParityThreshold):
     """Section 3 of "The power of synergy": (x, y, Par_k(x) + Thr_t(y)); the label is the sum over F_2.
 
     See :class:`_ParityThreshold` for x, y and the attributes.
@@ -181,7 +177,6 @@ class ParityXorThreshold(_ParityThreshold):
 
     @property
     def dimension(self) -> int:
-        """Length of x and of y."""
         return self.c + self.b
 
     def draw(self, seed: int, people: Indices) -> Records:

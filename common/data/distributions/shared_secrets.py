@@ -18,7 +18,7 @@ from common.numerics.loops import bits_of
 
 
 @DISTRIBUTIONS.register("parity-chooses-secret")
-class ParityChoosesSecret(Distribution):
+class ParityChoosesSecretPeople(Distribution):
     """Definition 5.1 of "The power of synergy": (x, <x, r>, t, (s_{j,t}) for every j in {0,1}^c).
 
     Features are c uniform bits x, then the bits of t (uniform in 0..shares-1, most significant first), then 2^c bits:
@@ -44,7 +44,6 @@ class ParityChoosesSecret(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of 32 secrets."""
         return (cls(c=5, shares=9, secret=(0, 3)),)
 
     @model_validator(mode="after")
@@ -78,7 +77,6 @@ class ParityChoosesSecret(Distribution):
         return self.draw_columns(seed, people, None)
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
-        """Return some features, without drawing the others."""
         wanted = np.arange(self.dimension) if columns is None else columns
         words = np.empty((len(people), 2), dtype=np.uint64)
         counter.fill_words(counter.stream(seed, 0), people, words)
@@ -108,7 +106,7 @@ def _fill(key: np.uint64, numbers: Indices, secrets: Indices, bits: Bits) -> Non
 
 
 @DISTRIBUTIONS.register("one-of-many-parities")
-class OneOfManyParities(Distribution):
+class OneOfManyParitiesPeople(Distribution):
     """Definition 4.1 of "The power of synergy": half of the people hold (x, (<x, r_j>)_j), half (t, s_t).
 
     Features are the c bits of x, the 2^d bits <x, r_j>, a bit that is 1 if the person holds a share, the bits of t
@@ -135,7 +133,6 @@ class OneOfManyParities(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of eight parities."""
         return (cls(c=70, d=3, shares=9),)
 
     @property
@@ -167,7 +164,6 @@ class OneOfManyParities(Distribution):
         return self.draw_columns(seed, people, None)
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
-        """Return some features, without drawing the others."""
         chosen = np.arange(self.dimension) if columns is None else columns
         words = np.empty((len(people), 4), dtype=np.uint64)
         counter.fill_words(counter.stream(seed, 0), people, words)
@@ -187,8 +183,8 @@ class OneOfManyParities(Distribution):
         if late.any():
             of_t = bits_of(t << np.uint64(64 - self.share_bits), self.share_bits)
             of_s = bits_of(self._shares(t.astype(np.int64)) << np.uint64(64 - self.d), self.d)
-            told = np.concatenate([holds[:, None], of_t * holds[:, None], of_s * holds[:, None]], axis=1)
-            features[:, late] = told[:, chosen[late] - begin]
+            known = np.concatenate([holds[:, None], of_t * holds[:, None], of_s * holds[:, None]], axis=1)
+            features[:, late] = known[:, chosen[late] - begin]
         return Records(features, np.ones(len(people), dtype=np.int8))
 
     def _shares(self, numbers: Indices) -> Words:

@@ -43,12 +43,10 @@ class ZipfItems(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of the longest strings."""
         return (cls(b=64, items=50),)
 
     @property
     def dimension(self) -> int:
-        """Number of bits, b."""
         return self.b
 
     @property

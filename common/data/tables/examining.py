@@ -28,7 +28,7 @@ _EXAMPLES = 5
 
 
 @dataclass(frozen=True)
-class Finding:
+class TableFinding:
     """One thing that the description does not expect.
 
     Attributes
@@ -82,7 +82,7 @@ class Examined:
     kept: int = 0
     positive: int = 0
     negative: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[TableFinding] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:
@@ -129,8 +129,8 @@ def _of(
     lines: Collection[int],
     what: str,
     remedy: str,
-) -> Finding:
-    return Finding(kind, severity, file, column, count, tuple(lines), what, remedy)
+) -> TableFinding:
+    return TableFinding(kind, severity, file, column, count, tuple(lines), what, remedy)
 
 
 def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Tallies) -> None:
@@ -149,7 +149,7 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
             positive, negative = tallies.labels(chosen)
             found.positive, found.negative = found.positive + positive, found.negative + negative
     except BadData as error:
-        remedy = "nothing after this place was read: mend it, and check again"
+        remedy = "nothing after this place was read: fix it, and check again"
         found.findings.append(
             _of("unreadable", "stops", path.name, None, 1, (), error.detail.removeprefix(f"{path.name}: "), remedy)
         )
@@ -165,7 +165,7 @@ def _columns(file: str, names: list[str], source: TableSource, found: Examined) 
         kind = "column-twice" if times else "no-column"
         alike = [other for other in names if other.casefold() == name.casefold() and other != name]
         what = f"the column is there {times} times" if times else "the file has no such column"
-        remedy = "rename all but the one that is meant" if times else "mend the header, or the scenario"
+        remedy = "rename all but the one that is meant" if times else "fix the header, or the scenario"
         if alike and not times:
             remedy += f"; the header has {alike[0]!r}"
         found.findings.append(_of(kind, "stops", file, name, times, (), what, remedy))
@@ -258,7 +258,7 @@ class _Tallies:
             lines = self._lines.setdefault(places, [])
             lines.extend(int(line) for line in piece.lines[here[: _EXAMPLES - len(lines)]])
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[TableFinding]:
         """Yield one finding for each file, column and kind."""
         for (kind, file, column), count in self._counts.items():
             severity, what, remedy = _MEANINGS[kind]
@@ -281,7 +281,7 @@ _MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
     "no-number": (
         "stops",
         "neither a finite number nor missing",
-        "mend these fields, or list the text that stands for a missing one in layout.missing",
+        "fix these fields, or list the text that stands for a missing one in layout.missing",
     ),
     "clipped": (
         "note",
@@ -306,7 +306,7 @@ _MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
     "label": (
         "stops",
         "the label is missing, or none of those that the scenario declares",
-        "mend these rows, declare the label, or leave them out with where",
+        "fix these rows, declare the label, or leave them out with where",
     ),
 }
 

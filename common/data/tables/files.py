@@ -73,7 +73,7 @@ def pieces(
         of fields.
     """
     path = found(path)
-    with _said_plainly(path):
+    with _plain_errors(path):
         yield from _typed(path, layout, columns) if is_typed(path) else _text(path, layout, columns, broken)
 
 
@@ -88,7 +88,7 @@ def columns_of(path: Path, layout: Layout) -> list[str]:
     path = found(path)
     if not is_typed(path):
         return list(layout.columns) or header_of(path, layout)
-    with _said_plainly(path):
+    with _plain_errors(path):
         return _names(path, layout)
 
 
@@ -101,7 +101,7 @@ def header_of(path: Path, layout: Layout) -> list[str]:
         As :func:`pieces`.
     """
     path = found(path)
-    with _said_plainly(path), plain(path) as stream:
+    with _plain_errors(path), plain(path) as stream:
         return [
             name.strip()
             for name in next(_rows(path.name, _lines(path.name, stream, layout), layout.separator), (0, []))[1]
@@ -109,8 +109,7 @@ def header_of(path: Path, layout: Layout) -> list[str]:
 
 
 @contextmanager
-def _said_plainly(path: Path) -> Iterator[None]:
-    """Turn what cannot be opened or read into one line."""
+def _plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

@@ -65,13 +65,13 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
     """
     paths = [files.found(data / file) for file in source.files]
     read = (CACHE.pieces(path, source.layout, source.columns) for path in paths)
-    found = kept(chain.from_iterable(read), source, seen)
+    found = select_rows(chain.from_iterable(read), source, seen)
     if not len(found.records):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")
     return found
 
 
-def kept(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
+def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
     """Filter and encode rows that have been read, as :func:`numbered`; it may be that none is left.
 
     Parameters

@@ -81,7 +81,6 @@ def _numbers(feature: Feature, text: str, layout: Layout) -> list[float]:
 
 
 def _number(column: str, text: str, layout: Layout) -> float:
-    """Return a number, NaN where it is missing."""
     if text in layout.missing_texts:
         return math.nan
     number = float(text) if NUMBER.fullmatch(text) else math.nan

@@ -385,7 +385,7 @@ def shortened(matrix: Floats, norm: float | None) -> Singles:
     return matrix.astype(np.float32)
 
 
-def apart(one: TableSource, other: TableSource) -> bool:
+def disjoint(one: TableSource, other: TableSource) -> bool:
     """Tell whether no row can be in both, by their descriptions alone, whatever the files hold.
 
     True if they read no file together; or if they read files in the same layout, and a column must have values for one

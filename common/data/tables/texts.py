@@ -83,7 +83,6 @@ def _respelled(texts: polars.Series) -> polars.Series:
 
 
 def _texts(column: polars.Series, name: str) -> polars.Series:
-    """Return texts that write the values of a column of polars exactly."""
     kind = column.dtype
     if kind == polars.String:
         return column
@@ -130,7 +129,6 @@ def _decoded(column: polars.Series, name: str) -> polars.Series:
 
 
 def _series(name: str, column: Any) -> polars.Series:
-    """Return a column of pandas or NumPy, or a sequence of values, as one of polars."""
     if isinstance(column, np.ma.MaskedArray):
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):

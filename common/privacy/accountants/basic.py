@@ -30,7 +30,6 @@ class BasicAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is a release or nothing."""
         return isinstance(event, SubsampledRelease | Release | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
@@ -79,7 +78,6 @@ class OptimalCompositionAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is a release or nothing."""
         return isinstance(event, SubsampledRelease | Release | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
@@ -121,7 +119,6 @@ class NoAccountant(Accountant):
     """Claims nothing: every release costs infinity, only no event is free."""
 
     def covers(self, event: Event) -> bool:
-        """Tell that every event is covered."""
         return True
 
     def epsilon(self, plan: Plan, delta: float) -> float:

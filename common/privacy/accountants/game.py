@@ -13,7 +13,7 @@ from common.privacy.accountants.renyi import RenyiAccountant
 from common.privacy.events import Event, NoEvent, SubsampledSteps
 from common.privacy.profiles import leading, profile_of
 from common.privacy.rounding import MAX_EPSILON
-from common.privacy.theorems.games import Game, Move, Value, knots, move
+from common.privacy.theorems.games import Game, GameValue, Move, knots, move
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.loss_grids import reach
 from common.privacy.theorems.profiles import step_profile
@@ -51,7 +51,6 @@ class GameAccountant(Accountant):
     patient = True
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is gradient steps, or nothing."""
         return isinstance(event, SubsampledSteps | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
@@ -72,7 +71,6 @@ class GameAccountant(Accountant):
         return _epsilon(kind.tv_bound, kind.ratio, _steps(plan), delta)
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the width of the grid."""
         kind = _kind(plan)
         return {} if kind is None else {"width": _width(kind.tv_bound, kind.ratio)}
 
@@ -119,7 +117,7 @@ def _epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> float:
     return 0.0 if found.delta(0.0) <= delta else between(shown, 0.0, lambda e: found.delta(e) <= delta, 1e-7)
 
 
-def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> Value | None:
+def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> GameValue | None:
     """Return the value of the game of so many steps, good near an epsilon; None where it would take too long.
 
     Parameters

@@ -24,7 +24,6 @@ class GaussianAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is Gaussian releases or nothing."""
         return isinstance(event, Gaussian | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
@@ -79,7 +78,6 @@ class ComparisonAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is gradient steps, Gaussian releases, a pure release, or nothing."""
         pure = isinstance(event, SubsampledRelease | Release) and event.delta == 0.0
         return pure or isinstance(event, SubsampledSteps | Gaussian | NoEvent)
 
@@ -95,7 +93,6 @@ class ComparisonAccountant(Accountant):
         )
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the pad and the rate."""
         terms = self._best(plan, delta)[0]
         return {} if terms is None else {"pad": terms[0], "rate": terms[1]}
 

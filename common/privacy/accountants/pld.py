@@ -34,7 +34,6 @@ class LossDistributionAccountant(Accountant):
     quick = False
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is gradient steps, Gaussian releases, releases, or nothing."""
         return isinstance(event, SubsampledSteps | Gaussian | SubsampledRelease | Release | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
@@ -52,7 +51,6 @@ class LossDistributionAccountant(Accountant):
         return _composed_epsilon(tuple(kinds), delta) if delta > 0.0 else math.inf
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the grid's width, the tilt, the transform's length, and what was added for all outside of it."""
         found = composed(plan, delta) if delta > 0.0 else None
         if found is None:
             return {}

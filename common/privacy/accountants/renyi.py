@@ -37,7 +37,6 @@ class RenyiAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is gradient steps, a pure release, Gaussian releases, a choice, or nothing."""
         pure = isinstance(event, SubsampledRelease | Release) and event.delta == 0.0
         return pure or isinstance(event, SubsampledSteps | Gaussian | PrivateSelection | NoEvent)
 
@@ -46,7 +45,6 @@ class RenyiAccountant(Accountant):
         return self._best(plan, delta)[1]
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the order."""
         return {"order": float(self._best(plan, delta)[0])}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
@@ -130,7 +128,6 @@ class SelectionAccountant(Accountant):
     """
 
     def covers(self, event: Event) -> bool:
-        """Tell whether it is a choice or nothing."""
         return isinstance(event, PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
@@ -143,7 +140,6 @@ class SelectionAccountant(Accountant):
         return epsilon_of_selection(choices[0].mu, choices[0].law, delta)
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        """Return the Renyi order where one shows less than the ranks do."""
         choices = _choices(plan)
         order = order_of_selection(choices[0].mu, choices[0].law, delta) if len(choices) == 1 and delta > 0.0 else None
         return {} if order is None else {"order": float(order)}

@@ -70,7 +70,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Value:
+class GameValue:
     """Upper bounds on V_t at levels e^loss."""
 
     losses: Floats
@@ -141,7 +141,7 @@ class Game:
         self._stopped = _stopped(self._losses)
         self._first, self._first_error = self._gains()
 
-    def value(self, steps: int, epsilon: float, delta: float) -> Value:
+    def value(self, steps: int, epsilon: float, delta: float) -> GameValue:
         """Return bounds for so many steps: valid everywhere, and good near epsilon if V is about delta there."""
         theta, growths = self._tilt(steps, epsilon)
         reached, lost, log_weight, done = self._stopped.copy(), 0.0, -math.inf, 0
@@ -167,7 +167,7 @@ class Game:
             reached, error = self._jump(reached, self._laws[self._moves + leader], jump)
             lost, done = lost + jump * self._lost + error, done + jump
         errors = (lost + np.exp(np.clip(log_weight - theta * self._losses, -745.0, 300.0))) * (1.0 + 1e-9)
-        return Value(self._losses, np.minimum(1.0, reached + errors))
+        return GameValue(self._losses, np.minimum(1.0, reached + errors))
 
     def _looked(self, reached: Floats, theta: float, allowed: float) -> tuple[Floats, float, Floats]:
         """Return each leader's C, where c is the error and ``allowed``; the error of a round of T; and T f on the grid.

@@ -3,11 +3,11 @@
 Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (NeurIPS 2018), Algorithm 2, as docs/model-agnostic.md
 corrects it. Queries have a distance to instability d_i, a whole number >= 0 that changes by at most 1 when a record is
 replaced, and a value f_i, which is the same on both neighbours unless d_i = 0 on both. With a threshold w and two-sided
-geometric noise (P(Z = z) proportional to e^{-e |z|}) the value is said if
+geometric noise (P(Z = z) proportional to e^{-e |z|}) the value is released if
 
     d_i + Z_i > w + Z,     Z with e = ``of_threshold``, Z_i with e = ``of_query``,
 
-and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing more is said.
+and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing more is released.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Thresholds(NamedTuple):
 
     @property
     def epoch(self) -> float:
-        """Pure cost of what is said from one refreshed threshold to the next, leaks apart: e + 2 e_i, rounded up.
+        """Pure cost of what is released from one refreshed threshold to the next, leaks apart: e + 2 e_i, rounded up.
 
         Proof (Dwork and Roth 2014, Theorem 3.23, with geometric noise). Lower Z by 1: whatever passed on S passes on
         S', which costs e; the one bottom at the end stays one if its Z_i is lowered by 2, which costs 2 e_i.
@@ -63,7 +63,7 @@ class Thresholds(NamedTuple):
 
         It is the delta of T adaptively composed pure releases (Kairouz, Oh and Viswanath 2015, Theorem 3.3) plus T
         times :func:`leak`. *Proof.* Fix both neighbours. As long as no query on whose value they differ is answered,
-        what is said is a function of the comparisons. Those queries have d = 0 on both. Up to its first bottom an epoch
+        the output is a function of the comparisons. Those queries have d = 0 on both. Up to its first bottom an epoch
         says nothing but values that both share, so which query of the epoch is the first with d = 0 does not depend on
         the noise; it is answered with probability P(Z_i > w + Z), or else ends the epoch. So there are at most T
         chances to leak, however many queries there are.
@@ -72,7 +72,7 @@ class Thresholds(NamedTuple):
         return min(1.0, up(composed + self.cutoff * leak(self.level, self.of_threshold, self.of_query)))
 
     def margin(self, chance: float) -> int:
-        """Return the least distance to instability at which bottom is said with at most this probability."""
+        """Return the least distance to instability at which bottom is the output with at most this probability."""
         beyond = least(lambda size: leak(size, self.of_threshold, self.of_query) <= chance)
         return self.level + beyond + 1
 
@@ -95,8 +95,8 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
     if level < 0 or of_threshold == of_query:
         raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
     own, other = _curvature(of_query), _curvature(of_threshold)
-    said = other * _tail(level, of_query) - own * _tail(level, of_threshold)
-    return min(1.0, max(0.0, up(said / (other - own), 1e6)))
+    cost = other * _tail(level, of_query) - own * _tail(level, of_threshold)
+    return min(1.0, max(0.0, up(cost / (other - own), 1e6)))
 
 
 def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thresholds:
@@ -153,7 +153,7 @@ def stability_level(epsilon: float, delta: float) -> int:
     """Return the least whole threshold of A_stab (Algorithm 1): P(Z > threshold) <= delta for Z of ``epsilon``.
 
     With it one release is (epsilon, delta)-DP. *Proof.* If both neighbours have one value, it is post-processing of d +
-    Z. Else d = 0 on both, and a value is said with probability P(Z > threshold). ln(1/delta)/epsilon, as printed
+    Z. Else d = 0 on both, and a value is released with probability P(Z > threshold). ln(1/delta)/epsilon, as printed
     (Theorem 2.4), is a little more than that.
     """
     return least(lambda level: _tail(level, epsilon) <= down(delta))

@@ -15,7 +15,7 @@ from common.data.population import PopulationSpec, SimulatedRecordSource, TableR
 from common.data.tables import TableSource
 from common.data.tables.files import pieces
 from common.data.tables.sampling import placed, ranked
-from common.data.tables.source import apart
+from common.data.tables.source import disjoint
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load, shipped
 from common.scenario.scenario import Scenario
@@ -343,7 +343,7 @@ def test_sides_are_apart_only_if_no_row_can_be_on_both(one, other, separate):
         TableSource.model_validate({"files": ["people.csv"], "label": LABEL, "features": FEATURES, **side})
         for side in (one, other)
     ]
-    assert apart(*tables) == apart(*reversed(tables)) == separate
+    assert disjoint(*tables) == disjoint(*reversed(tables)) == separate
 
 
 def test_volunteers_and_population_stay_apart_whatever_field_changes(samples_folder, tmp_path):

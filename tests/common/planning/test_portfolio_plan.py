@@ -107,7 +107,7 @@ def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_leaves()
         race = Race(mechanism, rivals, 0.95, planned=agents // (rivals - 1), mirrored=(0, 1))
         telling = int(labels * agents)
         race.add(1, telling // 2, telling)
-        race.hear({k: generator.integers(0, 2, agents // (rivals - 1), dtype=np.uint8) for k in range(1, rivals)})
+        race.update({k: generator.integers(0, 2, agents // (rivals - 1), dtype=np.uint8) for k in range(1, rivals)})
         told = detectable_gap(mechanism, agents, rivals, 0.05, labels)
         assert race.gap <= told
         alone = estimate(mechanism, agents // rivals // 2, agents // rivals, 0.95, among=rivals)

@@ -13,12 +13,21 @@ from common.core.errors import BadInput
 from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.warner import Warner
 from common.statistics import raking
-from common.statistics.bins import FINE_CUTS, Within, chances, octave_quarter
-from common.statistics.calibration import VAGUE, Calibration, Prior, Shares, Told, believed, calibrate, forecast
+from common.statistics.bins import FINE_CUTS, Within, logistic, octave_quarter
+from common.statistics.calibration import (
+    VAGUE,
+    Calibration,
+    CellShares,
+    Prior,
+    ReportedShare,
+    calibrate,
+    forecast,
+    posterior,
+)
 from common.statistics.evidence import implausible
 from common.statistics.intervals import estimate
 from common.statistics.loss_tests import SequentialTest
-from common.statistics.robustness import RobustTest, liars, robust
+from common.statistics.robustness import RobustTest, most_adversarial, robust_estimate
 from tests.tiers import for_each
 
 SCORES = np.linspace(-3.0, 3.0, 9)
@@ -31,13 +40,13 @@ def items(slope: float, intercepts: tuple[float, ...], mass: np.ndarray = MASS) 
     """Return exact shares of people by group, bin and label."""
     found = []
     for intercept in intercepts:
-        chance = chances(slope * SCORES + intercept)
+        chance = logistic(slope * SCORES + intercept)
         found.append(np.stack([mass * (1.0 - chance), mass * chance], axis=1))
     return np.array(found) / len(intercepts)
 
 
-def shares(items: np.ndarray, precision: float = 1e6, within: Within = POINTS) -> Shares:
-    return Shares(items, np.full(items.shape[1], precision), within)
+def shares(items: np.ndarray, precision: float = 1e6, within: Within = POINTS) -> CellShares:
+    return CellShares(items, np.full(items.shape[1], precision), within)
 
 
 @for_each("step", [-4, 0, 3])
@@ -71,9 +80,9 @@ def test_what_people_told_of_their_label_moves_the_intercept():
     silent, prior = shares(np.zeros((1, 9, 2)), 1e-9), Prior(steep=0.01, far=3.0)
     masses = shares(items(1.0, (0.0,)), 1e9).masses(MASS)
     assert masses.shares == pytest.approx(MASS, abs=1e-6)
-    found = calibrate(silent, prior, Told(0.25, 0.001), masses)
-    assert float((MASS * chances(SCORES + found.intercepts[0])).sum()) == pytest.approx(0.25, abs=0.005)
-    vague = calibrate(silent, prior, Told(0.25, 10.0), masses)
+    found = calibrate(silent, prior, ReportedShare(0.25, 0.001), masses)
+    assert float((MASS * logistic(SCORES + found.intercepts[0])).sum()) == pytest.approx(0.25, abs=0.005)
+    vague = calibrate(silent, prior, ReportedShare(0.25, 10.0), masses)
     assert vague.intercepts[0] == pytest.approx(0.0, abs=0.1)
 
 
@@ -91,7 +100,7 @@ def test_people_lie_inside_wide_bins_as_the_sample_does():
     weights = np.concatenate([np.full(4, 0.25), np.full(5, 0.2)])
     wide = Within((0, 4), SCORES, weights)
     chance = wide.means(1.0, np.array([-0.5]))[0]
-    assert chance == pytest.approx([chances(SCORES[:4] - 0.5).mean(), chances(SCORES[4:] - 0.5).mean()])
+    assert chance == pytest.approx([logistic(SCORES[:4] - 0.5).mean(), logistic(SCORES[4:] - 0.5).mean()])
     assert wide.middles == pytest.approx([SCORES[:4].mean(), SCORES[4:].mean()])
     exact = np.stack([0.5 * (1.0 - chance), 0.5 * chance], axis=1)[None]
     found = calibrate(shares(exact, 1e8, wide))
@@ -107,13 +116,13 @@ def test_a_prior_decides_where_nobody_has_said_anything_and_yields_to_many():
 
 
 def test_what_a_sample_says_is_believed_with_its_own_uncertainty():
-    told = believed(shares(items(2.0, (-1.0,)), 1e6))
+    told = posterior(shares(items(2.0, (-1.0,)), 1e6))
     assert told.step == pytest.approx(4.0, abs=0.2)
     assert told.intercept == pytest.approx(-1.0, abs=0.05)
     assert told.steep < 0.1
     assert told.far < 0.1
     assert VAGUE.intercept == 0.0
-    unknown = believed(shares(items(2.0, (-1.0,)), 1e-9))
+    unknown = posterior(shares(items(2.0, (-1.0,)), 1e-9))
     assert unknown.steep == pytest.approx(1.5, rel=0.1)
     assert unknown.far == pytest.approx(4.0, rel=0.1)
     other = told.shifted(0.7, 0.3, 0.4)
@@ -128,7 +137,7 @@ def test_fine_cuts_are_symmetric():
 def test_a_forecast_is_the_loss_of_a_threshold_under_what_is_believed():
     """With exact shares it is the loss itself; a vague posterior says that it is vague."""
     exact = shares(items(1.0, (-1.0,)), 1e9)
-    chance, masses = chances(SCORES - 1.0), exact.masses(MASS)
+    chance, masses = logistic(SCORES - 1.0), exact.masses(MASS)
     found = forecast(exact, VAGUE, None, masses, (-10.0, 0.0, 10.0))
     wanted = [(MASS * np.where(cut < SCORES, 1.0 - chance, chance)).sum() for cut in (-10.0, 0.0, 10.0)]
     assert [mean for mean, _ in found] == pytest.approx(wanted, abs=2e-3)
@@ -147,19 +156,19 @@ def weighed(sample: np.ndarray, tilts: list[int], eta: float) -> np.ndarray:
 
 def test_weights_take_the_sample_to_the_wanted_shares():
     sample, wanted = np.array([0.1, 0.4, 0.3, 0.2]), np.array([0.4, 0.1, 0.2, 0.3])
-    found = weighed(sample, raking.tilts(wanted, sample, 4.0, 1024), 4.0)
+    found = weighed(sample, raking.rake(wanted, sample, 4.0, 1024), 4.0)
     assert found == pytest.approx(wanted, abs=2e-3)
 
 
 def test_a_step_that_is_too_short_goes_as_far_as_it_can():
     sample, wanted = np.array([0.5, 0.5]), np.array([0.99, 0.01])
-    tilts = raking.tilts(wanted, sample, 1.0, 1024)
+    tilts = raking.rake(wanted, sample, 1.0, 1024)
     assert tilts == [1024, 0]
     assert weighed(sample, tilts, 1.0)[0] == pytest.approx(np.e / (1.0 + np.e))
 
 
 def test_negative_counts_of_a_sample_are_no_reason_to_fail():
-    assert all(0 <= tilt <= 1024 for tilt in raking.tilts(np.array([0.5, 0.5]), np.array([-0.1, 0.4]), 4.0, 1024))
+    assert all(0 <= tilt <= 1024 for tilt in raking.rake(np.array([0.5, 0.5]), np.array([-0.1, 0.4]), 4.0, 1024))
 
 
 def test_labels_get_the_populations_share_if_it_is_known_and_stay_where_noise_explains_the_difference():
@@ -174,7 +183,7 @@ def test_labels_get_the_populations_share_if_it_is_known_and_stay_where_noise_ex
 
 def test_shares_are_smoothed_towards_the_curve_by_as_much_as_noise_explains():
     rng, curve = np.random.default_rng(3), Calibration(1.0, (0.0,))
-    chance = chances(RAKING_SCORES)
+    chance = logistic(RAKING_SCORES)
     exact = np.stack([0.25 * (1.0 - chance), 0.25 * chance], axis=1)[None]
     errors: dict[str, list[float]] = {"raw": [], "smoothed": []}
     for _ in range(200):
@@ -198,7 +207,7 @@ WARNER = Warner(epsilon=1.0)
 
 @for_each(("count", "share", "found"), [(0, 0.3, 0), (100, 0.29, 29), (30, 0.1, 3), (7, 0.1, 0), (5, 1, 5)])
 def test_how_many_may_lie(count, share, found):
-    assert liars(count, share) == found
+    assert most_adversarial(count, share) == found
 
 
 @settings(max_examples=60, derandomize=True)
@@ -207,35 +216,35 @@ def test_the_interval_is_the_hull_over_every_count_of_ones_that_honest_agents_ca
     """The module's second theorem, against all counts one by one."""
     ones = data.draw(st.integers(0, count))
     share = data.draw(st.floats(0.0, 1.0))
-    lies = liars(count, share)
+    lies = most_adversarial(count, share)
     each = [estimate(WARNER, s, count, 0.95) for s in range(max(0, ones - lies), min(count, ones + lies) + 1)]
-    found = robust(WARNER, ones, count, 0.95, share=share)
+    found = robust_estimate(WARNER, ones, count, 0.95, share=share)
     assert found.low == pytest.approx(min(one.low for one in each), abs=1e-9)
     assert found.high == pytest.approx(max(one.high for one in each), abs=1e-9)
     assert found.value == estimate(WARNER, ones, count, 0.95).value
 
 
 def test_without_liars_it_is_the_usual_interval():
-    assert robust(WARNER, 30, 100, 0.95, share=0.0) == estimate(WARNER, 30, 100, 0.95)
-    assert robust(WARNER, 30, 100, 0.95, share=0.005) == estimate(WARNER, 30, 100, 0.95)
+    assert robust_estimate(WARNER, 30, 100, 0.95, share=0.0) == estimate(WARNER, 30, 100, 0.95)
+    assert robust_estimate(WARNER, 30, 100, 0.95, share=0.005) == estimate(WARNER, 30, 100, 0.95)
 
 
 def test_numbers_bear_no_liar():
-    found = robust(Laplace(epsilon=1.0), 30.0, 100, 0.95, share=0.01)
+    found = robust_estimate(Laplace(epsilon=1.0), 30.0, 100, 0.95, share=0.01)
     assert (found.low, found.high) == (0.0, 1.0)
 
 
 @for_each("share", [-0.1, 1.1, float("nan")])
 def test_shares_outside_are_refused(share):
-    with pytest.raises(BadInput, match="share of liars"):
-        robust(WARNER, 30, 100, 0.95, share=share)
+    with pytest.raises(BadInput, match="share of adversarial answers"):
+        robust_estimate(WARNER, 30, 100, 0.95, share=share)
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.5])
 def test_tests_refuse_them_too(share):
-    with pytest.raises(BadInput, match="bears liars"):
+    with pytest.raises(BadInput, match="adversarial answers need"):
         RobustTest(WARNER, 0.1, 0.3, 0.05, share)
-    with pytest.raises(BadInput, match="bears liars"):
+    with pytest.raises(BadInput, match="adversarial answers need"):
         RobustTest(Laplace(epsilon=1.0), 0.1, 0.3, 0.05, 0.1)
 
 
@@ -244,7 +253,7 @@ def test_the_robust_test_takes_the_least_evidence_that_honest_answers_can_have_l
     for count, ones, share in ((40, 0, 0.2), (40, 3, 0.2), (40, 20, 0.2), (40, 37, 0.2), (40, 40, 0.2), (40, 20, 0.0)):
         test, plain = RobustTest(WARNER, 0.2, 0.3, 0.01, share), SequentialTest(WARNER, 0.2, 0.3, 0.01)._evidences
         test.update(ones, count)
-        lies = liars(count, share)
+        lies = most_adversarial(count, share)
         honest = range(max(0, ones - lies), min(count, ones + lies) + 1)
         least = [min(side.log_value(float(s), count) for s in honest) for side in (plain.above, plain.below)]
         assert test._evidence() == pytest.approx(least, abs=1e-9)
@@ -269,7 +278,7 @@ def counts(say: float, seed: int) -> np.ndarray:
     generator = np.random.default_rng(seed)
     p = WARNER.truth
     q = LOSS * p + (1 - LOSS) * (1 - p)
-    lies = liars(COUNT, SHARE)
+    lies = most_adversarial(COUNT, SHARE)
     return generator.binomial(COUNT - lies, q, RUNS) + generator.binomial(lies, say, RUNS)
 
 
@@ -279,12 +288,12 @@ def test_liars_who_all_say_the_same_leave_the_usual_interval_false_and_not_the_r
     for ones in counts(say, 7):
         found = estimate(WARNER, int(ones), COUNT, 0.95)
         usual += found.low <= LOSS <= found.high
-        found = robust(WARNER, int(ones), COUNT, 0.95, share=SHARE)
+        found = robust_estimate(WARNER, int(ones), COUNT, 0.95, share=SHARE)
         robustly += found.low <= LOSS <= found.high
     assert usual < 0.9 * RUNS  # 5% of liars are more than its confidence bears
     assert robustly >= 0.95 * RUNS
     # More lies than were assumed: it need not hold.
-    found = robust(WARNER, int(counts(say, 7)[0]), COUNT, 0.95, share=SHARE / 10)
+    found = robust_estimate(WARNER, int(counts(say, 7)[0]), COUNT, 0.95, share=SHARE / 10)
     assert not found.low <= LOSS <= found.high
 
 
@@ -294,7 +303,7 @@ def decided(test: SequentialTest, loss: float, say: float, share: float, generat
     q = loss * p + (1 - loss) * (1 - p)
     while test.verdict is None and test.count < 60_000:
         batch = test.next_batch(500)
-        lies = liars(batch, share)
+        lies = most_adversarial(batch, share)
         test.update(int(generator.binomial(batch - lies, q)) + say * lies, batch)
     return test.verdict
 

@@ -21,7 +21,7 @@ from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, gather, implausible, worst_case
 from common.statistics.intervals import Estimate, edge, estimate, tally
 from common.statistics.paired import Matches, bounds, difference, mixture
-from common.statistics.robustness import Silence, silence, unseen
+from common.statistics.robustness import Silence, estimate_with_missing, silence_bound
 from tests.tiers import for_each, thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
@@ -324,8 +324,8 @@ SILENCE_WARNER = Warner(epsilon=1.0)
 
 
 def test_where_everybody_answers_nothing_is_said():
-    assert silence([], 0.95) is None
-    assert silence([(0, 0), (500, 500)], 0.95) is None
+    assert silence_bound([], 0.95) is None
+    assert silence_bound([(0, 0), (500, 500)], 0.95) is None
 
 
 def test_the_interval_is_that_of_the_worst_the_silent_can_be():
@@ -350,7 +350,7 @@ def test_two_halves_of_a_chance_hold_nothing_together():
 
 
 def test_the_chance_of_silence_has_a_sampling_error_of_its_own():
-    few, many = (silence([(asked, asked * 7 // 10)], 0.95) for asked in (100, 100_000))
+    few, many = (silence_bound([(asked, asked * 7 // 10)], 0.95) for asked in (100, 100_000))
     assert few is not None
     assert many is not None
     assert few.missing == many.missing == pytest.approx(0.3)
@@ -358,7 +358,7 @@ def test_the_chance_of_silence_has_a_sampling_error_of_its_own():
 
 
 def test_of_several_questions_the_one_that_fewest_answered_counts_and_all_bounds_hold_at_once():
-    one, several = silence([(1000, 700)], 0.95), silence([(1000, 999), (1000, 700), (1000, 1000)], 0.95)
+    one, several = silence_bound([(1000, 700)], 0.95), silence_bound([(1000, 999), (1000, 700), (1000, 1000)], 0.95)
     assert one is not None
     assert several is not None
     assert several.missing == pytest.approx(0.3)
@@ -371,10 +371,12 @@ def test_the_bound_of_each_question_has_its_own_part_of_what_may_miss():
     for among in (1, 3):
         parts = [estimate(NoMechanism(), 300, 1000, 0.95, among * k * (k + 1)).high for k in (1, 2, 3)]
         for place in range(3):
-            found = silence([*place * [(10, 10)], (1000, 700), (1000, 700), (5000, 4990)][: place + 1], 0.95, among)
+            found = silence_bound(
+                [*place * [(10, 10)], (1000, 700), (1000, 700), (5000, 4990)][: place + 1], 0.95, among
+            )
             assert found is not None
             assert found.most == parts[place]
-        both = silence([(1000, 700), (1000, 700)], 0.95, among)
+        both = silence_bound([(1000, 700), (1000, 700)], 0.95, among)
         assert both is not None
         assert both.most == max(parts[:2])
 
@@ -382,7 +384,7 @@ def test_the_bound_of_each_question_has_its_own_part_of_what_may_miss():
 @pytest.mark.parametrize("question", [(10, 11), (10, -1)])
 def test_more_answers_than_people_are_refused(question):
     with pytest.raises(BadInput, match="of those who were asked"):
-        silence([question], 0.95)
+        silence_bound([question], 0.95)
 
 
 def test_the_widened_interval_holds_the_mean_of_all_people_where_that_of_those_who_answer_does_not():
@@ -399,7 +401,7 @@ def test_the_widened_interval_holds_the_mean_of_all_people_where_that_of_those_w
             answers = generator.random(1500) < np.where(value, erring, others)
             bits = np.where(generator.random(1500) < SILENCE_WARNER.truth, value, ~value)[answers]
             found = estimate(SILENCE_WARNER, float(bits.sum()), len(bits), 0.95)
-            silent = silence([(1500, len(bits))], 0.95)
+            silent = silence_bound([(1500, len(bits))], 0.95)
             assert silent is not None
             wide = silent.widened(found)
             misses += not wide.low <= 0.4 <= wide.high
@@ -414,7 +416,7 @@ def test_the_chance_of_silence_is_below_its_bound_at_every_number_of_people():
     generator, misses = np.random.default_rng(6), 0
     for _ in range(200):
         answered = np.cumsum(generator.binomial(50, 0.7, 30))
-        bounds = [silence([(50 * (k + 1), int(count))], 0.95) for k, count in enumerate(answered)]
+        bounds = [silence_bound([(50 * (k + 1), int(count))], 0.95) for k, count in enumerate(answered)]
         misses += any(found is None or found.most < 0.3 for found in bounds)
     assert misses <= 35
 
@@ -429,7 +431,7 @@ def test_answers_that_were_left_out_after_they_were_seen_are_as_good_as_lies():
         bits = (generator.random(1500) < SILENCE_WARNER.truth) == (generator.random(1500) < 0.4)
         whole = estimate(SILENCE_WARNER, float(bits.sum()), 1500, 0.95)
         dropped = int(generator.integers(1, bits.sum()))
-        found = unseen(SILENCE_WARNER, float(bits.sum() - dropped), 1500 - dropped, 1500, 0.95)
+        found = estimate_with_missing(SILENCE_WARNER, float(bits.sum() - dropped), 1500 - dropped, 1500, 0.95)
         assert found.low <= whole.low
         assert found.high >= whole.high
 
@@ -445,7 +447,7 @@ def test_what_is_known_of_answers_left_out_is_the_hull_over_all_that_they_can_ha
     ):
         counted = range(max(0, ones - lies), min(asked, ones + lies + asked - count) + 1)
         each = [estimate(SILENCE_WARNER, float(s), asked, 0.95, 2) for s in counted]
-        found = unseen(SILENCE_WARNER, float(ones), count, asked, 0.95, 2, lies=lies)
+        found = estimate_with_missing(SILENCE_WARNER, float(ones), count, asked, 0.95, 2, lies=lies)
         assert found.low == pytest.approx(min(one.low for one in each), abs=1e-9)
         assert found.high == pytest.approx(max(one.high for one in each), abs=1e-9)
         assert found.value == estimate(SILENCE_WARNER, float(ones), count, 0.95, 2).value
@@ -455,13 +457,13 @@ def test_what_holds_for_silence_does_not_hold_for_answers_that_were_dropped_for_
     """Of 100,000 answers about a mean of .4 a tenth, ones all: the widened interval is below it, the hull is not."""
     asked, dropped = 100_000, 10_000
     ones = round(asked * ((1.0 - SILENCE_WARNER.truth) + (2.0 * SILENCE_WARNER.truth - 1.0) * 0.4)) - dropped
-    silent = silence([(asked, asked - dropped)], 0.95)
+    silent = silence_bound([(asked, asked - dropped)], 0.95)
     assert silent is not None
     assert silent.widened(estimate(SILENCE_WARNER, ones, asked - dropped, 0.95)).high < 0.36
-    assert unseen(SILENCE_WARNER, ones, asked - dropped, asked, 0.95).high > 0.4
+    assert estimate_with_missing(SILENCE_WARNER, ones, asked - dropped, asked, 0.95).high > 0.4
 
 
 def test_nothing_left_out_is_the_usual_interval_and_numbers_bear_nothing():
-    assert unseen(SILENCE_WARNER, 30.0, 100, 100, 0.95) == estimate(SILENCE_WARNER, 30.0, 100, 0.95)
-    found = unseen(Laplace(epsilon=1.0), 30.0, 100, 101, 0.95)
+    assert estimate_with_missing(SILENCE_WARNER, 30.0, 100, 100, 0.95) == estimate(SILENCE_WARNER, 30.0, 100, 0.95)
+    found = estimate_with_missing(Laplace(epsilon=1.0), 30.0, 100, 101, 0.95)
     assert (found.low, found.high) == (0.0, 1.0)

@@ -20,8 +20,8 @@ from common.local.queries.threshold import ThresholdQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
-from common.statistics.bins import FINE_CUTS, Within, cleared, coarser, middles
-from common.statistics.heavy_hitters import Guarantee, agents_needed, find, guarantee, ladder
+from common.statistics.bins import FINE_CUTS, Within, coarser, middles, project_to_simplex
+from common.statistics.heavy_hitters import DetectionGuarantee, agents_needed, find, guarantee, ladder
 from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
 from local_agent import answering
 from tests.common.statistics.test_frequencies import ORACLES, ask, oracle_of
@@ -218,7 +218,7 @@ def test_empty_bins_are_cleared_of_noise(noise):
     true = np.zeros(32)
     true[10:14] = [300.0, 500.0, 150.0, 50.0]
     noisy = true + np.random.default_rng(3).normal(scale=max(noise, 1e-9), size=32)
-    found = cleared(noisy, 1000.0)
+    found = project_to_simplex(noisy, 1000.0)
     assert found.sum() == pytest.approx(1000.0)
     assert found.min() >= 0.0
     assert np.abs(found - true).sum() <= np.abs(np.maximum(noisy, 0.0) - true).sum() + 1e-6
@@ -227,7 +227,7 @@ def test_empty_bins_are_cleared_of_noise(noise):
 
 
 def test_counts_that_are_all_below_zero_are_spread():
-    assert cleared(np.array([-1.0, -1.0]), 10.0).tolist() == [5.0, 5.0]
+    assert project_to_simplex(np.array([-1.0, -1.0]), 10.0).tolist() == [5.0, 5.0]
 
 
 BITS, KEPT, BETA = 40, 32, 0.2
@@ -377,4 +377,4 @@ def test_questions_that_cannot_be_searched_are_refused() -> None:
         guarantee(ItemQuery(bits=64, prefixes=(20, 35, 50, 64)), oracle, 100, 0.1)
     with pytest.raises(BadInput, match="share to be found"):
         agents_needed(ItemQuery(bits=8), oracle, 0.1, 0.1, least=0.1)
-    assert guarantee(ItemQuery(bits=8), oracle, 10**6, 0.05) == Guarantee(pytest.approx(0.0153, rel=0.01), 0.0)
+    assert guarantee(ItemQuery(bits=8), oracle, 10**6, 0.05) == DetectionGuarantee(pytest.approx(0.0153, rel=0.01), 0.0)

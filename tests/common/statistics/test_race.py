@@ -145,7 +145,7 @@ class Reusing(Race):
         super().compare(first, second, np.tile(firsts, 32), np.tile(seconds, 32))
 
     def hear(self, answers):
-        super().hear({k: np.tile(bits, 32) for k, bits in answers.items()})
+        super().update({k: np.tile(bits, 32) for k, bits in answers.items()})
 
 
 def judged(losses: tuple[float, ...], seed: int, kind: type[Race] = Race, liar: int | None = None) -> Race:
@@ -168,7 +168,9 @@ def judged(losses: tuple[float, ...], seed: int, kind: type[Race] = Race, liar: 
             both = min(losses[i], losses[j]) / 2
             race.compare(i, j, told(losses[i] - both, size), told(losses[j] - both, size - 7))
         else:
-            race.hear({k: told(losses[k], size - k) for k in ({*running, 1} - {0} if {0, 1} & {*running} else running)})
+            race.update(
+                {k: told(losses[k], size - k) for k in ({*running, 1} - {0} if {0, 1} & {*running} else running)}
+            )
         race.eliminate()
     return race
 
@@ -204,7 +206,7 @@ def test_who_is_expected_to_be_best_is_a_standard_error_above_the_mean_of_all_th
     """Against least squares: answers, beliefs and comparisons as rows, each weighed by 1 over its standard error."""
     rng = np.random.default_rng(11)
     race = Race(WARNER, 4, 0.9)
-    race.hear({0: bits(rng, 0.3, 900), 1: bits(rng, 0.2, 400)})
+    race.update({0: bits(rng, 0.3, 900), 1: bits(rng, 0.2, 400)})
     for k, mean, deviation in ((1, 0.25, 0.05), (2, 0.1, 0.02)):
         race.believe(k, mean, deviation)
     race.compare(2, 0, bits(rng, 0.1, 700), bits(rng, 0.3, 500))
@@ -235,7 +237,7 @@ def test_a_heat_bounds_differences_by_its_matched_answers():
     rng = np.random.default_rng(12)
     race = Race(WARNER, 2, 0.9, planned=3000)
     one, other = bits(rng, 0.4, 3000), bits(rng, 0.3, 2500)
-    race.hear({1: other, 0: one})
+    race.update({1: other, 0: one})
     low, high = bounds(WARNER, Matches.of(one, other), 0.1 / 2, 3000)
     assert race._most[0][1] <= high < 1.0
     assert race._most[1][0] <= -low < 1.0
@@ -251,7 +253,7 @@ def test_comparisons_say_more_than_losses_and_count_for_who_is_chosen():
         return (rng.random(1000) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
 
     losses, compared = (Race(WARNER, 2, 0.9, planned=1000) for _ in range(2))
-    losses.hear({0: told(0.45), 1: told(0.4)})
+    losses.update({0: told(0.45), 1: told(0.4)})
     compared.compare(0, 1, told(0.05), told(0.0))
     assert (losses.answers, compared.answers) == (2000, 2000)
     assert compared._most[0][1] - -compared._most[1][0] < losses._most[0][1] - -losses._most[1][0]
@@ -284,7 +286,7 @@ def test_bounds_that_contradict_one_another_lose_nobody_and_stay_bounds():
 
 def test_a_mirrored_answer_counts_for_both_and_is_matched_with_itself_never():
     race = Race(WARNER, 2, 0.9, planned=100, mirrored=(0, 1))
-    race.hear({1: np.array([1, 1, 1, 0], dtype=np.uint8)})
+    race.update({1: np.array([1, 1, 1, 0], dtype=np.uint8)})
     assert race.counts == (4, 4)
     assert race.answers == 4
     assert race.estimates[0].value == pytest.approx(1.0 - race.estimates[1].value)

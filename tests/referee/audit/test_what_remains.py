@@ -14,7 +14,7 @@ from common.core.arrays import Indices
 from common.core.errors import AuditFailed
 from common.crypto.identity import Signed
 from common.local.packing import pack_answers
-from common.statistics.robustness import silence
+from common.statistics.robustness import silence_bound
 from deploy.load.light import LightAgent
 from local_agent.hosted.asking import answer_together, evaluate_people
 from local_agent.policy import Question
@@ -125,7 +125,7 @@ def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_err
     assert found.missing == pytest.approx(share := 1.0 - answered / 600)
     assert 0.05 < share < 0.15
     assert found.silent is not None
-    assert found.silent.silence == silence([(600, answered)], 0.95)
+    assert found.silent.silence == silence_bound([(600, answered)], 0.95)
     could, most = found.silent.estimate, found.silent.silence.most
     assert could is not None
     assert most > share

@@ -21,9 +21,9 @@ import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
 from common.data.tables import TableSource, encode, load, parse_schema
 from common.data.tables.frames import rows_of
-from common.data.tables.loading import kept
+from common.data.tables.loading import select_rows
 from common.data.tables.record import record_of
-from common.data.tables.source import apart
+from common.data.tables.source import disjoint
 from common.data.tables.spelling import NUMBER, NoText, as_listed, canonical, canonical_text, look_alikes, matching
 from common.data.tables.texts import canonical_texts
 from tests.tiers import for_each, thinned
@@ -232,7 +232,7 @@ def forms(rows, folder):
 
 def records(data):
     """Return each person's features and label."""
-    found = kept(rows_of(data, SOURCE.columns, SOURCE.layout), SOURCE).records
+    found = select_rows(rows_of(data, SOURCE.columns, SOURCE.layout), SOURCE).records
     return [(*row, label) for row, label in zip(found.features.tolist(), found.labels.tolist(), strict=True)]
 
 
@@ -414,12 +414,12 @@ def test_tables_are_apart_by_values_and_not_by_spellings():
     def at(*sites, **changes):
         return with_values("0", "1", where={"site": list(sites)}, **changes)
 
-    assert apart(at("1"), at("2"))
-    assert not apart(at("1"), at("1.0"))
-    assert not apart(at("true"), at("1"))
+    assert disjoint(at("1"), at("2"))
+    assert not disjoint(at("1"), at("1.0"))
+    assert not disjoint(at("true"), at("1"))
     # With other names for the columns, the same row may meet both conditions.
     columns = ["smoker", "site", "sick"]
-    assert not apart(at("1", layout={"columns": columns}), at("2", layout={"columns": ["site", "smoker", "sick"]}))
+    assert not disjoint(at("1", layout={"columns": columns}), at("2", layout={"columns": ["site", "smoker", "sick"]}))
 
 
 def test_a_column_that_is_there_twice_is_refused(tmp_path):

@@ -20,7 +20,7 @@ from common.privacy.accountants.game import GameAccountant
 from common.privacy.events import Gaussian, SubsampledSteps
 from common.privacy.theorems import games
 from common.privacy.theorems.fourier import compose_profiles
-from common.privacy.theorems.games import Game, Move, Value, knots, move
+from common.privacy.theorems.games import Game, GameValue, Move, knots, move
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.loss_grids import connect_dots
 from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
@@ -223,7 +223,7 @@ def test_both_directions_of_a_move_agree_at_level_1() -> None:
 
 def test_chords_between_losses_lie_above() -> None:
     losses = np.array([0.0, 1.0])
-    value = Value(losses, np.array([0.5, 0.1]))
+    value = GameValue(losses, np.array([0.5, 0.1]))
     assert value.delta(0.0) == pytest.approx(0.5)
     assert value.delta(0.5) == pytest.approx(0.5 - 0.4 * math.expm1(0.5) / math.expm1(1.0))
     assert value.delta(7.0) == pytest.approx(0.1)
