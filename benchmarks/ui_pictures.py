@@ -27,7 +27,7 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
 from common.net.page.guard import Rules
-from common.net.server import Limits, Server, listen
+from common.net.server import Limits, listen, server_of
 from common.scenario import loading
 from curator.console.app import console_app
 from deploy.base import OnProgress
@@ -87,13 +87,13 @@ def page_of(app: Callable[[Rules], Service]) -> Iterator[Rules]:
     """Serve a page from a thread."""
     with listen("127.0.0.1", 0) as listener:
         rules = Rules(secrets.token_urlsafe(24), listener.getsockname()[1])
-        running = Server(app(rules), Limits(100))
-        thread = threading.Thread(target=running.run, args=(listener,))
+        running = server_of(app(rules), Limits(100))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
             yield rules
         finally:
-            running.stop()
+            running.should_exit = True
             thread.join()
 
 

@@ -72,7 +72,7 @@ class Model(Value):
         Raises
         ------
         BadInput
-            If rows are shortened together with what is to be predicted: of a new row that is unknown.
+            If rows are shortened together with what is to be predicted: nobody has that of a new row.
         """
         looked_at = self.hypothesis.inputs
         if not self.table.shortens:
@@ -187,7 +187,7 @@ def _loss(scenario: Scenario) -> str | None:
         return None
     tree = settings.model_dump()
     if tree["name"] == "chosen":
-        tree = {"loss": "logistic", **tree["learner"]}  # the default of gradient descent
+        tree = {"loss": "logistic", **tree["learner"]}  # what gradient descent takes where nothing is said
     if tree.get("name") == "sgd":
         return str(tree["loss"])
     logistic = tree.get("name") == "ncnvx-adap" or tree.get("classifier") == "LogisticRegression"

@@ -255,3 +255,41 @@ word_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "int64", "floa
 """Within compiled loops: the bits of a float64, as an int64."""
 double_of = cast(Callable[[Any], Any], Late(partial(_reinterpreted, "float64", "int64")))
 """Within compiled loops: the float64 that has these bits."""
+
+
+def _calling(typingctx: Any, address: Any, words: Any) -> Any:
+    """Return the type of a call, and what makes it."""
+    from llvmlite import ir
+    from numba.core import cgutils, types
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        tools: Any = cgutils
+        word, given = ir.IntType(64), tools.unpack_tuple(builder, arguments[1])
+        function = ir.FunctionType(ir.IntType(32), [word] * len(given)).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], function), given)
+
+    if address != types.int64 or not isinstance(words, types.UniTuple) or words.dtype != types.int64:
+        return None
+    return types.int32(address, words), generate
+
+
+def _made_calling() -> Any:
+    from numba.extending import intrinsic
+
+    return intrinsic(_calling)
+
+
+class _CalledAt(Late):
+    """A call that runs in plain loops as well, by ctypes."""
+
+    def __call__(self, address: int, words: tuple[int, ...]) -> int:
+        """Call it."""
+        function = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_int64] * len(words))(address)
+        return int(function(*map(int, words)))
+
+
+called_at = cast(Callable[[int, tuple[int, ...]], int], _CalledAt(_made_calling))
+"""Call the C function at an address with words of 64 bits, and return the int that it returns.
+
+A loop that names a function of C by its address can be kept on disk; one that names the function cannot.
+"""

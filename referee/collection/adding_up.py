@@ -11,7 +11,7 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.local.answers import Answers, MassAnswers
 from common.local.masks import Mask, paste
-from common.local.packing import answer_type, mask_bytes, unpack_answered, unpack_answers, unpack_each
+from common.local.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
 from common.log.merkle import RunningRoot
 from referee.collection.asked import Asked
 from referee.collection.ordering.mass import MassBatch
@@ -64,7 +64,7 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
             pieces: Iterable[AnyArray] = (said,)
         else:
             own = batch.slots_from(group[0].slot)
-            answered, pieces = unpack_answered(group[0].body, len(own), asked.kind)
+            answered, pieces = unpack_said(group[0].body, len(own), asked.kind)
             paste(mask, own.start, answered)
         for piece in pieces:
             values[count : count + len(piece)] = piece

@@ -30,7 +30,7 @@ from common.local.packing import packed_bytes
 from common.local.queries.query import Query
 from common.log.transcript import append
 from common.wire import messages
-from common.wire.sealed import AnySigned, field, parse_payload
+from common.wire.sealed import AnySigned, field, said
 from referee.collection.adding_up import add_up
 from referee.collection.enrolment.registrar import Registrar
 from referee.collection.judging import (
@@ -240,7 +240,7 @@ class Collection:
                     raise checked
                 if str(field(signed, "participant")) != signed.key:
                     raise Forged("somebody else signed this poll than the participant that it names")
-                found.append(self.assignment(parse_payload(signed, messages.Poll).participant))
+                found.append(self.assignment(said(signed, messages.Poll).participant))
             except TandemError as error:
                 found.append(error)
         asked = [each for each in found if isinstance(each, tuple)]

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.local.answers import Answers, AskAgents, Questions
 from common.local.hypotheses.relabelled import Task
 from common.local.hypotheses.rules import Constant, Parity
+from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.code import CodedQuery, CodeQuery
 from common.local.queries.query import Query
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation, R
 from common.planning.plan import plan
-from common.protocols.base import Problem
 from common.protocols.steps import AskCurator, Testing, Together
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate, tally
 from common.statistics.loss_tests import FixedTest, LossTest, Reached, SequentialTest, Verdict
 from common.statistics.robustness import RobustTest
 from common.wire.messages import MAX_LISTED, most_agents, too_many
-from referee.protocols.base import Heard
+from referee.protocols.base import AnswerSummary
 
-Script = Generator[AskAgents | Testing, Any, "Finding"]
-P = TypeVar("P", bound=Problem)
-
-
-def problem_of(scenario: ResolvedScenario, kind: type[P]) -> P:
-    """Return the scenario's problem.
-
-    Raises
-    ------
-    BadScenario
-        If it has another one, or none.
-    """
-    if not isinstance(scenario.problem, kind):
-        raise BadScenario(f"{kind.model_fields['name'].default} needs its problem")
-    return scenario.problem
-
-
+JudgingScript = Generator[AskAgents | Testing, Any, "Finding"]
 # The curator ---------------------------------------------------------------------------------------------------------
 
 
@@ -94,7 +78,7 @@ class Finding:
     verdict: Verdict | None
     estimate: Estimate
     asked: int
-    heard: Heard
+    heard: AnswerSummary
     test: dict[str, float] = field(default_factory=dict)
 
 
@@ -103,42 +87,114 @@ def reached_numbers(reached: Reached) -> dict[str, float]:
     return {f"tested_{name}": float(value) for name, value in asdict(reached).items() if value is not None}
 
 
-def test_mean(query: Query, scenario: ResolvedScenario, rounds: int) -> Script:
+@dataclass(frozen=True)
+class EstimatePlan:
+    """How the mean of a query on T is estimated from agents' answers.
+
+    Attributes
+    ----------
+    mechanism
+        How the answers are randomized.
+    beta
+        Chance that an interval misses the mean, for all intervals of a run together.
+    liars
+        Largest share of the first n answers, for every n, that may be lies.
+    """
+
+    mechanism: Mechanism
+    beta: float
+    liars: float = 0.0
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> EstimatePlan:
+        """Return the scenario's.
+
+        Raises
+        ------
+        BadScenario
+            If its agents' answers have no mean.
+        """
+        return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
+
+    def summary(self, told: tuple[float, int], among: int, asked: int) -> AnswerSummary:
+        """Return what an estimate is made of: the total and number of the answers, of ``asked`` agents."""
+        return AnswerSummary(self.mechanism, *told, 1.0 - self.beta, among, self.liars, asked)
+
+
+@dataclass(frozen=True)
+class LevelTestPlan(EstimatePlan):
+    """How it is tested whether the mean is above one level or below another.
+
+    Attributes
+    ----------
+    low, high
+        The levels: ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha.
+    batch
+        First batch of a sequential test.
+    fixed
+        Answers of a test of fixed size; 0: as many as its levels take; None: a sequential test.
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    batch: int = 1
+    fixed: int | None = None
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> LevelTestPlan:
+        """Return the scenario's.
+
+        Raises
+        ------
+        BadScenario
+            If its agents' answers have no mean, or its test of fixed size cannot support lies.
+        """
+        agents, accuracy, paper = scenario.agents, scenario.accuracy, scenario.bounds == "paper"
+        fixed = None
+        if paper or agents.test == "fixed":
+            if agents.liars:
+                raise BadScenario(
+                    "agents.liars: only a sequential test bears liars: set agents.test=sequential, bounds=tight"
+                )
+            fixed = int(plan(scenario, "paper").answers.value) if paper else 0
+        return cls(
+            agents.value_mechanism,
+            scenario.beta,
+            agents.liars,
+            low=accuracy.reweigh_above * scenario.alpha,
+            high=accuracy.halt_below * scenario.alpha,
+            batch=agents.batch,
+            fixed=fixed,
+        )
+
+    def open(self, rounds: int) -> LossTest:
+        """Return one of so many tests, each of which may be wrong with probability beta / rounds."""
+        beta = self.beta / rounds
+        if self.liars:
+            return RobustTest(self.mechanism, self.low, self.high, beta, self.liars)
+        if self.fixed is not None:
+            return FixedTest(self.mechanism, self.low, self.high, beta, size=self.fixed or None)
+        return SequentialTest(self.mechanism, self.low, self.high, beta)
+
+
+def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript:
     """Ask fresh agents until it is clear whether the query's mean is above the one level or below the other.
 
-    The levels are ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha. Each of ``rounds`` tests may be
-    wrong with probability beta / rounds, and all their intervals hold together with probability 1 - beta.
+    Each of ``rounds`` tests may be wrong with probability beta / rounds, and all their intervals hold together with
+    probability 1 - beta.
     """
-    mechanism = scenario.agents.value_mechanism
-    low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
-    test = _open_test(scenario, low, high, scenario.beta / rounds)
-    asked = 0
+    test, asked = levels.open(rounds), 0
     while test.verdict is None:
         yield Testing("testing", {"asked": asked, **reached_numbers(test.reached())})
         # A test goes on with further questions until it is decided: none needs to reach them all at once.
-        batch = min(test.next_batch(scenario.agents.batch), most_agents(alike=query.alike))
+        batch = min(test.next_batch(levels.batch), most_agents(alike=query.alike))
         answers = yield AskAgents(query, batch)
         if answers.asked == 0:
             break
         asked += answers.asked
-        test.update(*tally(mechanism, answers.values))
-    heard = Heard(mechanism, test.total, test.count, 1.0 - scenario.beta, rounds, scenario.agents.liars, asked)
+        test.update(*tally(levels.mechanism, answers.values))
+    heard = levels.summary((test.total, test.count), rounds, asked)
     return Finding(test.verdict, heard.estimate(), asked, heard, reached_numbers(test.reached()))
-
-
-def _open_test(scenario: ResolvedScenario, low: float, high: float, beta: float) -> LossTest:
-    mechanism = scenario.agents.value_mechanism
-    if scenario.agents.liars:
-        if scenario.bounds == "paper" or scenario.agents.test == "fixed":
-            raise BadScenario(
-                "agents.liars: only a sequential test bears liars: set agents.test=sequential, bounds=own"
-            )
-        return RobustTest(mechanism, low, high, beta, scenario.agents.liars)
-    if scenario.bounds == "paper":
-        return FixedTest(mechanism, low, high, beta, size=int(plan(scenario, "paper").answers.value))
-    if scenario.agents.test == "fixed":
-        return FixedTest(mechanism, low, high, beta)
-    return SequentialTest(mechanism, low, high, beta)
 
 
 def at_once(count: int, *, alike: bool = False) -> int:
@@ -180,10 +236,8 @@ def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Qu
     return asked
 
 
-def estimate_mean(query: Query, scenario: ResolvedScenario, count: int, among: int) -> Script:
+def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int) -> JudgingScript:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
-    mechanism = scenario.agents.value_mechanism
-    told, miss, lying = tally(mechanism, answers.values), scenario.beta, scenario.agents.liars
-    heard = Heard(mechanism, *told, 1.0 - miss, among, lying, answers.asked)
+    heard = answering.summary(tally(answering.mechanism, answers.values), among, answers.asked)
     return Finding(None, heard.estimate(), answers.asked, heard)

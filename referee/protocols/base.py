@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
 from common.local.answers import AskAgents
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.mechanisms.mechanism import Mechanism
+from common.local.mechanisms.frequency import FrequencyOracle
+from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
+from common.protocols.base import PlanInputs, Problem, as_bits, demands_of, pattern_of
 from common.protocols.patterns import Pattern
 from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario import loading
@@ -74,7 +76,7 @@ class Outcome:
     tasks: tuple[Outcome, ...] = ()
     judged: tuple[Judged, ...] = ()
     gap: float | None = None
-    heard: Heard | None = None
+    heard: AnswerSummary | None = None
     formerly: str = ""
     silent: Silent | None = None
 
@@ -97,7 +99,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Heard:
+class AnswerSummary:
     """What an estimate is made of, as :func:`common.statistics.robustness.robust` takes it.
 
     ``asked`` agents were asked for these answers.
@@ -155,6 +157,7 @@ VAGUE = 0.25
 """Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
 
 
+P = TypeVar("P", bound=Problem)
 Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
 
@@ -162,18 +165,18 @@ Script = Generator[Step, Any, Outcome]
 class Protocol(ABC):
     """A protocol: its name, its pattern, its script."""
 
-    title: ClassVar[str]
-    pattern: ClassVar[Pattern]
-    done: ClassVar[str] = "it ended with its answer; nothing is stated about that but the interval of its estimate"
+    title: str
+    pattern: Pattern
+    done: str = "it ended with its answer; nothing is stated about that but the interval of its estimate"
     """What is shown where a run ends ``done``, and with which probability: no more than its theorem.
 
     Filled in by :func:`shown_by`: ``level``, ``alpha``, ``beta``, and ``sure``, which is 1 - beta.
     """
-    tests_level: ClassVar[bool] = False
+    tests_level: bool = False
     """Whether, in mode ``realizable``, it ends done where a test shows the loss on T to be below a level."""
-    bears_liars: ClassVar[bool] = False
+    supports_byzantine_agents: bool = False
     """Whether its tests and intervals hold for the lies that ``agents.liars`` allows among the first n answers."""
-    problem: ClassVar[str | None] = None
+    problem: str | None = None
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
 
     @classmethod
@@ -200,19 +203,150 @@ class Protocol(ABC):
 
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
-ABLATIONS: Registry[type[Protocol]] = Registry("ablation", __name__, optional=True)
-"""What remains of a protocol whose other side is left out, each under ``protocol/side``."""
 
 
-def _class_of(scenario: Scenario) -> type[Protocol]:
-    alone = scenario.alone
-    return PROTOCOLS[scenario.protocol] if alone is None else ABLATIONS[f"{scenario.protocol}/{alone}"]
+@dataclass(frozen=True)
+class ProblemPlan(Generic[P]):
+    """The numbers of a resolved scenario that the script of its problem uses.
+
+    Attributes
+    ----------
+    problem
+        What is to be found out.
+    alpha, beta
+        Accuracy and failure probability.
+    n
+        The curator's people.
+    share
+        Epsilon of each of the curator's releases.
+    count
+        The agents.
+    mechanism
+        How they randomize.
+    hybrid
+        From which the plan of the problem follows for both sides.
+    """
+
+    problem: P
+    alpha: float
+    beta: float
+    n: int
+    share: float
+    count: int
+    mechanism: LocalRandomizer
+    hybrid: PlanInputs
+
+    @property
+    def bits(self) -> BitMechanism:
+        """The mechanism, of agents who answer with a bit; else :class:`BadScenario`."""
+        return as_bits(self.mechanism)
+
+    def oracle(self, known: str) -> FrequencyOracle:
+        """Return the mechanism, of agents who report an item; else :class:`BadScenario` that names those ``known``."""
+        if not isinstance(self.mechanism, FrequencyOracle):
+            raise BadScenario(f"{self.problem.name} needs a frequency oracle as agents.mechanism: take {known}")
+        return self.mechanism
+
+
+class ProblemProtocol(Protocol, Generic[P]):
+    """A protocol about a problem, and what remains of it where one side is left out (scenario key ``alone``)."""
+
+    kind: ClassVar[type[Problem]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.problem = cls.kind.model_fields["name"].default
+        cls.pattern = pattern_of(cls.kind.model_fields["name"].default)
+
+    def plan(self, scenario: ResolvedScenario) -> ProblemPlan[P]:
+        """Return the numbers that the script uses.
+
+        Raises
+        ------
+        BadScenario
+            If the scenario has another problem, or no epsilon.
+        """
+        if not isinstance(scenario.problem, self.kind):
+            raise BadScenario(f"{self.problem} needs its problem")
+        problem: Any = scenario.problem
+        return ProblemPlan(
+            problem=problem,
+            alpha=scenario.alpha,
+            beta=scenario.beta,
+            n=scenario.curator.n,
+            share=scenario.curator.share,
+            count=scenario.agents.count,
+            mechanism=scenario.agents.mechanism,
+            hybrid=scenario.plan_inputs,
+        )
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Start :meth:`both_sides` with its plan."""
+        return self.both_sides(self.plan(scenario), public)
+
+    @abstractmethod
+    def both_sides(self, plan: ProblemPlan[P], public: int) -> Script:
+        """Solve the problem with curator and agents."""
+
+    @abstractmethod
+    def curator_alone(self, plan: ProblemPlan[P], public: int) -> Script:
+        """Do what the curator can do alone."""
+
+    @abstractmethod
+    def agents_alone(self, plan: ProblemPlan[P], public: int) -> Script:
+        """Do what the agents can do alone."""
+
+
+class _Ablation(Protocol):
+    """A protocol about a problem whose other side is left out: it shows what that side is needed for."""
+
+    side: ClassVar[Literal["curator", "agents"]]
+
+    def __init__(self, name: str) -> None:
+        whole = PROTOCOLS[name]
+        if not issubclass(whole, ProblemProtocol):
+            raise BadScenario(f"nothing remains of protocol {name!r} for {self.side} alone")
+        self.whole: ProblemProtocol[Any] = whole()
+        self.title = f"{whole.title}: the {self.side} alone"
+        self.problem = whole.problem
+        self.pattern = pattern_of(name, self.side)
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        """Return the examples of every protocol about a problem, with this side alone."""
+        whole = (PROTOCOLS[name] for name in PROTOCOLS if cls.side in demands_of(name).alone)
+        return tuple(loading.altered(one, [f"alone={cls.side}"]) for each in whole for one in each.example())
+
+
+class CuratorAlone(_Ablation):
+    """Agents are left out."""
+
+    side = "curator"
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Start what the protocol does with its curator."""
+        return self.whole.curator_alone(self.whole.plan(scenario), public)
+
+
+class AgentsAlone(_Ablation):
+    """The curator is left out."""
+
+    side = "agents"
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Start what the protocol does with its agents."""
+        return self.whole.agents_alone(self.whole.plan(scenario), public)
+
+
+ABLATIONS = {"curator": CuratorAlone, "agents": AgentsAlone}
+"""By the side that is asked."""
 
 
 def halts(scenario: Scenario) -> bool:
     """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
     known = scenario.protocol in PROTOCOLS
-    return scenario.mode == "realizable" and scenario.problem is None and known and _class_of(scenario).tests_level
+    searches = scenario.mode == "realizable" and scenario.problem is None
+    return searches and known and PROTOCOLS[scenario.protocol].tests_level
 
 
 def level_of(scenario: Scenario) -> float | None:
@@ -231,7 +365,8 @@ def shown_by(scenario: Scenario) -> str:
     alpha, beta = f"{scenario.alpha:g}", f"{scenario.beta:g}"
     level = f"{scenario.accuracy.halt_below * scenario.alpha:g}"
     lies = f"; if of the first n answers, for every n, at most {scenario.agents.liars:g} n are lies"
-    shown = _class_of(scenario).done.format(alpha=alpha, beta=beta, sure=f"{1.0 - scenario.beta:.4g}", level=level)
+    claimed = PROTOCOLS[scenario.protocol] if scenario.alone is None else Protocol
+    shown = claimed.done.format(alpha=alpha, beta=beta, sure=f"{1.0 - scenario.beta:.4g}", level=level)
     return shown + (lies if scenario.agents.liars else "")
 
 
@@ -261,10 +396,11 @@ def protocol_of(scenario: ResolvedScenario) -> Protocol:
         If its problem is another one, or the scenario assumes liars, of which this protocol's intervals know nothing.
     """
     check_problem(scenario)
-    found = _class_of(scenario)
-    if scenario.agents.liars and not found.bears_liars:
+    whole = PROTOCOLS[scenario.protocol]
+    found = whole() if scenario.alone is None else ABLATIONS[scenario.alone](scenario.protocol)
+    if scenario.agents.liars and not found.supports_byzantine_agents:
         raise BadScenario(f"agents.liars: {scenario.protocol} has no intervals that bear liars: leave it out")
-    return found()
+    return found
 
 
 BALL = (
@@ -290,8 +426,3 @@ def small_problem(name: str, people: dict[str, Any], *numbers: str) -> Scenario:
     """Return a shipped scenario about a problem, on other people of both sides, with other numbers."""
     places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
     return loading.load(name, [*places, "agents.deadline=5", *numbers])
-
-
-def left_alone(side: str, examples: Iterable[Scenario]) -> tuple[Scenario, ...]:
-    """Return the examples of a protocol for what remains of it if ``side`` is asked alone."""
-    return tuple(loading.altered(example, [f"alone={side}"]) for example in examples)

@@ -7,28 +7,25 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from common.core.arrays import Floats
-from common.core.errors import BadScenario
 from common.local.answers import Answers, AskAgents
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.queries.item import ItemQuery
 from common.local.queries.listed import ListedQuery
 from common.operations.counting import CountedHead, HeadList
-from common.protocols.base import pattern_of
 from common.protocols.blender import Blender, Head
 from common.protocols.steps import Progress
-from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
 from common.statistics.heavy_hitters import find, ladder
-from referee.protocols.asking import ask, at_once, problem_of
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+from referee.protocols.asking import ask, at_once
+from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
 
 Shares = tuple[Floats, Floats]
 """Estimated shares of people, and the variances of these estimates."""
 
 
 @PROTOCOLS.register("blender")
-class BlenderProtocol(Protocol):
+class BlenderProtocol(ProblemProtocol[Blender]):
     """Head list and local search, as in BLENDER (Avent, Korolova, Zeber, Hovden and Livshits, USENIX Security 2017).
 
     One half of the curator's people choose the head list, the other half count its items (pure epsilon). The agents say
@@ -43,8 +40,7 @@ class BlenderProtocol(Protocol):
         "shares that are off by problem.precise at most, with a probability of about {sure} at the sizes of the "
         "tight plan, for people as the problem describes them and if those who answer are like all"
     )
-    problem = "blender"
-    pattern = pattern_of("blender")
+    kind = Blender
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -61,41 +57,48 @@ class BlenderProtocol(Protocol):
             ),
         )
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+    def both_sides(self, plan: ProblemPlan[Blender], public: int) -> Script:
         """Have the curator list the items and count them, ask the agents about the list, combine."""
-        problem, oracle = given(scenario)
-        head = yield from ask(head_list(scenario, problem))
+        problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
+        head = yield from ask(head_list(plan))
         yield Progress(f"{len(head.items)} items are listed", {})
-        estimates = [shares_by_curator(head, scenario, problem)]
+        estimates = [shares_by_curator(head, plan)]
         if head.items:
-            count = scenario.agents.count
+            count = plan.count
             estimates.append((yield from shares_by_agents(head.items, problem, oracle, count, public)))
         return combined(head.items, estimates)
 
+    def curator_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
+        """Have the curator list the items and count them; agents are not asked about the list."""
+        head = yield from ask(head_list(plan))
+        yield Progress(f"{len(head.items)} items are listed", {})
+        return combined(head.items, [shares_by_curator(head, plan)])
 
-def given(scenario: ResolvedScenario) -> tuple[Blender, FrequencyOracle]:
-    """Return the problem and the agents' frequency oracle.
+    def agents_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
+        """Have half of the agents find the items among all 2^bits, and the others estimate their shares.
 
-    Raises
-    ------
-    BadScenario
-        If the scenario has another problem or mechanism.
-    """
-    problem, oracle = problem_of(scenario, Blender), scenario.agents.mechanism
-    if not isinstance(oracle, FrequencyOracle):
-        raise BadScenario("blender needs a frequency oracle as agents.mechanism: take olh, hadamard or krr")
-    return problem, oracle
+        The search is one question without interaction (:mod:`common.statistics.heavy_hitters`).
+        """
+        problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
+        count = plan.count
+        query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
+        answers: Answers = yield AskAgents(query, at_once(count // 2))
+        items: list[int] = find(query, oracle, answers, plan.beta).items[: problem.most].tolist()
+        yield Progress(f"{len(items)} items are listed", {})
+        if not items:
+            return combined([], [])
+        return combined(items, [(yield from shares_by_agents(items, problem, oracle, count - count // 2, public))])
 
 
-def head_list(scenario: ResolvedScenario, problem: Blender) -> HeadList:
+def head_list(plan: ProblemPlan[Blender]) -> HeadList:
     """Return the request for the head list."""
-    return HeadList(bits=problem.bits, most=problem.most, epsilon=scenario.curator.share)
+    return HeadList(bits=plan.problem.bits, most=plan.problem.most, epsilon=plan.share)
 
 
-def shares_by_curator(head: CountedHead, scenario: ResolvedScenario, problem: Blender) -> Shares:
+def shares_by_curator(head: CountedHead, plan: ProblemPlan[Blender]) -> Shares:
     """Estimate the share of each listed item from the curator's noisy counts."""
     shares = np.array(head.counts, dtype=np.int64) / head.people
-    return shares, problem.curators_variance(np.clip(shares, 0.0, 1.0), head.people, scenario.curator.share)
+    return shares, plan.problem.curators_variance(np.clip(shares, 0.0, 1.0), head.people, plan.share)
 
 
 def shares_by_agents(
@@ -127,53 +130,3 @@ def _head(items: Sequence[int], estimates: list[Shares]) -> Head:
         shares=tuple(shares[order].tolist()),
         deviations=tuple(deviations[order].tolist()),
     )
-
-
-@ABLATIONS.register("blender/curator")
-class CuratorAlone(Protocol):
-    """The curator lists the items and counts them; nobody else is asked about the list."""
-
-    title = "Blender: the curator alone"
-    problem = "blender"
-    pattern = pattern_of("blender", "curator")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("curator", BlenderProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Have the curator list the items and count them."""
-        problem, _ = given(scenario)
-        head = yield from ask(head_list(scenario, problem))
-        yield Progress(f"{len(head.items)} items are listed", {})
-        return combined(head.items, [shares_by_curator(head, scenario, problem)])
-
-
-@ABLATIONS.register("blender/agents")
-class AgentsAlone(Protocol):
-    """Half of the agents find the items among all 2^bits, the others estimate their shares.
-
-    The search is one question without interaction (:mod:`common.statistics.heavy_hitters`).
-    """
-
-    title = "Blender: the agents alone"
-    problem = "blender"
-    pattern = pattern_of("blender", "agents")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("agents", BlenderProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Find the items with half of the agents, ask the others about them."""
-        problem, oracle = given(scenario)
-        count = scenario.agents.count
-        query = ItemQuery(bits=problem.bits, prefixes=ladder(problem.bits, oracle), public=public)
-        answers: Answers = yield AskAgents(query, at_once(count // 2))
-        items: list[int] = find(query, oracle, answers, scenario.beta).items[: problem.most].tolist()
-        yield Progress(f"{len(items)} items are listed", {})
-        if not items:
-            return combined([], [])
-        return combined(items, [(yield from shares_by_agents(items, problem, oracle, count - count // 2, public))])

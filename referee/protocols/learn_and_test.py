@@ -10,12 +10,12 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.queries.loss import LossQuery
-from common.operations.learning import Labelled, LabelPoints, Learn
+from common.operations.learning import Label, Labelled, Learn
 from common.protocols.base import pattern_of
 from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from referee.protocols.asking import ask, at_once, estimate_mean
+from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
 
 
@@ -35,7 +35,7 @@ class LearnAndTest(Protocol):
         "large: with probability {sure} at least the stated interval holds that loss among those who answer"
     )
     pattern = pattern_of("learn-and-test")
-    bears_liars = True
+    supports_byzantine_agents = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -47,7 +47,7 @@ class LearnAndTest(Protocol):
         wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         hypothesis = (yield from ask(Learn(round=1))).hypothesis
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        found = yield from estimate_mean(loss, scenario, wanted, 1)
+        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         reason = f"{found.asked:,} agents tested what the curator learned"
         status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
@@ -69,7 +69,7 @@ class ModelAgnosticProtocol(Protocol):
         "large: with probability {sure} at least the stated interval holds that loss among those who answer"
     )
     pattern = pattern_of("model-agnostic")
-    bears_liars = True
+    supports_byzantine_agents = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -92,12 +92,12 @@ class ModelAgnosticProtocol(Protocol):
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
         wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         queries = learner.queries
-        labelled = yield from ask(LabelPoints(count=queries, transfer=True))
+        labelled = yield from ask(Label(count=queries, transfer=True))
         hypothesis = student(labelled, _labels(learner))
         told = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        found = yield from estimate_mean(loss, scenario, wanted, 1)
+        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         points = "public points" if labelled.protects == "records" else "points of the sample's first half"
         words = f"{told:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"

@@ -19,7 +19,7 @@ from common.protocols.base import pattern_of
 from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from referee.protocols.asking import at_once, estimate_mean
+from referee.protocols.asking import EstimatePlan, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
 
 TESTED = 0.1
@@ -51,7 +51,7 @@ class LocalAverages(Protocol):
     title = "Local averages"
     done = "nothing: it has no level and no gap to stop at, and ends exhausted"
     pattern = pattern_of("local-averages")
-    bears_liars = True
+    supports_byzantine_agents = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -70,7 +70,8 @@ class LocalAverages(Protocol):
         answers = yield AskAgents(query, learning)
         yield Progress("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})
         hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
-        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
+        loss = LossQuery(hypothesis=hypothesis)
+        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), count - learning, 1)
         return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once", heard=found.heard)
 
 
@@ -144,7 +145,7 @@ class LocalGradientDescent(Protocol):
     title = "Local gradient descent"
     done = "nothing: it has no level and no gap to stop at, and ends exhausted"
     pattern = pattern_of("local-gradient-descent")
-    bears_liars = True
+    supports_byzantine_agents = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -172,7 +173,8 @@ class LocalGradientDescent(Protocol):
                 total += iterate
             yield Progress(f"step {step}", {"round": step, "rounds": steps})
         hypothesis = _linear(total)
-        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), scenario, count - learning, 1)
+        loss = LossQuery(hypothesis=hypothesis)
+        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), count - learning, 1)
         reason = f"all {steps} steps were used"
         return Outcome("exhausted", steps, hypothesis, found.estimate, reason, heard=found.heard)
 

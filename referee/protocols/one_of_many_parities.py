@@ -9,18 +9,16 @@ import numpy as np
 
 from common.local.answers import AskAgents
 from common.local.hypotheses.relabelled import Task
-from common.protocols.base import pattern_of
 from common.protocols.one_of_many_parities import OneOfManyParities, Wanted
 from common.protocols.steps import AskCurator, Progress
-from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import likeliest_parity, signed_shares
-from referee.protocols.asking import ask_codes, learn_parity, problem_of
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+from referee.protocols.asking import ask_codes, learn_parity
+from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
 
 
 @PROTOCOLS.register("one-of-many-parities")
-class OneOfManyParitiesProtocol(Protocol):
+class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
     """Lemma 4.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
     Each agent says one randomized bit about (t, s_t), Hadamard response; those who hold no share answer with a fair
@@ -34,8 +32,7 @@ class OneOfManyParitiesProtocol(Protocol):
         "at the sizes of the tight plan, for people as the problem describes them and if those who answer are "
         "like all"
     )
-    problem = "one-of-many-parities"
-    pattern = pattern_of("one-of-many-parities")
+    kind = OneOfManyParities
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -50,21 +47,41 @@ class OneOfManyParitiesProtocol(Protocol):
             ),
         )
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+    def both_sides(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         """Find out which parity is wanted, then learn it."""
-        problem = problem_of(scenario, OneOfManyParities)
-        which = yield from find_wanted(scenario, problem, scenario.agents.count, public)
+        problem = plan.problem
+        which = yield from find_wanted(plan, plan.count, public)
         return (yield from learn_wanted(problem, which))
+
+    def curator_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
+        """Have the curator learn one parity at random.
+
+        It has fewer people than there are shares, so it knows nothing about which parity is wanted, even without
+        privacy, and not enough privacy for all.
+        """
+        problem = plan.problem
+        return (yield from learn_wanted(problem, public % (1 << problem.d)))
+
+    def agents_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
+        """Ask half of the agents which parity is wanted, search with the others: that takes 2^c times as many."""
+        problem, count = plan.problem, plan.count
+        which = yield from find_wanted(plan, count // 2, public)
+        width = min(problem.c, 63)
+        search = yield from ask_codes(count - count // 2, first=0, bits=width, sign=problem.c + which, public=public)
+        found = likeliest_parity(search)
+        features = tuple(i for i in range(problem.c) if (found << i) & (1 << (width - 1)))
+        return Outcome("done", 1, Wanted(which=which, features=features), None, "searched by the agents")
 
 
 def find_wanted(
-    scenario: ResolvedScenario, problem: OneOfManyParities, count: int, public: int
+    plan: ProblemPlan[OneOfManyParities], count: int, public: int
 ) -> Generator[AskAgents | Progress, Any, int]:
     """Ask ``count`` agents for the shares of the wanted parity's number, and add up the likeliest."""
+    problem = plan.problem
     begin = problem.c + (1 << problem.d)
     bits = problem.share_bits + problem.d
     asked = yield from ask_codes(count, first=begin + 1, bits=bits, present=begin, public=public)
-    shares = signed_shares(asked, scenario.agents.bit_mechanism).reshape(-1, 1 << problem.d)[: problem.shares]
+    shares = signed_shares(asked, plan.bits).reshape(-1, 1 << problem.d)[: problem.shares]
     which = int(np.bitwise_xor.reduce(np.argmax(shares, axis=1)))
     told = sum(answers.asked for _, answers in asked)
     yield Progress(f"{told:,} agents say that parity {which} is wanted", {})
@@ -78,50 +95,3 @@ def learn_wanted(problem: OneOfManyParities, which: int) -> Generator[AskCurator
         return Outcome("exhausted", 1, Wanted(which=which, features=None), None, "no block of the curator answered")
     answer = Wanted(which=which, features=parity.features)
     return Outcome("done", 1, answer, None, f"parity {which} was learned")
-
-
-@ABLATIONS.register("one-of-many-parities/curator")
-class CuratorAlone(Protocol):
-    """The curator learns one parity at random.
-
-    It has fewer people than there are shares, so it knows nothing about which parity is wanted, even without privacy,
-    and not enough privacy for all.
-    """
-
-    title = "One of many parities: the curator alone"
-    problem = "one-of-many-parities"
-    pattern = pattern_of("one-of-many-parities", "curator")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("curator", OneOfManyParitiesProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Learn the parity with a random number."""
-        problem = problem_of(scenario, OneOfManyParities)
-        return (yield from learn_wanted(problem, public % (1 << problem.d)))
-
-
-@ABLATIONS.register("one-of-many-parities/agents")
-class AgentsAlone(Protocol):
-    """Half of the agents tell which parity is wanted, the others search for it, which takes 2^c times as many."""
-
-    title = "One of many parities: the agents alone"
-    problem = "one-of-many-parities"
-    pattern = pattern_of("one-of-many-parities", "agents")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("agents", OneOfManyParitiesProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Find out which parity is wanted with half of the agents, search for it with the others."""
-        problem, count = problem_of(scenario, OneOfManyParities), scenario.agents.count
-        which = yield from find_wanted(scenario, problem, count // 2, public)
-        width = min(problem.c, 63)
-        search = yield from ask_codes(count - count // 2, first=0, bits=width, sign=problem.c + which, public=public)
-        found = likeliest_parity(search)
-        features = tuple(i for i in range(problem.c) if (found << i) & (1 << (width - 1)))
-        return Outcome("done", 1, Wanted(which=which, features=features), None, "searched by the agents")

@@ -15,7 +15,6 @@ from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.coordinate import CoordinateQuery
 from common.local.queries.item import ItemQuery
 from common.operations.learning import Learn
-from common.protocols.base import pattern_of
 from common.protocols.parity_and_threshold import Both, ParityAndThreshold
 from common.protocols.steps import Progress, Together
 from common.scenario.resolved import ResolvedScenario
@@ -23,12 +22,12 @@ from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf, ladder
 from common.statistics.frequency import likeliest_parity, reports
 from common.statistics.quantiles import find_quantile
-from referee.protocols.asking import ask, ask_codes, ask_together, at_once, parity_of, problem_of
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+from referee.protocols.asking import ask, ask_codes, ask_together, at_once, parity_of
+from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
 
 
 @PROTOCOLS.register("parity-and-threshold")
-class ParityAndThresholdProtocol(Protocol):
+class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
     """Appendix A of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
     The curator learns the parity (KLNRS, pure epsilon); no message to it depends on an agent, nor the other way round.
@@ -47,8 +46,7 @@ class ParityAndThresholdProtocol(Protocol):
         "by a share of {alpha} at most, at the sizes of the tight plan, for people as the problem describes them "
         "and if those who answer are like all"
     )
-    problem = "parity-and-threshold"
-    pattern = pattern_of("parity-and-threshold")
+    kind = ParityAndThreshold
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -66,18 +64,39 @@ class ParityAndThresholdProtocol(Protocol):
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
         """Return what is asked in rounds, or all at once."""
-        return frozenset(
-            {"coordinate", "threshold"} if problem_of(scenario, ParityAndThreshold).interactive else {"item"}
-        )
+        return frozenset({"coordinate", "threshold"} if self.plan(scenario).problem.interactive else {"item"})
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+    def both_sides(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         """Learn the parity, and at the same time how many are below the threshold; then search for it."""
-        problem = problem_of(scenario, ParityAndThreshold)
+        problem = plan.problem
         if not problem.interactive:
-            return (yield from _all_at_once(scenario, problem, public))
-        learned, (told,) = yield from ask_together(learn(problem), survey(scenario, problem))
+            return (yield from _all_at_once(plan, public))
+        learned, (told,) = yield from ask_together(learn(problem), survey(plan))
         parity = parity_of(learned, problem.c)
-        threshold, reason = yield from find_threshold(scenario, problem, told)
+        threshold, reason = yield from find_threshold(plan, told)
+        return ended(parity, threshold, reason)
+
+    def curator_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
+        """Have the curator learn the parity, for which it spends its privacy; the threshold is half of the range.
+
+        Pure privacy takes of order b/(alpha epsilon) further people for a threshold of b bits.
+        """
+        problem = plan.problem
+        learned = yield from ask(learn(problem))
+        return ended(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
+
+    def agents_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
+        """Search for the parity with half of the agents (2^c times as many), for the threshold with the others."""
+        problem = plan.problem
+        if not problem.interactive:
+            raise BadScenario("without interaction: both sides are asked, leave out alone")
+        question, width = survey(plan), min(problem.c, 63)
+        count = plan.count // 2
+        search = yield from ask_codes(count, first=0, bits=width, sign="label", public=public)
+        found = likeliest_parity(search)
+        parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
+        told: Answers = yield question
+        threshold, reason = yield from find_threshold(plan, told)
         return ended(parity, threshold, reason)
 
 
@@ -86,22 +105,23 @@ def learn(problem: ParityAndThreshold) -> Learn:
     return Learn(round=1, task=Task(features=problem.c))
 
 
-def survey(scenario: ResolvedScenario, problem: ParityAndThreshold) -> AskAgents:
+def survey(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
     """Return the question to the first batch: whether they are at the threshold or above."""
-    count = _surveyed(scenario, problem, scenario.agents.bit_mechanism.truth)
-    return AskAgents(CoordinateQuery(first=problem.c + problem.b), count)
+    count = _surveyed(plan, plan.bits.truth)
+    return AskAgents(CoordinateQuery(first=plan.problem.c + plan.problem.b), count)
 
 
 def find_threshold(
-    scenario: ResolvedScenario, problem: ParityAndThreshold, told: Answers
+    plan: ProblemPlan[ParityAndThreshold], told: Answers
 ) -> Generator[AskAgents | Progress, Any, tuple[int, str]]:
     """Search for the quantile of y at the share that the first batch told; also return how it was found."""
-    mechanism, tolerance = scenario.agents.bit_mechanism, _tolerance(scenario)
+    mechanism, tolerance = plan.bits, _tolerance(plan)
     below = 1.0 - float(mechanism.unbias(told.values).mean()) if len(told.values) else 0.5
     edge = 1.01 * tolerance
     share = min(max(below, edge), 1.0 - edge)
     yield Progress(f"{share:.3f} of people are below the threshold", {})
-    quantile = yield from find_quantile(mechanism, problem.b, share, tolerance, scenario.beta / 4.0, feature=problem.c)
+    c, b = plan.problem.c, plan.problem.b
+    quantile = yield from find_quantile(mechanism, b, share, tolerance, plan.beta / 4.0, feature=c)
     return quantile.first, f"{told.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds"
 
 
@@ -113,20 +133,19 @@ def ended(parity: Parity | None, threshold: int, reason: str) -> Outcome:
     return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
 
 
-def _all_at_once(
-    scenario: ResolvedScenario, problem: ParityAndThreshold, public: int
-) -> Generator[Together, Any, Outcome]:
+def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generator[Together, Any, Outcome]:
     """Ask for everything in one step."""
-    oracle, count = scenario.agents.mechanism, scenario.agents.count
+    problem = plan.problem
+    oracle, count = plan.mechanism, plan.count
     if not isinstance(oracle, HadamardResponse):
         raise BadScenario("without interaction: agents are asked with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
-    surveyed = _surveyed(scenario, problem, oracle.truth)
+    surveyed = _surveyed(plan, oracle.truth)
     learned, (told, ones) = yield from ask_together(
         learn(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
     )
-    cuts = problem.cuts(scenario.alpha)
+    cuts = problem.cuts(plan.alpha)
     found = estimate_cdf(values, oracle, told, cuts).cuts
     reports_above = reports(above, ones)
     supports = reports_above.supports(oracle, np.zeros(1, dtype=np.uint64))
@@ -136,60 +155,9 @@ def _all_at_once(
     return ended(parity_of(learned, problem.c), int(found[place]), reason)
 
 
-def _tolerance(scenario: ResolvedScenario) -> float:
-    return scenario.alpha / 4.0
+def _tolerance(plan: ProblemPlan[ParityAndThreshold]) -> float:
+    return plan.alpha / 4.0
 
 
-def _surveyed(scenario: ResolvedScenario, problem: ParityAndThreshold, truth: float) -> int:
-    return problem.surveyed(1.0 / (2.0 * truth - 1.0), _tolerance(scenario), scenario.beta)
-
-
-@ABLATIONS.register("parity-and-threshold/curator")
-class CuratorAlone(Protocol):
-    """The curator learns the parity, for which it spends its privacy, and says half of the range.
-
-    Pure privacy takes of order b/(alpha epsilon) further people for a threshold of b bits.
-    """
-
-    title = "Parity and threshold: the curator alone"
-    problem = "parity-and-threshold"
-    pattern = pattern_of("parity-and-threshold", "curator")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("curator", ParityAndThresholdProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Learn the parity, guess the threshold."""
-        problem = problem_of(scenario, ParityAndThreshold)
-        learned = yield from ask(learn(problem))
-        return ended(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
-
-
-@ABLATIONS.register("parity-and-threshold/agents")
-class AgentsAlone(Protocol):
-    """Half of the agents search for the parity, which takes 2^c times as many; the others find the threshold."""
-
-    title = "Parity and threshold: the agents alone"
-    problem = "parity-and-threshold"
-    pattern = pattern_of("parity-and-threshold", "agents")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("agents", ParityAndThresholdProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Search for the parity with half of the agents, then for the threshold with others."""
-        problem = problem_of(scenario, ParityAndThreshold)
-        if not problem.interactive:
-            raise BadScenario("without interaction: both sides are asked, leave out alone")
-        question, width = survey(scenario, problem), min(problem.c, 63)
-        count = scenario.agents.count // 2
-        search = yield from ask_codes(count, first=0, bits=width, sign="label", public=public)
-        found = likeliest_parity(search)
-        parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
-        told: Answers = yield question
-        threshold, reason = yield from find_threshold(scenario, problem, told)
-        return ended(parity, threshold, reason)
+def _surveyed(plan: ProblemPlan[ParityAndThreshold], truth: float) -> int:
+    return plan.problem.surveyed(1.0 / (2.0 * truth - 1.0), _tolerance(plan), plan.beta)

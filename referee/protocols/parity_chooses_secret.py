@@ -10,18 +10,16 @@ import numpy as np
 from common.local.answers import AskAgents
 from common.local.hypotheses.relabelled import Task
 from common.local.mechanisms.mechanism import BitMechanism
-from common.protocols.base import pattern_of
 from common.protocols.parity_chooses_secret import ParityChoosesSecret, Secret, number_of
 from common.protocols.steps import Progress
-from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import likeliest_parity, signed_shares
-from referee.protocols.asking import ask_codes, learn_parity, problem_of
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+from referee.protocols.asking import ask_codes, learn_parity
+from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
 
 
 @PROTOCOLS.register("parity-chooses-secret")
-class ParityChoosesSecretProtocol(Protocol):
+class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     """Lemma 5.2 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
     The curator learns r from x and <x, r> (KLNRS, pure epsilon); the referee passes it on; each agent then says one
@@ -35,8 +33,7 @@ class ParityChoosesSecretProtocol(Protocol):
         "a secret; by the normal law, which is no bound, it is right with a probability of about {sure} at the "
         "sizes of the tight plan, for people as the problem describes them and if those who answer are like all"
     )
-    problem = "parity-chooses-secret"
-    pattern = pattern_of("parity-chooses-secret")
+    kind = ParityChoosesSecret
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -50,15 +47,40 @@ class ParityChoosesSecretProtocol(Protocol):
             ),
         )
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+    def both_sides(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
         """Learn which secret is wanted, then ask for its shares."""
-        problem, mechanism = problem_of(scenario, ParityChoosesSecret), scenario.agents.bit_mechanism
+        problem, mechanism = plan.problem, plan.bits
         parity = yield from learn_parity(Task(features=problem.c))
         if parity is None:
             return nobody_answered(public)
         which = number_of(parity.features, problem.c)
         yield Progress(f"secret {which} is wanted", {})
-        return (yield from release_secret(problem, mechanism, which, scenario.agents.count, public))
+        return (yield from release_secret(problem, mechanism, which, plan.count, public))
+
+    def curator_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
+        """Have the curator learn r, and guess the answer.
+
+        It has fewer people than there are shares: it knows nothing about the secret, even without privacy.
+        """
+        problem = plan.problem
+        parity = yield from learn_parity(Task(features=problem.c))
+        if parity is None:
+            return nobody_answered(public)
+        which = number_of(parity.features, problem.c)
+        yield Progress(f"secret {which} is wanted", {})
+        return Outcome("done", 1, Secret(which=which, bit=public & 1), None, "guessed: a share is missing")
+
+    def agents_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
+        """Search for r with half of the agents, which takes 2^c times as many (Lemma 5.2's lower bound).
+
+        The others tell the shares of what was found.
+        """
+        problem, mechanism = plan.problem, plan.bits
+        count = plan.count
+        search = yield from ask_codes(count // 2, first=0, bits=problem.c, sign="label", public=public)
+        which = likeliest_parity(search)
+        yield Progress(f"secret {which} is wanted", {})
+        return (yield from release_secret(problem, mechanism, which, count - count // 2, public))
 
 
 def release_secret(
@@ -76,56 +98,3 @@ def release_secret(
 def nobody_answered(public: int) -> Outcome:
     """End with a guess."""
     return Outcome("exhausted", 1, Secret(which=0, bit=public & 1), None, "no block of the curator answered")
-
-
-@ABLATIONS.register("parity-chooses-secret/curator")
-class CuratorAlone(Protocol):
-    """The curator learns r, and the answer is a guess.
-
-    It has fewer people than there are shares: it knows nothing about the secret, even without privacy.
-    """
-
-    title = "Parity chooses secret: the curator alone"
-    problem = "parity-chooses-secret"
-    pattern = pattern_of("parity-chooses-secret", "curator")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("curator", ParityChoosesSecretProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Learn which secret is wanted, and guess it."""
-        problem = problem_of(scenario, ParityChoosesSecret)
-        parity = yield from learn_parity(Task(features=problem.c))
-        if parity is None:
-            return nobody_answered(public)
-        which = number_of(parity.features, problem.c)
-        yield Progress(f"secret {which} is wanted", {})
-        return Outcome("done", 1, Secret(which=which, bit=public & 1), None, "guessed: a share is missing")
-
-
-@ABLATIONS.register("parity-chooses-secret/agents")
-class AgentsAlone(Protocol):
-    """Half of the agents search for r, which takes 2^c times as many (Lemma 5.2's lower bound).
-
-    The others tell the shares of what was found.
-    """
-
-    title = "Parity chooses secret: the agents alone"
-    problem = "parity-chooses-secret"
-    pattern = pattern_of("parity-chooses-secret", "agents")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("agents", ParityChoosesSecretProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Search for the parity with half of the agents, ask the others for the shares."""
-        problem, mechanism = problem_of(scenario, ParityChoosesSecret), scenario.agents.bit_mechanism
-        count = scenario.agents.count
-        search = yield from ask_codes(count // 2, first=0, bits=problem.c, sign="label", public=public)
-        which = likeliest_parity(search)
-        yield Progress(f"secret {which} is wanted", {})
-        return (yield from release_secret(problem, mechanism, which, count - count // 2, public))

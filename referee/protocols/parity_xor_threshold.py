@@ -6,26 +6,23 @@ from collections import Counter
 
 import numpy as np
 
-from common.core.errors import BadScenario
 from common.local.answers import Answers, AskAgents
 from common.local.hypotheses.rules import FeatureSet
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.queries.item import ItemQuery
 from common.operations.learning import BlockParities, LearnParities
-from common.protocols.base import pattern_of
 from common.protocols.parity_xor_threshold import ParityXorThreshold, Piecewise, shape
-from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf, ladder
-from referee.protocols.asking import ask, ask_together, at_once, problem_of
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script, left_alone, small_problem
+from referee.protocols.asking import ask, ask_together, at_once
+from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
 
 Pieces = tuple[FeatureSet | None, ...]
 """The parity of each block, None where nobody answered."""
 
 
 @PROTOCOLS.register("parity-xor-threshold")
-class ParityXorThresholdProtocol(Protocol):
+class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
     """Lemma 3.3 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
 
     One step, in which every message leaves before any arrives. The curator sorts its people by y, divides them into K
@@ -40,8 +37,7 @@ class ParityXorThresholdProtocol(Protocol):
         " the sizes of the tight plan, for people as the problem describes them and if those who answer are like "
         "all"
     )
-    problem = "parity-xor-threshold"
-    pattern = pattern_of("parity-xor-threshold")
+    kind = ParityXorThreshold
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -58,33 +54,34 @@ class ParityXorThresholdProtocol(Protocol):
             ),
         )
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+    def both_sides(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
         """Ask both sides at once, put the answers together."""
-        problem, oracle = given(scenario)
+        problem, oracle = plan.problem, plan.oracle("hadamard")
         query = prefixes(problem, public)
-        question = AskAgents(query, at_once(scenario.agents.count))
-        learned, (answers,) = yield from ask_together(learn_blocks(scenario, problem), question)
+        question = AskAgents(query, at_once(plan.count))
+        learned, (answers,) = yield from ask_together(learn_blocks(plan), question)
         return pieced_together(problem, voted(learned), query, oracle, answers)
 
+    def curator_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        """Take the curator's parities, and blocks that are equally long."""
+        problem = plan.problem
+        pieces = voted((yield from ask(learn_blocks(plan))))
+        cuts = tuple((number << problem.b) // problem.blocks for number in range(1, problem.blocks))
+        return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
 
-def given(scenario: ResolvedScenario) -> tuple[ParityXorThreshold, FrequencyOracle]:
-    """Return the problem and the agents' frequency oracle.
-
-    Raises
-    ------
-    BadScenario
-        If the scenario has another problem or mechanism.
-    """
-    problem, oracle = problem_of(scenario, ParityXorThreshold), scenario.agents.mechanism
-    if not isinstance(oracle, FrequencyOracle):
-        raise BadScenario("parity-xor-threshold needs a frequency oracle as agents.mechanism: take hadamard")
-    return problem, oracle
+    def agents_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        """Take the agents' quantiles, and the constant 1 in place of each parity."""
+        problem, oracle = plan.problem, plan.oracle("hadamard")
+        query = prefixes(problem, public)
+        answers: Answers = yield AskAgents(query, at_once(plan.count))
+        return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)
 
 
-def learn_blocks(scenario: ResolvedScenario, problem: ParityXorThreshold) -> LearnParities:
+def learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
     """Return the request for a parity in each block, from several parts of the people."""
-    epsilon = scenario.curator.share
-    parts, _ = shape(problem, epsilon, scenario.beta / 2.0)
+    problem = plan.problem
+    epsilon = plan.share
+    parts, _ = shape(problem, epsilon, plan.beta / 2.0)
     return LearnParities(
         features=problem.c,
         first=problem.c,
@@ -114,45 +111,3 @@ def pieced_together(
     cuts = np.sort(estimate_cdf(query, oracle, answers, problem.blocks - 1).cuts).tolist()
     reason = f"{answers.asked:,} agents say where the blocks end"
     return Outcome("done", 1, Piecewise(cuts=tuple(cuts), pieces=pieces), None, reason)
-
-
-@ABLATIONS.register("parity-xor-threshold/curator")
-class CuratorAlone(Protocol):
-    """The curator has its parities, and takes the blocks to be equally long."""
-
-    title = "Parity XOR threshold: the curator alone"
-    problem = "parity-xor-threshold"
-    pattern = pattern_of("parity-xor-threshold", "curator")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("curator", ParityXorThresholdProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Learn a parity in each block, divide the range evenly."""
-        problem, _ = given(scenario)
-        pieces = voted((yield from ask(learn_blocks(scenario, problem))))
-        cuts = tuple((number << problem.b) // problem.blocks for number in range(1, problem.blocks))
-        return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
-
-
-@ABLATIONS.register("parity-xor-threshold/agents")
-class AgentsAlone(Protocol):
-    """The agents have the quantiles, and no parity: they answer with the constant 1."""
-
-    title = "Parity XOR threshold: the agents alone"
-    problem = "parity-xor-threshold"
-    pattern = pattern_of("parity-xor-threshold", "agents")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        """Return the protocol's own, with this side alone."""
-        return left_alone("agents", ParityXorThresholdProtocol.example())
-
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Find where the blocks end."""
-        problem, oracle = given(scenario)
-        query = prefixes(problem, public)
-        answers: Answers = yield AskAgents(query, at_once(scenario.agents.count))
-        return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)

@@ -7,9 +7,12 @@ Algorithm 3 as its learner Algorithm 4, with null mechanisms Algorithm 1.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from common.core.errors import BadScenario
+from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.relabelled import Task
+from common.local.losses import Loss
 from common.local.queries.loss import LossQuery
 from common.operations.learning import Learn
 from common.operations.weighting import Reweigh
@@ -17,7 +20,7 @@ from common.protocols.base import pattern_of
 from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from referee.protocols.asking import ask, estimate_mean, test_mean
+from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, estimate_mean, test_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
 
 
@@ -40,7 +43,7 @@ class SubsampleTestReweigh(Protocol):
         "{beta} at most a run rejects this although it is true, over all its rounds"
     )
     pattern = pattern_of("subsample-test-reweigh")
-    bears_liars = True
+    supports_byzantine_agents = True
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
@@ -49,28 +52,75 @@ class SubsampleTestReweigh(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
-        return (yield from run_rounds(scenario, None, 1, scenario.curator.rounds))
+        plan = RoundsPlan.of(scenario)
+        return (yield from run_rounds(plan, None, 1, plan.rounds))
 
 
-def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: int) -> Script:
+@dataclass(frozen=True)
+class RoundsPlan:
+    """The numbers of a resolved scenario that Algorithm 2 uses.
+
+    Attributes
+    ----------
+    rounds
+        T, the most learner calls.
+    loss
+        What agents test.
+    judging
+        How: a test of levels where the run halts at the first good hypothesis (realizable), else an estimate a round.
+    share
+        Agents of each estimate.
+    """
+
+    rounds: int
+    loss: Loss
+    judging: LevelTestPlan | EstimatePlan
+    share: int
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> RoundsPlan:
+        """Return the scenario's.
+
+        Raises
+        ------
+        BadScenario
+            If there are fewer agents than rounds that each ask some, or they cannot be asked so.
+        """
+        rounds, count = scenario.curator.rounds, scenario.agents.count
+        realizable = scenario.mode == "realizable"
+        if not realizable and count < rounds:
+            raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {count}")
+        judging = LevelTestPlan.of(scenario) if realizable else EstimatePlan.of(scenario)
+        return cls(rounds, scenario.agents.loss, judging, count // rounds)
+
+    @property
+    def halts(self) -> bool:
+        """Whether the run halts at the first good hypothesis."""
+        return isinstance(self.judging, LevelTestPlan)
+
+    def judge(self, hypothesis: Hypothesis) -> JudgingScript:
+        """Ask fresh agents about a hypothesis's loss, in one of ``rounds`` tests or estimates."""
+        query = LossQuery(hypothesis=hypothesis, loss=self.loss)
+        if isinstance(self.judging, LevelTestPlan):
+            return test_mean(query, self.judging, self.rounds)
+        return estimate_mean(query, self.judging, self.share, self.rounds)
+
+
+def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Script:
     """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
 
     Returns
     -------
     How it ended; ``iterations`` is the number of the last round that was used.
     """
-    rounds, seeks = scenario.curator.rounds, scenario.mode == "realizable"
-    share = scenario.agents.count // rounds
-    if not seeks and share < 1:
-        raise BadScenario(f"agnostic: {rounds} rounds ask agents in each, agents.count is {scenario.agents.count}")
+    rounds = plan.rounds
     best, least = None, math.inf
     for t in range(first, last + 1):
         learn = Learn(round=t, task=task)
         hypothesis = learn.about_records((yield from ask(learn)))
-        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        found = yield from test_mean(loss, scenario, rounds) if seeks else estimate_mean(loss, scenario, share, rounds)
-        told = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
-        yield Progress(f"round {t}", told)
+        found = yield from plan.judge(hypothesis)
+        numbers = {"round": t, "rounds": rounds, "asked": found.asked, **found.estimate.wire(), **found.test}
+        yield Progress(f"round {t}", numbers)
         if best is None or found.estimate.high < least:
             least = found.estimate.high
             reason = f"all {rounds} rounds were used"
@@ -78,7 +128,7 @@ def run_rounds(scenario: ResolvedScenario, task: Task | None, first: int, last: 
         if found.verdict == "below":
             reason = f"the loss on T is shown to be below the level after round {t}"
             return Outcome("done", t, hypothesis, found.estimate, reason, heard=found.heard)
-        if seeks and found.verdict is None:
+        if plan.halts and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:
             yield from ask(Reweigh(hypothesis=hypothesis))
@@ -131,14 +181,15 @@ class HandOver(Protocol):
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """For each task, Algorithm 2 from the weights of the last one, in the rounds that are left."""
-        tasks, rounds = scenario.tasks or (None,), scenario.curator.rounds
+        plan, tasks = RoundsPlan.of(scenario), scenario.tasks or (None,)
+        rounds = plan.rounds
         ended: list[Outcome] = []
         used = 0
         for number, task in enumerate(tasks, start=1):
-            if used == rounds or (ended and scenario.mode == "realizable" and ended[-1].status != "done"):
+            if used == rounds or (ended and plan.halts and ended[-1].status != "done"):
                 break
-            last = rounds if scenario.mode == "realizable" else max(used + 1, rounds * number // len(tasks))
-            outcome = yield from run_rounds(scenario, task, used + 1, last)
+            last = rounds if plan.halts else max(used + 1, rounds * number // len(tasks))
+            outcome = yield from run_rounds(plan, task, used + 1, last)
             ended.append(outcome.ended(outcome.iterations - used, outcome.reason))
             used = outcome.iterations
             yield Progress(f"task {number} of {len(tasks)}: {outcome.status}, {outcome.reason}", {})

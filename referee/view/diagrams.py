@@ -9,8 +9,9 @@ import inspect
 import sys
 from collections.abc import Iterator
 
+from common.protocols.base import demands_of
 from common.protocols.patterns import END, Either, Many, Messages, Party, Pattern, Sequence
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol
+from referee.protocols.base import PROTOCOLS, Protocol
 
 _HEAD = (
     "sequenceDiagram",
@@ -88,8 +89,7 @@ def _described(name: str, protocol: type[Protocol]) -> Iterator[str]:
     yield (inspect.getdoc(protocol) or "").partition("\n\n")[0].replace("\n", " ")
     yield f"```mermaid\n{mermaid(protocol.pattern)}\n```"
     yield f"Where it ends `done`, it has shown this: {protocol.done}."
-    sides = {side: f"{name}/{side}" for side in ("curator", "agents")}
-    alone = ", ".join(f"{side}: `{ABLATIONS[of].pattern}`" for side, of in sides.items() if of in ABLATIONS)
+    alone = ", ".join(f"{side}: `{pattern}`" for side, pattern in demands_of(name).alone.items())
     if alone:
         yield f"A side alone: {alone}."
 

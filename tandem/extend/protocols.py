@@ -9,23 +9,26 @@ from common.protocols.patterns import Pattern, agents, curator, many, maybe, seq
 from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario.scenario import Scenario, parse
 from common.statistics.intervals import Estimate
-from referee.protocols.asking import Finding, ask, ask_together, estimate_mean, test_mean
-from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, Script
+from referee.protocols.asking import EstimatePlan, Finding, LevelTestPlan, ask, ask_together, estimate_mean, test_mean
+from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Protocol, Script
 
 __all__ = [
-    "ABLATIONS",
     "PROTOCOLS",
     "Answers",
     "AskAgents",
     "AskCurator",
     "BadScenario",
     "Estimate",
+    "EstimatePlan",
     "Finding",
     "Learn",
+    "LevelTestPlan",
     "LossQuery",
     "Outcome",
     "Pattern",
     "PeerMisbehaved",
+    "ProblemPlan",
+    "ProblemProtocol",
     "Progress",
     "Protocol",
     "Reweigh",

@@ -43,8 +43,8 @@ class ListedQuery(FrequencyQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        conditions = names.conditions(range(self.first, self.first + self.bits))
-        return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {conditions}"
+        told = names.conditions(range(self.first, self.first + self.bits))
+        return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {told}"
 
     @property
     def domain(self) -> int:

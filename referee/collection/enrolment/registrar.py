@@ -20,7 +20,7 @@ from common.crypto.identity import Identity
 from common.crypto.vouching import IssuerKey
 from common.net.app import token_hash
 from common.wire import messages
-from common.wire.sealed import AnySigned, parse_payload
+from common.wire.sealed import AnySigned, said
 from referee.collection.enrolment.vouching import announced, shown
 from referee.collection.ordering.roster import Roster
 from referee.collection.reading import payloads
@@ -155,7 +155,7 @@ class Registrar:
             try:
                 if isinstance(checked, Forged):
                     raise checked
-                wanted = parse_payload(signed, messages.Enrolment)
+                wanted = said(signed, messages.Enrolment)
                 self._admit(wanted.agents, token)
                 if self.issuers and self.roster.position(signed.key) is None:
                     vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))

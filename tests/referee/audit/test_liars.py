@@ -14,6 +14,7 @@ from common.statistics.intervals import Estimate
 from local_agent.hosted.asking import answer_together
 from referee.audit.audit import audit
 from referee.protocols.base import protocol_of
+from referee.protocols.driver import check_beginning
 from referee.view.intervals import ends_in_words
 from tests.referee.audit.test_what_remains import said
 from tests.support import Bench, leave_folder, small, tiny
@@ -86,11 +87,9 @@ def test_liars_have_a_run_halt_on_a_bad_hypothesis_unless_it_bears_them(tmp_path
     assert ends["bearing"][1]["low"] < ends["honest"][1]["value"] < ends["bearing"][1]["high"]
 
 
-def test_a_test_of_fixed_size_bears_none_and_says_so(tmp_path):
-    with Bench(tmp_path, tiny("agents.liars=0.01", "agents.test=fixed")) as bench:
-        result = bench.run()
-    assert result["status"] == "refused"
-    assert "only a sequential test bears liars" in result["reason"]
+def test_a_test_of_fixed_size_bears_none_and_is_refused_before_the_curator_is_asked():
+    with pytest.raises(BadScenario, match="only a sequential test bears liars"):
+        check_beginning(tiny("agents.liars=0.01", "agents.test=fixed"))
 
 
 def test_a_protocol_without_such_intervals_refuses_them():

@@ -6,6 +6,7 @@ Made on its own example, so a new one is tested by being registered.
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -101,13 +102,13 @@ class World:
 def play(
     name: str, chosen: Scenario, exchange: Any, notes: list[Progress] | None = None, public: int = PUBLIC
 ) -> Outcome:
-    protocol = protocol_named(name, chosen.alone)()
+    protocol = protocol_named(name, chosen.alone)
     on_progress = (notes if notes is not None else []).append
     return drive(protocol.script(chosen, public), protocol.pattern, exchange, on_progress)
 
 
-def protocol_named(name: str, alone: str | None) -> type[Protocol]:
-    return PROTOCOLS[name] if alone is None else ABLATIONS[f"{name}/{alone}"]
+def protocol_named(name: str, alone: str | None) -> Protocol:
+    return PROTOCOLS[name]() if alone is None else ABLATIONS[alone](name)
 
 
 NAMES = [name for name in PROTOCOLS.names() if PROTOCOLS[name].problem is None]
@@ -134,12 +135,12 @@ def test_its_examples_are_scenarios_of_it(name):
     assert PROTOCOLS[name].title
 
 
-@for_each("name", ABLATIONS.names())
-def test_the_examples_of_what_remains_leave_the_other_side_out(name):
-    protocol, _, side = name.partition("/")
-    for example in ABLATIONS[name].example():
-        assert (example.protocol, example.alone) == (protocol, side)
-    assert ABLATIONS[name].title
+@for_each("side", ALONE)
+def test_the_examples_of_ablations_leave_the_other_side_out(side):
+    examples = ABLATIONS[side].example()
+    assert {example.alone for example in examples} == {side}
+    assert {example.protocol for example in examples} == set(ABOUT)
+    assert {ABLATIONS[side](name).title for name in ABOUT} == {f"{PROTOCOLS[n].title}: the {side} alone" for n in ABOUT}
 
 
 def test_every_protocol_about_a_problem_is_covered():
@@ -148,11 +149,11 @@ def test_every_protocol_about_a_problem_is_covered():
 
 
 def test_every_protocol_about_a_problem_has_what_remains_of_it_for_either_side():
-    assert ABLATIONS.names() == sorted(f"{name}/{alone}" for name in ABOUT for alone in ALONE)
+    assert sorted(ABLATIONS) == sorted(ALONE)
     for name in ABOUT:
         for alone in (None, *ALONE):
             found = protocol_named(name, alone)
-            assert type(protocol_of(scenario_of(name, alone))) is found
+            assert type(protocol_of(scenario_of(name, alone))) is type(found)
             assert found.problem == PROTOCOLS[name].problem
             other = {"curator": "agents", "agents": "curator"}.get(alone or "")
             assert other is None or f"{other}:" not in str(found.pattern)
@@ -470,10 +471,9 @@ def test_a_protocol_holds_itself_to_the_pattern_that_a_curator_reads(name):
     assert pattern_of(name).kinds("agents") <= set(QUERIES)
 
 
-@for_each("name", ABLATIONS.names())
-def test_a_side_alone_holds_itself_to_what_is_declared_of_it(name):
-    protocol, _, alone = name.partition("/")
-    assert ABLATIONS[name].pattern is pattern_of(protocol, alone)
+@for_each(("protocol", "alone"), list(product(ABOUT, ALONE)))
+def test_a_side_alone_holds_itself_to_what_is_declared_of_it(protocol, alone):
+    assert ABLATIONS[alone](protocol).pattern is pattern_of(protocol, alone)
     other = "agents" if alone == "curator" else "curator"
     assert not pattern_of(protocol, alone).kinds(other)
 

@@ -13,7 +13,7 @@ from common.operations.learning import Learn, Learned
 from common.protocols.steps import AskCurator
 from deploy.experiment import reading
 from referee.protocols.base import Outcome
-from referee.protocols.subsample_test_reweigh import run_rounds
+from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
 from referee.view import show
 from referee.view.face.building import run_view
 from referee.view.face.pages import report
@@ -55,7 +55,7 @@ def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypa
 
 def after_three_rounds(*, first_is_best: bool) -> Outcome:
     """Return how an agnostic run ends whose first model is told to err on a third, the others on half, or not so."""
-    script = run_rounds(tiny("mode=agnostic", "curator.rounds=3", "agents.count=9000"), None, 1, 3)
+    script = run_rounds(RoundsPlan.of(tiny("mode=agnostic", "curator.rounds=3", "agents.count=9000")), None, 1, 3)
     number = 0
     reply: Any = None
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tandem.extend.protocols import (
     PROTOCOLS,
+    EstimatePlan,
     Learn,
     LossQuery,
     Outcome,
@@ -66,9 +67,10 @@ class Compare(Protocol):
         counted = yield from ask(CountInside(**what, epsilon=scenario.curator.share))
         in_source = counted.count / int(scenario.curator.n)
         half = int(scenario.agents.count) // 2
-        told = yield from estimate_mean(InsideQuery(**what), scenario, half, 2)
+        answers = EstimatePlan.of(scenario)
+        told = yield from estimate_mean(InsideQuery(**what), answers, half, 2)
         yield Progress("compared", {"in_source": in_source, "in_target": told.estimate.value})
-        tested = yield from estimate_mean(LossQuery(hypothesis=interval), scenario, half, 2)
+        tested = yield from estimate_mean(LossQuery(hypothesis=interval), answers, half, 2)
         everybody = told.asked == tested.asked == half
         shares = f"{in_source:.1%} of S and {told.estimate.value:.1%} of T are inside"
         return Outcome("done" if everybody else "exhausted", 1, interval, tested.estimate, shares)
