@@ -97,4 +97,5 @@ def _try_all(test: Any, self: tuple[Any, ...], cases: list[tuple[str, dict[str, 
     if len(failures) == 1 or (skipped and len(skipped) == len(cases)):
         raise (failures or skipped)[0]
     if failures:
-        raise BaseExceptionGroup(f"{len(failures)} of {len(cases)} cases failed", failures)
+        named = "; ".join(failure.__notes__[-1] for failure in failures)  # since plug-ins of pytest leave groups out
+        raise BaseExceptionGroup(f"{len(failures)} of {len(cases)} cases failed: {named}"[:4000], failures)

@@ -228,9 +228,9 @@ def test_a_curator_alone_is_asked_for_what_remains_of_the_protocol(alone, allowe
         assert len(charged(selecting)) == 1
 
 
-RELEASES_FEATURES = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.uint8)
-RELEASES_FEATURES[:, 2] |= RELEASES_FEATURES[:, 1]
-SAMPLE = Records(RELEASES_FEATURES, np.where(RELEASES_FEATURES[:, 0] > 0, 1, -1).astype(np.int8))
+KNOWN_FEATURES = np.random.default_rng(0).integers(0, 2, (60, 6)).astype(np.uint8)
+KNOWN_FEATURES[:, 2] |= KNOWN_FEATURES[:, 1]
+KNOWN_SAMPLE = Records(KNOWN_FEATURES, np.where(KNOWN_FEATURES[:, 0] > 0, 1, -1).astype(np.int8))
 KNOWN: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
     ({"kind": "select", "first": 1, "count": 5, "epsilon": 1.0}, [{"feature": 2}, {"feature": 2}]),
     ({"kind": "select", "first": 0, "count": 2, "epsilon": 0.1}, [{"feature": 0}, {"feature": 0}]),
@@ -253,4 +253,4 @@ KNOWN: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
 @for_each("cut", [0, 17])
 def test_known_releases(operation: dict[str, Any], known: list[dict[str, Any]], cut: int) -> None:
     parsed = parse_operation(operation)
-    assert [release(parsed, SAMPLE, seed, cut) for seed in range(2)] == known
+    assert [release(parsed, KNOWN_SAMPLE, seed, cut) for seed in range(2)] == known

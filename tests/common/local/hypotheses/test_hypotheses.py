@@ -1,7 +1,7 @@
 """What every registered hypothesis must do: travel as JSON, refuse what is not one, and label anything.
 
 Made on its own examples, so a new one is tested by being registered; what the shipped ones predict is compared with
-their definitions in ``test_hypotheses_definitions.py``.
+their definitions in ``test_hypotheses.py``.
 """
 
 from __future__ import annotations

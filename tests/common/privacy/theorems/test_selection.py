@@ -300,7 +300,7 @@ PROFILE_LAWS: list[AnyLaw] = [
     NegativeBinomial(eta=2.0, gamma=0.2, most=30),
     Poisson(rate=10.0, most=26),
 ]
-IDS = [f"{law.name} {index}" for index, law in enumerate(PROFILE_LAWS)]
+PROFILE_IDS = [f"{law.name} {index}" for index, law in enumerate(PROFILE_LAWS)]
 EXTREME: list[AnyLaw] = [
     Poisson(rate=500.0, most=1024),
     NegativeBinomial(eta=16.0, gamma=0.1, most=1024),
@@ -316,7 +316,7 @@ def choice_delta(mu: float, law: AnyLaw, epsilon: float, order: AnyArray) -> flo
     return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
 
 
-@for_each("law", PROFILE_LAWS, ids=IDS)
+@for_each("law", PROFILE_LAWS, ids=PROFILE_IDS)
 def test_no_ranking_of_a_gaussian_base_has_a_larger_delta(law: AnyLaw) -> None:
     random = np.random.default_rng(7)
     mu, epsilon = 0.3, 0.8
@@ -357,7 +357,7 @@ def test_one_base_attains_the_claim_at_its_epsilon() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
-@pytest.mark.parametrize("law", PROFILE_LAWS, ids=IDS)
+@pytest.mark.parametrize("law", PROFILE_LAWS, ids=PROFILE_IDS)
 def test_a_hundredth_more_mu_is_too_much(law: AnyLaw, delta: float) -> None:
     for epsilon in (0.3, 3.0):
         mu = mu_for_selection(epsilon, delta, law)
@@ -400,7 +400,7 @@ STOPPING_LAWS = [
     Poisson(rate=3.0, most=12),
     Poisson(rate=0.01, most=3),
 ]
-IDS = [f"{law.name} {index}" for index, law in enumerate(STOPPING_LAWS)]
+STOPPING_IDS = [f"{law.name} {index}" for index, law in enumerate(STOPPING_LAWS)]
 
 
 def printed(law: Stopping, count: int) -> mpmath.mpf:
@@ -418,7 +418,7 @@ def printed(law: Stopping, count: int) -> mpmath.mpf:
     return (1 - gamma) ** count / (gamma**-eta - 1) * product
 
 
-@for_each("law", STOPPING_LAWS, ids=IDS)
+@for_each("law", STOPPING_LAWS, ids=STOPPING_IDS)
 def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
@@ -427,7 +427,7 @@ def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
             assert weight / sum(shares) == pytest.approx(float(chance / sum(chances)), rel=1e-12)
 
 
-@for_each("law", STOPPING_LAWS, ids=IDS)
+@for_each("law", STOPPING_LAWS, ids=STOPPING_IDS)
 def test_mean_and_coverage_err_on_the_private_side_by_little(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
