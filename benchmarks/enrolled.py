@@ -33,13 +33,12 @@ from urllib.parse import urlsplit
 import referee
 from common.crypto.identity import Identity
 from common.wire.sealed import read
-from deploy.load.connection import Connection, request
-from deploy.load.light import LightAgent
+from deploy.load.client import Connection, LightAgent, request
 from deploy.load.phases import Load, phase
-from deploy.load.servers.deployment import Target, started
+from deploy.load.target import Target, started
 from deploy.load.testing import AGAIN, Options
 from deploy.remote import Remote, operating
-from referee.collection.enrolment.registrar import Caps, Registrar
+from referee.collection.enrolment import Caps, Registrar
 from referee.collection.signatures import compiled
 from referee.state.store import Store
 from referee.state.values import Participant

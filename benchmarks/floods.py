@@ -32,7 +32,7 @@ import numpy as np
 
 from common.net.certificates import make_all, names_of
 from common.net.tls import CA, CERT, CLIENT_CERT, client_context
-from deploy.load.connection import Connection, request
+from deploy.load.client import Connection, request
 from deploy.load.phases import allow_descriptors
 from deploy.processes import Party, free_port
 

@@ -32,7 +32,7 @@ from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from local_agent.hosted.population import Population
 from local_agent.policy import Policy
-from referee.collection.ordering.order import Order
+from referee.collection.order import Order
 
 BALL = {"name": "gaussian-ball", "side": "target", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
 PLANE = Linear(weights=(1.0,) * 8, threshold=0.0)

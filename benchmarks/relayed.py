@@ -43,10 +43,9 @@ from common.net.oblivious.encapsulation import (
     encapsulate,
     verified_keys,
 )
-from deploy.load.connection import request
-from deploy.load.light import LightAgent
+from deploy.load.client import LightAgent, request
 from deploy.load.phases import Load, phase
-from deploy.load.servers.deployment import Target, started
+from deploy.load.target import Target, started
 from deploy.load.testing import Options
 from deploy.remote import Remote, operating
 

@@ -22,8 +22,8 @@ from typing import Any
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from curator.service.curator import Curator
-from deploy.base import Finished
 from deploy.checking import checked
+from deploy.deployment import Finished
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 

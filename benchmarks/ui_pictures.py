@@ -29,14 +29,14 @@ from common.net.app import Service
 from common.net.page.guard import Rules
 from common.net.server import Limits, listen, server_of
 from common.scenario import loading
-from curator.console.app import console_app
-from deploy.base import OnProgress
+from curator.console import console_app
+from deploy.deployment import OnProgress
 from deploy.processes import Party, free_port
 from deploy.remote import operating
 from deploy.running import carry_out
 from tandem.ui.app import ui_app
-from tandem.ui.views.folders import RunFolders
-from tandem.ui.views.watching import RefereeWatch
+from tandem.ui.folders import RunFolders
+from tandem.ui.live import RefereeWatch
 
 ROOT = Path(__file__).parent.parent
 MAX_BYTES = 100_000

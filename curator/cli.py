@@ -146,7 +146,7 @@ def console_command(
 
     Example: curator console --state /srv/curator
     """
-    from curator.console.app import serve_console
+    from curator.console import serve_console
 
     end_with_stdin()
     serve_console(state, host, port)

@@ -1,6 +1,6 @@
 """The other ways to an answer, run beside the hybrid one for comparison: each side alone, and the non-private optimum.
 
-Each baseline has the people and budgets that the scenario gives it, and people of its own: it takes none of the run's.
+What cannot be done is left out, and the reason is kept (:class:`Attempts`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.special import expit
+from sqlalchemy.exc import OperationalError
 
 from common.core.arrays import Floats
+from common.core.errors import TandemError
 from common.data.population import open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
@@ -29,8 +31,7 @@ from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
 from curator.learners.adaptation.algorithms import one_thread
 from curator.numerics.equations import Equations
-from deploy.attempts import Attempts, NoAnswer
-from deploy.base import OnProgress
+from deploy.deployment import OnProgress
 from deploy.embedded import Embedded
 from deploy.truth import evaluation_source, loss
 
@@ -205,3 +206,49 @@ def _changed(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
     for key, value in changes.items():
         tree[key] = {**tree[key], **value} if isinstance(value, dict) and isinstance(tree[key], dict) else value
     return parse(tree)
+
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """A comparison ran and came to nothing; says why."""
+
+
+class Attempts:
+    """Comparisons that are tried one after the other; none of them ends a run that has its answer.
+
+    What is left out is what a scenario or a machine can cause: a sample that finds no room, missing data, a full disk,
+    too little memory, a refusal, a run without an answer. A bug of our own is raised.
+
+    Parameters
+    ----------
+    on_progress
+        Called for each comparison that is left out.
+
+    Attributes
+    ----------
+    left_out
+        The reason for each comparison that was left out, by its name.
+    """
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self._watch = on_progress
+        self.left_out: dict[str, str] = {}
+
+    def attempt(self, name: str, words: str, work: Callable[[], T]) -> T | None:
+        """Return what the work finds out, or None where it cannot be done.
+
+        Parameters
+        ----------
+        name
+            Key in :attr:`left_out`.
+        words
+            The comparison as people read it.
+        """
+        try:
+            return work()
+        except (NoAnswer, TandemError, OSError, OperationalError, MemoryError) as error:
+            self.left_out[name] = " ".join(str(error).split()) or type(error).__name__
+            self._watch(f"{words} is left out: {self.left_out[name]}", {})
+            return None

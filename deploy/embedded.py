@@ -12,9 +12,9 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import check_room, open_curator
-from deploy.base import Finished, OnProgress, spent_over_all_runs
+from deploy.deployment import Finished, OnProgress, spent_over_all_runs
 from local_agent.host import Host
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports
 

@@ -10,9 +10,8 @@ from typing import Any
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.scenario import Scenario
-from deploy.attempts import Attempts
-from deploy.base import OnProgress
-from deploy.baselines import run_baselines
+from deploy.baselines import Attempts, run_baselines
+from deploy.deployment import OnProgress
 from deploy.truth import can_judge, evaluation_source, judge, loss, squared_error
 from referee.protocols.base import halts
 

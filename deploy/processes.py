@@ -28,7 +28,7 @@ from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.net.tls import OF_SERVICES
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import check_room
-from deploy.base import Finished, OnProgress, spent_over_all_runs
+from deploy.deployment import Finished, OnProgress, spent_over_all_runs
 from deploy.remote import Remote
 
 START = 300.0

@@ -15,7 +15,7 @@ from common.net.client import ANSWER, Client, json_of
 from common.net.edge import SMALL, TINY
 from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import Configuration
-from deploy.base import Finished, OnProgress
+from deploy.deployment import Finished, OnProgress
 from referee.service.referee import public
 
 LOOK = 0.2

@@ -20,13 +20,13 @@ from common.lifetime.ledger import PeopleLedger
 from common.net.addresses import is_address
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, data_folder
-from deploy.base import Deployment, OnProgress
 from deploy.checking import acceptable
+from deploy.deployment import Deployment, OnProgress
 from deploy.experiment import complete
 from referee.service.referee import public
 from referee.state.runfolder import write_result, write_run
-from referee.view.face.building import run_view
-from referee.view.face.pages import write_report
+from referee.view.pages import write_report
+from referee.view.run_view import run_view
 
 log = logging.getLogger("tandem")
 _NAME = 55

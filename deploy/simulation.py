@@ -34,11 +34,10 @@ from curator.engine.policy import Policy
 from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
-from local_agent.hosted.asking import answer_together
-from local_agent.hosted.mass import answer_mass
-from referee.collection.ordering.mass import form_mass
-from referee.collection.ordering.order import Order, commitment, public_randomness, simulated
-from referee.collection.ordering.roster import Roster
+from local_agent.hosted.answers import answer_mass, answer_together
+from referee.collection.batches import form_mass
+from referee.collection.order import Order, commitment, public_randomness, simulated
+from referee.collection.roster import Roster
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive
 from referee.service.referee import public

@@ -57,7 +57,7 @@ def invite_command(
 
     Example: issuer invite --count 500 --state /var/lib/issuer
     """
-    from issuer.codes import Codes
+    from issuer.issuer import Codes
 
     with closing(Codes(state)) as codes:
         for code in codes.invite(count):
@@ -92,8 +92,7 @@ def show_command(state: State) -> None:
 
     Example: issuer show --state /var/lib/issuer
     """
-    from issuer.codes import Codes
-    from issuer.keys import Keys
+    from issuer.issuer import Codes, Keys
 
     keys = Keys(state)
     with closing(Codes(state)) as codes:

@@ -1,15 +1,30 @@
-"""An issuer: blind signatures for whoever has an invitation, grants for hosts."""
+"""An issuer: invitation codes, keys, blind signatures for holders of a code, and grants for hosts."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 from pathlib import Path
+from typing import Any
 
-from common.core.durable import hold
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from sqlalchemy import bindparam, func, insert, select, update
+
+from common.core.database import alone, open_tables, sqlite_url
+from common.core.durable import hold, write_durably
+from common.core.errors import BadInput, Conflict, TandemError, Unauthorized
 from common.crypto.blindrsa import blind_sign, check_blinded
-from common.crypto.identity import Signed
-from common.crypto.vouching import Grant, IssuerKey, blinded_in
-from issuer.codes import Codes
-from issuer.keys import Keys
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
+from common.net.app import invitation, invitation_hash
+from issuer import migrations
 
 
 class Issuer:
@@ -50,7 +65,7 @@ class Issuer:
         BadMessage
             If it is no token request for this issuer's key; the code is as it was.
         Unauthorized, Conflict
-            As :meth:`issuer.codes.Codes.use`.
+            As :meth:`issuer.issuer.Codes.use`.
         """
         blinded = blinded_in(self.public, request)
         check_blinded(self._keys.tokens, blinded)
@@ -68,3 +83,134 @@ def grant(folder: Path, host: str, name: str, people: int) -> Signed:
     """
     wanted = Grant.parse({"host": host, "name": name, "people": people})
     return Keys(folder).grants.sign(wanted.KIND, wanted.wire())
+
+
+USING = 1
+"""The turn (:func:`common.core.database.alone`) in which codes are made and used."""
+
+
+class Codes:
+    """The codes of one issuer.
+
+    Parameters
+    ----------
+    folder
+        The issuer's state directory.
+
+    Raises
+    ------
+    BadInput
+        If the database in it cannot be opened.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        # No log beside the file: what is committed is in it, and a copy of it is whole.
+        self._engine, tables = open_tables(sqlite_url(folder / "codes.sqlite"), migrations.__name__, log=False)
+        self._codes = tables["codes"]
+
+    def close(self) -> None:
+        """Release the database."""
+        self._engine.dispose()
+
+    def invite(self, count: int) -> list[str]:
+        """Make so many codes; they are shown this once."""
+        made = [invitation() for _ in range(count)]
+        rows: list[dict[str, Any]] = [{"sha256": invitation_hash(code)} for code in made]
+        with self._engine.begin() as connection:
+            alone(connection, USING)
+            connection.execute(insert(self._codes), rows)
+        return made
+
+    def use(self, code: str, request: bytes) -> None:
+        """Use a code for a token request, durably; the same request again changes nothing.
+
+        Raises
+        ------
+        Unauthorized
+            If there is no such code.
+        Conflict
+            If it was used for another request.
+        """
+        known, wanted = self._codes.c, hashlib.sha256(request).hexdigest()
+        with self._engine.begin() as connection:
+            alone(connection, USING)
+            found = connection.execute(select(known.request).where(known.sha256 == invitation_hash(code))).first()
+            if found is None:
+                raise Unauthorized("this issuer knows no such invitation code: look for a mistyped character")
+            if found.request is None:
+                spend = update(self._codes).where(known.sha256 == bindparam("code")).values(request=wanted)
+                connection.execute(spend, {"code": invitation_hash(code)})
+            elif found.request != wanted:
+                raise Conflict(
+                    "this invitation code was used for another request: one code is good for one credential. Whoever "
+                    "was invited asks again from the same state directory, or the issuer for another code"
+                )
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many codes there are, and how many of them were used."""
+        with self._engine.connect() as connection:
+            row = connection.execute(select(func.count(), func.count(self._codes.c.request))).one()
+        return int(row[0]), int(row[1])
+
+
+log = logging.getLogger("tandem.issuer")
+
+PUBLIC = "issuer.json"
+"""File in the state directory with the public keys: whoever runs a referee or audits a run is given it."""
+
+
+class Keys:
+    """The keys of one issuer.
+
+    Parameters
+    ----------
+    folder
+        State directory; keys that are not there are drawn. The public ones are written to ``issuer.json``; what stood
+        there of other keys is kept beside it, since runs that they vouched for are audited with it.
+
+    Raises
+    ------
+    BadInput
+        If a file in it holds another kind of key.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.grants = Identity.load_or_create(folder / "grants.key")
+        self.tokens = _rsa(folder / "tokens.key")
+        self.public = IssuerKey.of(self.tokens.public_key(), self.grants.public)
+        self.path = folder / PUBLIC
+        if not self.path.exists() or not self._stated():
+            write_durably(self.path, (json.dumps(self.public.wire(), indent=2) + "\n").encode())
+
+    def _stated(self) -> bool:
+        """Tell whether the file of public keys states these; what it states of others is kept under another name."""
+        before = self.path.read_bytes()
+        try:
+            if read_issuer(self.path) == self.public:
+                return True
+        except TandemError:
+            pass  # cut off or edited, and kept all the same
+        kept = self.path.with_name(f"issuer-{hashlib.sha256(before).hexdigest()[:16]}.json")
+        write_durably(kept, before)
+        log.warning(
+            "the public keys in %s were not those of this issuer's key files, of which one was lost or exchanged: the "
+            "file now states the keys that sign, so hand it out again. The old one is kept as %s, for audits of what "
+            "was vouched for before",
+            self.path,
+            kept.name,
+        )
+        return False
+
+
+def _rsa(path: Path) -> RSAPrivateKey:
+    if not path.exists():
+        fresh = generate_private_key(65537, 8 * MODULUS)
+        write_durably(path, fresh.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), mode=0o600)
+    try:
+        key = load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, RSAPrivateKey) or key.key_size != 8 * MODULUS:
+        raise BadInput(f"{path} must hold an RSA key of {8 * MODULUS} bits in PEM")
+    return key

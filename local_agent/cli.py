@@ -152,7 +152,7 @@ def host_command(
     from common.scenario import loading
     from local_agent.client import RefereeClient
     from local_agent.host import Host
-    from local_agent.hosted.setup import open_population
+    from local_agent.hosted.population import open_population
     from local_agent.metrics import exposed
     from local_agent.person.credential import keep_grant
     from local_agent.policy import ALL_QUERIES, chosen_queries
@@ -174,9 +174,9 @@ def host_command(
             say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
             if population.spent is not None:
                 say(f"over all runs of these people, with the next one: {population.spent}")
-            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as shown:
-                if shown is not None:
-                    say(f"local-agent shows metrics on http://127.0.0.1:{shown}/metrics")
+            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as seen_checkpoint:
+                if seen_checkpoint is not None:
+                    say(f"local-agent shows metrics on http://127.0.0.1:{seen_checkpoint}/metrics")
                 _answer_until(connection, client, lambda: False)
 
 
@@ -215,8 +215,7 @@ def answer_command(
     from common.core.durable import user_state
     from local_agent.host import Host
     from local_agent.person.agent import ANSWERED, Agent
-    from local_agent.person.consent import Consent, check_terminal
-    from local_agent.person.journal import Journal
+    from local_agent.person.consent import Consent, Journal, check_terminal
     from local_agent.policy import Policy, chosen_queries
 
     if not 0.0 < epsilon < math.inf:
@@ -321,10 +320,10 @@ def log_command(
     Example: local-agent log
     """
     from common.core.durable import user_state
-    from local_agent.person.journal import entries, in_words
+    from local_agent.person.consent import entries, entry_in_words
 
     for entry in entries((state or user_state() / "agent").absolute()):
-        deliver_json(entry) if as_json else say(in_words(entry))
+        deliver_json(entry) if as_json else say(entry_in_words(entry))
 
 
 @app.command("check")
@@ -376,13 +375,12 @@ def check_command(
     from common.net.transport import Overdue, time_limit
     from common.net.witness_client import WitnessClient
     from local_agent.person import checking
-    from local_agent.person.receipts import Held, held
-    from local_agent.person.shown import keep, shown
+    from local_agent.person.receipts import HeldReceipt, held_receipts, seen_checkpoint, store_seen
 
     if relay is not None and witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
     state, within = (state or user_state() / "agent").absolute(), checking.WITHIN if within is None else within
-    receipts = list(held(state))
+    receipts = list(held_receipts(state))
     key, identity = _written(state), Identity.load_or_create(state / "identity.key")
     if key is None:
         raise BadData(f"{state} has no pinned referee: name another directory with --state")
@@ -391,10 +389,10 @@ def check_command(
         if witness is not None:
             seen = checking.Remembered(opened.enter_context(closing(WitnessClient(witness, patience=patience))))
 
-        def checked(each: Held) -> checking.Finding:
-            finding = checking.check(each, identity, client, key, seen, shown(state, each.run), within=within)
+        def checked(each: HeldReceipt) -> checking.Finding:
+            finding = checking.check(each, identity, client, key, seen, seen_checkpoint(state, each.run), within=within)
             if finding.shown is not None:
-                path = keep(state, each.run, finding.shown, other=finding.status == checking.OTHER)
+                path = store_seen(state, each.run, finding.shown, other=finding.status == checking.OTHER)
                 if finding.status == checking.OTHER:
                     finding = replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
             return finding

@@ -15,7 +15,7 @@ MAX_PAUSE = 600.0
 
 
 class RefereeClient(Client):
-    """:class:`local_agent.port.RefereePort` over HTTP.
+    """:class:`local_agent.host.RefereePort` over HTTP.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ from common.net.cli import (
     fail_clearly,
     read_within_limits,
 )
-from referee import cli_models, cli_report, cli_services
+from referee import cli_results, cli_services
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
@@ -191,10 +191,10 @@ def init_command(
     Example: referee init testers.csv customers.csv --label renews --positive yes --negative no --bounds visits=0:30
     """
     from deploy.checking import acceptable_of
-    from referee.view import asking
-    from referee.view.starting import described, write
+    from referee.view import first_scenario
+    from referee.view.first_scenario import described, write
 
-    given = asking.Given(label, positive, negative, tuple(bounds or ()), tuple(categories or ()), id_column)
+    given = first_scenario.Given(label, positive, negative, tuple(bounds or ()), tuple(categories or ()), id_column)
     budgets = (epsilon, delta, agent_epsilon)
     start = described(source, target, given, budgets, separator, name, _nobody if yes else _somebody)
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
@@ -268,7 +268,7 @@ def runs_command(
     Example: TANDEM_OPERATOR_TOKEN=... referee runs --url http://127.0.0.1:8000
     """
     from deploy.remote import operating
-    from referee.view import operating as view
+    from referee.view import listing as view
 
     with operating(url, token) as there:
         listed = there.runs()
@@ -292,7 +292,7 @@ def cancel_command(
     Example: TANDEM_OPERATOR_TOKEN=... referee cancel ball-1a2b3c4d
     """
     from deploy.remote import operating
-    from referee.view import operating as view
+    from referee.view import listing as view
 
     with operating(url, token) as there:
         result = there.cancel(run)
@@ -313,7 +313,7 @@ def logs_command(
     Example: TANDEM_OPERATOR_TOKEN=... referee logs ball-1a2b3c4d --follow
     """
     from deploy.remote import operating
-    from referee.view import operating as view
+    from referee.view import listing as view
 
     with operating(url, token) as there:
         for lines in there.log(run, follow):
@@ -379,7 +379,7 @@ def load_test_command(
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
-    from deploy.load.servers.deployment import Target
+    from deploy.load.target import Target
     from deploy.load.testing import Options, load_test, scenario_file
 
     options = Options(
@@ -467,7 +467,7 @@ def audit_command(
     from referee.audit.audit import audit
     from referee.audit.history import checkpoints_at, receipts_at
     from referee.view import show
-    from referee.view.witnessing import Seen, seen_by
+    from referee.view.witnesses import Seen, seen_by
 
     seen = Seen([], ()) if witness is None else seen_by(witness, run)
     receipts = receipts_at(receipt or ())
@@ -488,7 +488,7 @@ def audit_command(
         raise typer.Exit(3)
 
 
-for module in (cli_services, cli_models, cli_report):
+for module in (cli_services, cli_results, cli_results):
     module.add_to(app)
 
 
@@ -508,8 +508,8 @@ def audit_privacy_command(
 
     Example: referee audit-privacy --only mechanism
     """
+    from deploy.auditing.case import rows, table
     from deploy.auditing.every import cases
-    from deploy.auditing.report import rows, table
 
     chosen = [case for case in cases() if only in case.name]
     if not chosen:

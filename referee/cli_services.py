@@ -111,14 +111,13 @@ def serve_command(
     from common.net.app import metrics_token
     from common.net.server import listen, serve
     from common.net.witness_client import TOKEN, WitnessClient
-    from referee.collection.enrolment.registrar import UNVOUCHED, USUAL, Caps
+    from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
     from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
     from referee.service.companion import page_beside
-    from referee.service.follower import Follower
     from referee.service.referee import Referee
-    from referee.service.runner import Runner
+    from referee.service.runner import Follower, Runner
 
     end_with_stdin()
     tls = serving("referee", tls_cert, tls_key)
@@ -261,7 +260,7 @@ def backup_command(
 
     Example: referee backup /mnt/other/referee-1 --state /srv/referee
     """
-    from referee.state.copies import backup
+    from referee.state.store import backup
 
     backup(state, copy, key)
     say_command("referee", "serve", "--state", copy, lead=f"{copy} is a state directory to start from: ")

@@ -42,7 +42,7 @@ def ui_command(
 
     Example: tandem ui --runs runs
     """
-    from tandem.ui.serving import serve_ui
+    from tandem.ui.app import serve_ui
 
     end_with_stdin()
     serve_ui(runs, referee, token, host, port)

@@ -14,8 +14,8 @@ from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
-from deploy.base import OnProgress
 from deploy.checking import checked, refusal
+from deploy.deployment import OnProgress
 from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder

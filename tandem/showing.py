@@ -10,12 +10,12 @@ from common.core import canonical, plain
 from common.core.durable import write_durably
 from common.core.errors import BadInput
 from common.statistics.intervals import certainty
-from referee.view.face import pages
-from referee.view.face.building import run_view
-from referee.view.face.charts import compared
-from referee.view.face.reading import read_run
-from referee.view.face.values import Entry, Interval, RunView
-from referee.view.intervals import in_words
+from referee.view import pages
+from referee.view.charts import compared
+from referee.view.pages import read_run
+from referee.view.run_view import run_view
+from referee.view.values import Entry, Interval, RunView
+from referee.view.wording import interval_in_words
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +43,7 @@ class Estimate(dict[str, float]):
     """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
 
     def _repr_html_(self) -> str:
-        words = f"Estimate of the agents: {in_words(self)}, at {certainty(self['confidence'])} confidence."
+        words = f"Estimate of the agents: {interval_in_words(self)}, at {certainty(self['confidence'])} confidence."
         return f"<p>{plain.html(words)}</p>"
 
     def plot(self) -> Drawing:
@@ -71,7 +71,7 @@ class Promises(dict[str, Any]):
 
 
 def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
-    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.face.building.PROMISED`).
+    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.run_view.PROMISED`).
 
     Raises
     ------
@@ -94,7 +94,7 @@ def view(folder: Path, result: dict[str, Any]) -> RunView:
     Raises
     ------
     NotFound, BadData
-        As :func:`referee.view.face.reading.read_run`.
+        As :func:`referee.view.pages.read_run`.
     """
     return run_view(read_run(folder).scenario, result, result["rounds"])
 

@@ -20,7 +20,7 @@ from tests import chance
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one waits for it
-    from deploy.base import Finished
+    from deploy.deployment import Finished
     from tests.postgres import Server
     from tests.support import Bench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.load.servers.postgres import Server, binaries
+from benchmarks.kills.postgres import Server, binaries
 
 __all__ = ["Server", "binaries", "start"]
 

@@ -21,14 +21,14 @@ from common.scenario.resolved import ResolvedScenario, settled
 from common.wire import messages
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
-from deploy.base import Finished
 from deploy.checking import checked
+from deploy.deployment import Finished
 from local_agent.host import Host
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from referee.protocols.base import BALL as TINY
 from referee.protocols.base import PROTOCOLS, small_ball
 from referee.runs.checkpoints import RunWitness
-from referee.runs.port import CuratorPort
+from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, public
 from referee.state.runfolder import pack_reports, write_run
 from tests.clocks import Clock

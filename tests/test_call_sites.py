@@ -36,9 +36,9 @@ OWN = {
     "common/net/oblivious/carrier.py": "a relay's connections, with limits of their own",
     "common/net/oblivious/client.py": "a client's way through a relay, over the one transport",
     "curator/sample/cluster.py": "an operator's Ray cluster",
-    "local_agent/hosted/cluster.py": "an operator's Ray cluster",
-    "deploy/load/connection.py": "the load test's connections",
-    "deploy/load/servers/fleet.py": "the load test's agents, over the one transport",
+    "local_agent/hosted/answers.py": "an operator's Ray cluster",
+    "deploy/load/client.py": "the load test's connections",
+    "benchmarks/kills/fleet.py": "the load test's agents, over the one transport",
 }
 """Modules that make connections, or pass on an HTTP library's client."""
 

@@ -10,8 +10,8 @@ PLACES = (
     "referee/audit",
     "referee/view",
     "referee/cli.py",
-    "referee/cli_models.py",
-    "referee/cli_report.py",
+    "referee/cli_results.py",
+    "referee/cli_results.py",
     "referee/state/runfolder.py",
     "tandem",
     "common/models",
@@ -20,7 +20,7 @@ PLACES = (
     "common/crypto/vouching.py",
     "common/log/transcript.py",
     "local_agent/person/receipts.py",
-    "local_agent/person/shown.py",
+    "local_agent/person/receipts.py",
 )
 """What ``referee audit``, ``report``, ``model``, ``export``, the page and ``local-agent check`` read with."""
 OPENS = (
@@ -32,16 +32,16 @@ OPENS = (
 ALLOWED = {
     ("referee/audit/audit.py", "open"): "takes in the orders: no file",
     ("referee/state/runfolder.py", "load"): "strictyaml",
-    ("referee/view/face/pages.py", "read_text"): "its own templates",
+    ("referee/view/pages.py", "read_text"): "its own templates",
     ("referee/view/models.py", "load"): "common.models.export",
-    ("referee/view/starting.py", "open"): "writes a new scenario",
-    ("referee/view/starting.py", "load"): "strictyaml, of its own text",
+    ("referee/view/first_scenario.py", "open"): "writes a new scenario",
+    ("referee/view/first_scenario.py", "load"): "strictyaml, of its own text",
     ("referee/cli.py", "load"): "common.scenario.loading",
     ("common/models/export.py", "loads"): "of what it has just dumped",
     ("common/scenario/loading.py", "load"): "strictyaml",
     ("common/data/tables/schema.py", "load"): "strictyaml",
     ("tandem/runs.py", "load"): "common.scenario.loading",
-    ("tandem/ui/views/planning.py", "load"): "common.scenario.loading",
+    ("tandem/ui/planning.py", "load"): "common.scenario.loading",
 }
 """Calls of these names that open nothing of a stranger's, or pass it to a parser that is meant."""
 

@@ -16,10 +16,9 @@ from common.crypto.blindrsa import blind, finalize
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, token_input, token_request
 from common.wire import messages
-from deploy.load.light import LightAgent
-from issuer.codes import Codes
-from issuer.issuer import Issuer
-from referee.collection.reading import Sent, claims
+from deploy.load.client import LightAgent
+from issuer.issuer import Codes, Issuer
+from referee.collection.judging import Sent, claims
 from tests.support import Bench
 
 PRIMES = (

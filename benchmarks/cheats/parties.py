@@ -17,10 +17,9 @@ from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.truth import evaluation_source, loss
 from local_agent.host import Host
-from local_agent.hosted.population import Population
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import Population, open_population
 from referee.protocols.base import small_ball
-from referee.runs.port import CuratorPort
+from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, public
 from referee.service.witness import witness_app
 from referee.state.runfolder import pack_reports, write_run

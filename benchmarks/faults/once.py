@@ -16,7 +16,7 @@ from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.machines import PATIENCE
 from common.core.errors import RunFailed, TandemError
 from curator.state.ledger import listed
-from deploy.base import Finished
+from deploy.deployment import Finished
 from referee.audit.audit import audit
 from referee.service.referee import public
 from referee.state.runfolder import unpack_reports, write_run

@@ -26,7 +26,7 @@ from benchmarks.fuzz.decoders import decoders
 from benchmarks.fuzz.folders import Folders, fuzz_folders, run_folder
 from benchmarks.fuzz.oblivious import oblivious_decoders
 from benchmarks.fuzz.services import fuzz_services, targets
-from deploy.histories.world import in_memory
+from benchmarks.histories.world import in_memory
 
 SHARE, FOLDERS = 0.05, 0.01
 """Of the inputs that go to the services, and that are run folders."""

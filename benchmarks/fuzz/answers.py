@@ -20,9 +20,9 @@ from common.net.witness_client import HttpWitness, WitnessClient
 from common.wire.messages import Configuration, Perform
 from curator.contributions.contributor import CollectorClient
 from deploy import remote
-from issuer.keys import Keys
+from issuer.issuer import Keys
 from local_agent.client import IssuerClient, RefereeClient
-from referee.runs.operations import check_release, check_terms
+from referee.runs.curator import check_release, check_terms
 from referee.service.client import CuratorClient
 from referee.state.witness_log import WitnessLog
 

@@ -14,8 +14,7 @@ from common.scenario.resolved import ResolvedScenario, settled
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from local_agent.host import Host
-from local_agent.hosted.population import Population
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import Population, open_population
 from referee.protocols.base import small_ball
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports

@@ -39,8 +39,8 @@ from common.scenario.scenario import parse
 from common.wire import messages, sealed
 from curator.state.ledger import verify_ledger
 from local_agent.cli import read_record
-from local_agent.person.receipts import read as read_receipt
-from referee.collection.ordering.roster import Roster
+from local_agent.person.receipts import read_receipt as read_receipt
+from referee.collection.roster import Roster
 from referee.state.runfolder import unpack_reports
 
 

@@ -32,13 +32,12 @@ from referee.audit.history import kept_in
 from referee.service.referee import public
 from referee.state.runfolder import pack_reports, read_file, write_run
 from referee.view import models
-from referee.view.face.pages import write_report
-from referee.view.face.reading import view_of
+from referee.view.pages import view_of, write_report
 from referee.view.show import audit_document, audit_lines
+from tandem.ui.folders import RunFolders
 from tandem.ui.histories import checked, row
-from tandem.ui.views.folders import RunFolders
-from tandem.ui.views.parties import story
-from tandem.ui.views.transcripts import Transcript
+from tandem.ui.parties import story
+from tandem.ui.transcripts import Transcript
 
 OUTSIDE = "outside"
 """Beside the folder: what its links lead to."""

@@ -37,8 +37,7 @@ from common.net.oblivious.relay import relay_app
 from curator.contributions.app import collecting_app
 from curator.service.app import curator_app
 from issuer.app import issuer_app
-from issuer.codes import Codes
-from issuer.issuer import Issuer
+from issuer.issuer import Codes, Issuer
 from referee.service.agents_edge import HOLD
 from referee.service.app import referee_app
 from referee.service.runner import Runner

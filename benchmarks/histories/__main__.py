@@ -15,9 +15,9 @@ import time
 from collections import Counter, defaultdict
 from typing import Any
 
+from benchmarks.histories.history import History, play
 from benchmarks.hostile import exchanges, runs
 from benchmarks.hostile.exchanges import Played
-from deploy.histories.history import History, play
 
 
 def show(history: History) -> str:

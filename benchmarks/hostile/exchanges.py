@@ -22,6 +22,8 @@ import numpy as np
 
 from benchmarks.fuzz.campaign import silent
 from benchmarks.fuzz.mutation import Mutator
+from benchmarks.histories.determined import BEGAN, Clock, determined
+from benchmarks.histories.world import RUN, TOKEN, in_memory
 from benchmarks.hostile.answers import Answer, Honest, Peer, steps, temper
 from benchmarks.hostile.network import Network, Request, Unbounded, connected
 from benchmarks.hostile.recorded import Recorded, recorded
@@ -42,17 +44,14 @@ from common.wire import messages
 from curator.contributions.contributor import RECEIPT, CollectorClient, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt
 from deploy import remote
-from deploy.histories.determined import BEGAN, Clock, determined
-from deploy.histories.world import RUN, TOKEN, in_memory
 from local_agent.client import IssuerClient, RefereeClient, RelayedClient
 from local_agent.host import Host
 from local_agent.person import checking
 from local_agent.person.agent import Agent
 from local_agent.person.credential import CREDENTIAL, held_credential, obtain
-from local_agent.person.receipts import Held, held, leaf_of
+from local_agent.person.receipts import HeldReceipt, held_receipts, leaf_of
 from local_agent.policy import Policy
-from referee.runs.operations import check_release, check_terms
-from referee.runs.patience import answered
+from referee.runs.curator import answered, check_release, check_terms
 from referee.service.client import CuratorClient
 
 T = TypeVar("T")
@@ -191,10 +190,10 @@ def _individual(exchange: Exchange, peers: Sequence[Peer], open_client: Callable
     assert len(sent) <= 1, "the agent has answered twice"
 
 
-def _receipts(folder: Path) -> list[Held]:
+def _receipts(folder: Path) -> list[HeldReceipt]:
     """Return the receipts that an agent holds."""
     try:
-        return list(held(folder))
+        return list(held_receipts(folder))
     except BadData:
         return []  # it has none
 
@@ -249,7 +248,7 @@ def checking_agent(exchange: Exchange) -> None:
     [arguments, receipt], *_ = found.heard["report"]
     report = arguments[0]
     sent = BEGAN - exchange.random.choice((0.0, 1e6))
-    one = Held(
+    one = HeldReceipt(
         Path("receipt.json"), receipt, report, leaf_of(report, bytes.fromhex(found.proofs[None]["body"])).hex(), sent
     )
     peer = exchange.peer(_as_referee(found), found.referee)

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 from unittest.mock import patch
 
+from benchmarks.histories.determined import BEGAN, Clock
 from common.net import transport
-from deploy.histories.determined import BEGAN, Clock
 
 FOREVER = float("inf")
 BYTES = 1 << 29

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from benchmarks.fuzz.contributions import Contributing
+from benchmarks.histories.faults import Faults
+from benchmarks.histories.world import RUN, scenario, world
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import ProofRequest, StoredCheckpoint
 from common.net.oblivious.encapsulation import GatewayKey
 from common.net.oblivious.gateway import PURPOSE
 from common.scenario.resolved import ResolvedScenario
-from deploy.histories.faults import Faults
-from deploy.histories.world import RUN, scenario, world
-from issuer.keys import Keys
+from issuer.issuer import Keys
 from referee.state.runfolder import pack_reports
 from referee.state.witness_log import WitnessLog
 

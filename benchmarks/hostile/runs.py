@@ -9,6 +9,11 @@ from typing import Any
 
 from benchmarks.fuzz.campaign import silent
 from benchmarks.fuzz.mutation import Mutator
+from benchmarks.histories import history
+from benchmarks.histories.determined import Clock
+from benchmarks.histories.disk import Disk
+from benchmarks.histories.faults import Faults
+from benchmarks.histories.world import HOSTED, RUN, World
 from benchmarks.hostile.answers import Answer, Peer, steps, temper
 from benchmarks.hostile.exchanges import Played, inside, where
 from benchmarks.hostile.network import Network, Request, Unbounded, connected
@@ -18,11 +23,6 @@ from common.net.oblivious.binary_http import InnerRequest
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, GatewayKey, signed_keys
 from common.net.oblivious.gateway import PURPOSE
 from common.net.witness_client import WitnessClient
-from deploy.histories import history
-from deploy.histories.determined import Clock
-from deploy.histories.disk import Disk
-from deploy.histories.faults import Faults
-from deploy.histories.world import HOSTED, RUN, World
 from local_agent.client import RelayedClient
 from referee.service.client import CuratorClient
 from referee.state.witness_log import WitnessLog

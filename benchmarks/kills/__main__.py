@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.kills.once import Killed, once
+from benchmarks.kills.postgres import Server, binaries
 from common.core.errors import BadInput
-from deploy.load.servers.postgres import Server, binaries
 
 
 def campaign(kills: int, postgresql: bool, seed: int) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from benchmarks.kills.fleet import Fleet
 from benchmarks.kills.persons import Person
-from deploy.load.servers.fleet import Fleet
-from deploy.load.servers.postgres import Server
+from benchmarks.kills.postgres import Server
 
 PAUSES = (0.2, 4.0)
 """Seconds between two kills, uniform: so long that what was killed comes up again, and something is acknowledged."""

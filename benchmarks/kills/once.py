@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import local_agent
+from benchmarks.kills.fleet import ROLES, Fleet, Sender, fleet
 from benchmarks.kills.killer import PAUSES, Killer
 from benchmarks.kills.persons import Person
+from benchmarks.kills.postgres import Server
 from common.core.errors import TandemError
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.state.ledger import listed
-from deploy.base import Finished
-from deploy.load.light import LightAgent
-from deploy.load.servers.fleet import ROLES, Fleet, Sender, fleet
-from deploy.load.servers.postgres import Server
+from deploy.deployment import Finished
+from deploy.load.client import LightAgent
 from deploy.processes import Party
 from deploy.remote import Remote
-from local_agent.person.receipts import held
+from local_agent.person.receipts import held_receipts
 from referee.audit.audit import audit
 from referee.protocols.base import small_ball
 from referee.service.referee import public
@@ -140,7 +140,7 @@ def _check(
     """Compare what was acknowledged, what is stored, what the audit counts, and what the curator has charged."""
     said = Counter({report: 1 for sender in senders for report in sender.acknowledged})
     said += Counter({report: 1 for person in persons for report in person.receipts()})
-    for each in held(folder / "host"):
+    for each in held_receipts(folder / "host"):
         said[str(each.report.message["report_id"])] += int(each.report.message["people"])
     reports = [report for _, raw in finished.reports for report in unpack_reports(raw)]
     stored = [report.report_id.hex() for report in reports]

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import local_agent
-from local_agent.person.receipts import held
+from local_agent.person.receipts import held_receipts
 
 WAITS = "waits for its question"
 """What the command says once it is at work."""
@@ -72,7 +72,7 @@ class Person:
     def receipts(self) -> list[str]:
         """Return the ids of the reports that a referee has acknowledged to it."""
         kept = (self.state / "receipts").exists()
-        return [str(each.report.message["report_id"]) for each in held(self.state)] if kept else []
+        return [str(each.report.message["report_id"]) for each in held_receipts(self.state)] if kept else []
 
     def _work(self) -> None:
         while not self._over.is_set():

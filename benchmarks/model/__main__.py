@@ -12,8 +12,8 @@ import sys
 import time
 from dataclasses import fields
 
-from deploy.model.rules import SOUND, Rules, Size
-from deploy.model.search import search
+from benchmarks.model.rules import SOUND, Rules, Size
+from benchmarks.model.search import search
 
 QUICK = (Size(pauses=0, rogue=False), Size(crashes=0), Size(agents=1))
 SIZES = (*QUICK, Size(rogue=False), Size(agents=1, pauses=2), Size(agents=1, operations=2), Size(questions=2, pauses=0))

@@ -112,7 +112,7 @@ class Terms(Value):
     ``n`` is the public number of its people.
     ``ledger`` is the head of the curator's ledger once the run was opened, with the links from its beginning.
     ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting ledger.
-    ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.ordering.layers`), 32
+    ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.order`), 32
     bytes in hex; it is left out where the curator's randomness is a public seed. With a beacon the terms hold
     ``share_sha256`` in its place, the hash of the share, which is opened once the beacon is known
     (:mod:`common.log.beacon`).

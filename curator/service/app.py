@@ -1,8 +1,10 @@
-"""The curator over HTTP: five resources, all signed, none of which shows a record."""
+"""The curator over HTTP: five resources, all signed, none of which shows a record; and its metrics."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from concurrent.futures import Future
 from functools import partial
 from typing import Annotated, Any
@@ -12,11 +14,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from common.core.errors import BadMessage, Unauthorized
+from common.core.errors import BadMessage, TandemError, Unauthorized
 from common.core.threads import Worker
 from common.core.values import RUN, Value
 from common.crypto.identity import PROOF_HEADER, Signed, check_announcement
 from common.log import beacon
+from common.log.ledger import LEDGER
 from common.net.app import (
     METRICS,
     Service,
@@ -29,13 +32,15 @@ from common.net.app import (
     signed_of,
 )
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.net.metrics import SECONDS, Family, Histogram, Sample, gauge
+from common.net.readiness import free_bytes
 from common.operations.operation import Operation
 from common.privacy.guarantee import Guarantee
 from common.wire import messages
+from common.wire.messages import Perform
 from curator.contributions.app import add_contributions
 from curator.contributions.collection import Collection
 from curator.service.curator import Curator
-from curator.service.metrics import Watched
 
 PROMPT = 20.0
 """Seconds after which a request for a running operation is answered 202 ("ask again")."""
@@ -163,3 +168,61 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         await run_in_threadpool(curator.acknowledge, signed)
 
     return app
+
+
+LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})
+"""Problems that say that the ledger, or a witness of it, did not take an entry."""
+
+
+class Watched:
+    """A curator whose operations are counted.
+
+    Parameters
+    ----------
+    curator
+        Who carries them out.
+    """
+
+    def __init__(self, curator: Curator) -> None:
+        self._curator = curator
+        self._outcomes: Counter[tuple[str, str]] = Counter()
+        self._seconds = Histogram(SECONDS, "operation")
+
+    def perform(self, signed: Signed, request: Perform, operation: Operation[Any]) -> Signed:
+        """Carry out an operation that the curator has admitted."""
+        began, outcome, kind = time.monotonic(), TandemError.problem, operation.kind
+        try:
+            release = self._curator.perform_admitted(signed, request, operation)
+            outcome = "released"
+            return release
+        except TandemError as error:
+            outcome = error.problem
+            raise
+        finally:
+            self._outcomes[kind, outcome] += 1
+            self._seconds.observe(time.monotonic() - began, kind)
+
+    def families(self) -> list[Family]:
+        """Return the metrics."""
+        curator, outcomes = self._curator, sorted(self._outcomes.items())
+        share, charges = curator.charges()
+        epsilon, delta = curator.guarantee.pair
+        failed = sum(count for (_, outcome), count in outcomes if outcome in LEDGER_PROBLEMS)
+        counted = [Sample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
+        ledger = curator.folder / LEDGER
+        return [
+            gauge("tandem_curator_epsilon_cap", "What the ledger's run costs its people, by the policy.", epsilon),
+            gauge("tandem_curator_delta_cap", "The delta of that.", delta),
+            gauge("tandem_curator_budget_share", "Share of the budget that is charged, in [0, 1].", share),
+            gauge("tandem_curator_charges", "Operations that the ledger holds.", charges),
+            Family("tandem_curator_operations_total", "counter", "Operations, by kind and outcome.", counted),
+            Family(
+                "tandem_curator_operation_seconds",
+                "histogram",
+                "Seconds until an operation's release left.",
+                self._seconds.samples(),
+            ),
+            Family("tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", [Sample(failed)]),
+            gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(curator.folder)),
+            gauge("tandem_database_bytes", "Bytes of the ledger.", ledger.stat().st_size if ledger.exists() else None),
+        ]

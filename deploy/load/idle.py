@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import RunFailed
-from deploy.load.connection import Answer, Connection, request
-from deploy.load.light import LightAgent
+from deploy.load.client import Answer, Connection, LightAgent, request
 from deploy.load.phases import allow_descriptors, cpu_of
-from referee.collection.pacing import usual_pause
+from referee.collection.roster import usual_pause
 from referee.service.agents_edge import HOLD
 
 SOURCES = 64

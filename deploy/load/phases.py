@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadInput
-from deploy.load.connection import Answer, Connection
-from deploy.load.light import LightAgent
+from deploy.load.client import Answer, Connection, LightAgent
 
 SCHEDULES = ("closed", "poisson", "at-once")
 """Closed: a request follows an answer, on each connection. Poisson: as they come, at a rate. At once: all of them."""

@@ -20,13 +20,11 @@ from common.net.tls import context_for
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from deploy.checking import checked
-from deploy.load.connection import Answer, Connection, request
+from deploy.load.client import Answer, Connection, LightAgent, faster, request
 from deploy.load.idle import poll_idly
-from deploy.load.light import LightAgent
-from deploy.load.loops import faster
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
-from deploy.load.servers.deployment import Target, started
+from deploy.load.target import Target, started
 from deploy.processes import Party
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct

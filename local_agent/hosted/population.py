@@ -14,22 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.core.arrays import Indices
-from common.core.durable import hold, make_folder
-from common.core.errors import AlreadyAnswered, BadMessage
+from common.core.durable import claim, claim_people, hold, make_folder
+from common.core.errors import AlreadyAnswered, BadInput, BadMessage
 from common.crypto.identity import Identity, Signed
-from common.data.population import RecordSource
+from common.data.population import RecordSource, open_records
+from common.lifetime.charging import USERS_OWN, Charging
 from common.local import masks
+from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.packing import pack_answers
 from common.numerics.counter import fill_words, stream
-from common.numerics.randomness import RandomSource
+from common.numerics.randomness import RandomSource, durable_secret, subseed
+from common.planning.accepting import check_real
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import data_folder
 from common.wire import messages
 from common.wire.messages import Spent
-from local_agent.hosted import answered
-from local_agent.hosted.asking import Values, answer_together, evaluated
-from local_agent.hosted.mass import answer_mass, blocks
+from local_agent.hosted import questions
+from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.person import receipts
 from local_agent.person.credential import held_grant
-from local_agent.policy import Policy, Question
+from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy, Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,11 +109,11 @@ class Population:
         """What its people will have spent over all runs with this one; None where nobody is charged."""
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
-            self._answered = answered.everybody_asked(self._folder, len(population))
+            self._answered = questions.everybody_asked(self._folder, len(population))
             if account is not None:
                 self.spent = account.check(self.identity.public)
             if account is not None or witnesses or (folder / "questions").exists():
-                from local_agent.hosted.questions import Questions  # a database, which simulated people need not
+                from local_agent.hosted.questions import Questions
 
                 self._questions = Questions(folder, self.identity.public, witnesses, account)
         except BaseException:
@@ -137,7 +141,7 @@ class Population:
 
     def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
         """Store the referee's receipt for a report."""
-        receipts.keep(self._folder.parent, receipt, header, body)
+        receipts.store_receipt(self._folder.parent, receipt, header, body)
 
     @property
     def answered(self) -> int:
@@ -171,7 +175,7 @@ class Population:
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
         stored = self._folder / f"{asked.run}-{asked.question}-{question.fingerprint[:32]}"
-        known = answered.report(stored.with_suffix(answered.REPORT), self.identity)
+        known = questions.report(stored.with_suffix(questions.REPORT), self.identity)
         if known is not None:
             return known
         if self._account is not None and not self._charged:
@@ -179,14 +183,14 @@ class Population:
             self._charged = True
         if isinstance(asked, messages.MassAssignment):
             return self._answer_mass(question, asked, stored)
-        people, slots = self._asked(asked, stored.with_suffix(answered.PEOPLE))
+        people, slots = self._asked(asked, stored.with_suffix(questions.PEOPLE))
         self._note(question)
         body = self._pack(question, people, slots)
         signed = self._signed(asked, len(people), body)
         # The people first: once their answers exist anywhere, nobody may ask them again.
-        answered.keep_asked(stored.with_suffix(answered.PEOPLE), people.astype("<u4").tobytes())
+        questions.keep_asked(stored.with_suffix(questions.PEOPLE), people.astype("<u4").tobytes())
         self._answered[people] = True
-        answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
+        questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
     def _answer_mass(self, question: Question, asked: messages.MassAssignment, stored: Path) -> tuple[Signed, bytes]:
@@ -194,7 +198,7 @@ class Population:
         count = masks.ones(mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
-        own = stored.with_suffix(answered.MASK)
+        own = stored.with_suffix(questions.MASK)
         self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
         self._note(question)
         what = question.query, question.mechanism, self._population
@@ -202,9 +206,9 @@ class Population:
         speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
         body = pack_answers(speaks, answers, question.mechanism.answer_kind(question.query.domain))
         signed = self._signed(asked, count, body)
-        answered.keep_asked(own, mask.tobytes())
+        questions.keep_asked(own, mask.tobytes())
         self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
-        answered.keep_report(stored.with_suffix(answered.REPORT), signed, body)
+        questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
     def _note(self, question: Question) -> None:
@@ -238,7 +242,7 @@ class Population:
         A crash may have cut off exactly this question between recording the people and storing the report. Nothing
         but this question may resume it: a changed one would be a second answer of the same people.
         """
-        if before and not (own.exists() and answered.asked(own) == recorded):
+        if before and not (own.exists() and questions.asked(own) == recorded):
             raise AlreadyAnswered(f"{before} of the people asked have answered before")
 
     def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
@@ -253,3 +257,99 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from common.lifetime.account import Account
+    from common.log.witness import Witness
+
+
+def open_population(
+    scenario: ResolvedScenario,
+    folder: Path,
+    seed: int | None,
+    referee: str,
+    agents: int | None,
+    workers: int = 0,
+    charging: Charging = USERS_OWN,
+    queries: frozenset[str] = ALL_QUERIES,
+    witnesses: Sequence[Witness] = (),
+) -> Population:
+    """Return the hosted population of a resolved scenario.
+
+    Parameters
+    ----------
+    scenario
+        Resolved; ``target`` says who the people are, ``agents`` what they agree to.
+    folder
+        State directory; bound to the people and the seed at the first start.
+    seed
+        Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
+    referee
+        The referee's public key, pinned.
+    agents
+        How many to host; by default as many as the scenario wants. A table may have more people, whom nobody asks then:
+        their number is data.
+    workers
+        Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
+    charging
+        Where the people of a table are charged, before the first of them is asked.
+    queries
+        Kinds of queries that they accept.
+    witnesses
+        Who is shown each question before it is answered, so that a copy of the folder is refused.
+
+    Raises
+    ------
+    BadInput
+        If workers are wanted for real people, whose records stay here.
+        If real people would be asked without any privacy.
+    BudgetExceeded
+        If the people have spent their lifetime budget in other runs.
+    """
+    section, simulated = scenario.agents, scenario.people == "simulated"
+    epsilon, delta = section.mechanism.guarantee
+    check_real(scenario)
+    if workers and not simulated:
+        raise BadInput("people are real: their records stay in this process, so leave out the workers")
+    if scenario.target.table is not None and agents is not None:
+        raise BadInput(
+            "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
+            "out the number of agents"
+        )
+    wanted = agents if agents is not None else section.count
+    facts = claim(
+        folder,
+        {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None},
+    )
+    seed = facts["seed"] if facts["seed"] is not None else 0
+    source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
+    order = None if simulated else source.derive("order")
+    population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
+    claim_people(folder, population.fingerprint())
+    account: Account | None = None
+    if charging.charges(scenario, "target"):
+        from common.lifetime.account import Account  # simulated people need neither tables nor a database
+
+        account = Account(charging, scenario, "target")
+        account.identify(population)
+    policy = Policy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
+    values: Values = evaluated
+    if workers:
+        from local_agent.hosted.answers import over_workers
+
+        values = over_workers(workers)
+    dropout = subseed(seed, "dropout")
+    return Population(
+        population,
+        policy,
+        folder,
+        source,
+        dropout=section.dropout,
+        seed=dropout,
+        values=values,
+        account=account,
+        witnesses=witnesses,
+    )

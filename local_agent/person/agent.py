@@ -19,7 +19,7 @@ from common.numerics.randomness import durable_secret
 from common.wire import messages
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
 from local_agent.person.credential import held_credential
-from local_agent.person.receipts import keep
+from local_agent.person.receipts import store_receipt
 from local_agent.policy import Policy, Question
 
 ANSWERED = "answered.json"
@@ -94,7 +94,7 @@ class Agent:
         """Store the referee's receipt for the report."""
         if self.report is not None:
             body = self._stored().get("body")  # up to 0.3.0 it was not stored
-            keep(self._folder, receipt, self.report, None if body is None else bytes.fromhex(body))
+            store_receipt(self._folder, receipt, self.report, None if body is None else bytes.fromhex(body))
 
     @property
     def spent(self) -> str:

@@ -23,8 +23,7 @@ from common.log.merkle import root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
 from common.log.transcript import Entry, check_entry
 from common.wire.messages import Report
-from local_agent.person.receipts import Held, leaf_of
-from local_agent.person.shown import Shown
+from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of
 
 INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "not shown yet", "not witnessed", "left out", "another history"
 WITHIN = 86_400.0
@@ -75,11 +74,11 @@ class Finding:
         What the referee has shown, to be kept for the next time; None where it has proven nothing.
     """
 
-    held: Held
+    held: HeldReceipt
     status: str
     why: str
     witnesses: tuple[str, ...] = ()
-    shown: Shown | None = None
+    shown: SeenCheckpoint | None = None
 
     def document(self) -> dict[str, Any]:
         """Return the finding as JSON."""
@@ -140,12 +139,12 @@ def exit_status(found: Sequence[Finding]) -> int:
 
 
 def check(
-    held: Held,
+    held: HeldReceipt,
     identity: Identity,
     port: ProvingPort,
     referee: str,
     witness: SeenPort | None = None,
-    before: Shown | None = None,
+    before: SeenCheckpoint | None = None,
     *,
     within: float = WITHIN,
     clock: Callable[[], float] = time.time,
@@ -192,7 +191,7 @@ def check(
     except (Forged, BadMessage) as error:
         return Finding(held, LEFT_OUT, error.detail)
     questions = frozenset({held.question, *(() if before is None else before.questions)})
-    shown = Shown(proofs[0].kept, questions)
+    shown = SeenCheckpoint(proofs[0].kept, questions)
     if before is not None and (why := _breaks(before.kept, proofs[0], referee, "the referee has shown")):
         return Finding(held, OTHER, why, by, shown)
     if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
@@ -215,10 +214,10 @@ def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) 
 
 
 def _without(
-    held: Held,
+    held: HeldReceipt,
     error: PatternViolation | NotFound,
     newest: StoredCheckpoint | None,
-    before: Shown | None,
+    before: SeenCheckpoint | None,
     late: bool,
     within: float,
 ) -> Finding:
@@ -252,7 +251,7 @@ def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> st
     return ""
 
 
-def _checked(held: Held, proof: Proof, referee: str) -> tuple[str, ...]:
+def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
     entry = Entry.parse(proof.entry)
     check_entry(entry, referee)
     if (entry.kind, entry.body.get("question")) != ("answers", held.question):
@@ -267,7 +266,7 @@ def _checked(held: Held, proof: Proof, referee: str) -> tuple[str, ...]:
     return tuple(proof.kept.seen())
 
 
-def _leaf(held: Held, proof: Proof) -> bytes:
+def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
     """Return what stands for a report: of the bytes that this agent has sent.
 
     An individual's receipt of an earlier version has no leaf: then the answer that was signed, however it is written.
@@ -292,7 +291,7 @@ def _leaf(held: Held, proof: Proof) -> bytes:
     return found
 
 
-def _newest(held: Held, witness: SeenPort, referee: str) -> StoredCheckpoint | None:
+def _newest(held: HeldReceipt, witness: SeenPort, referee: str) -> StoredCheckpoint | None:
     """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none.
 
     Raises

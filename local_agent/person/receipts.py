@@ -1,4 +1,8 @@
-"""Receipts that an agent keeps, one file a report: what it has sent, and the referee's word that it has it."""
+"""What an agent keeps of a referee's word, one file each: receipts of its reports, and the newest checkpoint it saw.
+
+An agent that checks again has the referee prove that the history which it shows now goes on from that checkpoint. A
+referee that shows different histories (a split view) can keep that up only as long as no agent ever asks again.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,11 @@ from typing import Any
 from common.core import canonical
 from common.core import folder as files
 from common.core.durable import file_name, make_folder, write_durably
-from common.core.errors import BadData, BadMessage, NotFound
+from common.core.errors import BadData, BadMessage, Forged, NotFound
+from common.core.folder import CHECKPOINT, read
+from common.core.values import run_name
 from common.crypto.identity import Signed
+from common.log.receipts import StoredCheckpoint
 
 FOLDER = "receipts"
 """Folder in the agent's state directory."""
@@ -24,7 +31,7 @@ _LATEST = 1e11
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldReceipt:
     """A receipt and the report that it is for.
 
     Attributes
@@ -57,7 +64,7 @@ class Held:
         return int(self.report.message["question"])
 
 
-def keep(folder: Path, receipt: Signed, report: Signed, body: bytes | None = None) -> None:
+def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes | None = None) -> None:
     """Store a receipt durably, for its owner alone.
 
     Parameters
@@ -70,7 +77,7 @@ def keep(folder: Path, receipt: Signed, report: Signed, body: bytes | None = Non
     path = folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
     leaf, sent = "" if body is None else leaf_of(report, body).hex(), time.time()
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
-        sent = read(path).sent
+        sent = read_receipt(path).sent
     what: dict[str, Any] = {"receipt": receipt.wire(), "report": report.wire(), "leaf": leaf, "sent": sent}
     make_folder(path.parent, mode=0o700)
     write_durably(path, json.dumps(what).encode(), mode=0o600)
@@ -81,7 +88,7 @@ def leaf_of(report: Signed, body: bytes) -> bytes:
     return hashlib.sha256(bytes.fromhex(report.signature) + body).digest()
 
 
-def held(folder: Path) -> Iterator[Held]:
+def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
     """Return all receipts of a state directory, by name.
 
     Raises
@@ -97,10 +104,10 @@ def held(folder: Path) -> Iterator[Held]:
             "none; name another with --state"
         )
     for path in paths:
-        yield read(path)
+        yield read_receipt(path)
 
 
-def read(path: Path) -> Held:
+def read_receipt(path: Path) -> HeldReceipt:
     """Read one receipt.
 
     Raises
@@ -113,6 +120,63 @@ def read(path: Path) -> Held:
         sent, leaf = float(tree.get("sent", path.stat().st_mtime)), bytes.fromhex(tree["leaf"])
         if not 0.0 <= sent < _LATEST or len(leaf) not in (0, hashlib.sha256().digest_size):
             raise ValueError("no time, or no digest")
-        return Held(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), leaf.hex(), sent)
+        return HeldReceipt(path, Signed.parse(tree["receipt"]), Signed.parse(tree["report"]), leaf.hex(), sent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, BadMessage):
         raise BadData(f"{path} is no receipt: it was edited, or is another file") from None
+
+
+SEEN_FOLDER = "checkpoints"
+"""Folder in the agent's state directory."""
+
+
+@dataclass(frozen=True)
+class SeenCheckpoint:
+    """The newest checkpoint of a run that a referee has shown, and the questions on which it has proven a report."""
+
+    kept: StoredCheckpoint
+    questions: frozenset[int]
+
+
+def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
+    """Return what was shown of a run; None where nothing was.
+
+    Raises
+    ------
+    BadData
+        If the file was edited.
+    """
+    path, old = (
+        _seen_path(folder, run),
+        folder / SEEN_FOLDER / f"{run}.json",
+    )  # releases up to 0.2.0 took names as they are
+    if not path.exists() and not old.exists():
+        return None
+    found = path if path.exists() else old
+    try:
+        tree = canonical.decode(read(found, CHECKPOINT))
+        kept = StoredCheckpoint.parse(tree["checkpoint"])
+        questions = frozenset(int(number) for number in tree["questions"])
+        return SeenCheckpoint(kept, questions) if kept.said().run == run else None  # where run and Run are one file
+    except (ValueError, KeyError, TypeError, BadMessage, Forged):
+        raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None
+
+
+def store_seen(folder: Path, run: str, what: SeenCheckpoint, *, other: bool = False) -> Path:
+    """Store durably what was shown of a run, for its owner alone; return the file.
+
+    Parameters
+    ----------
+    folder
+        The state directory.
+    other
+        Whether it does not go on from what was shown before: it is then kept beside that, in a file of its own.
+    """
+    path = _seen_path(folder, run, ".other.json" if other else ".json")
+    make_folder(path.parent, mode=0o700)
+    tree = {"checkpoint": what.kept.wire(), "questions": sorted(what.questions)}
+    write_durably(path, json.dumps(tree).encode(), mode=0o600)
+    return path
+
+
+def _seen_path(folder: Path, run: str, ending: str = ".json") -> Path:
+    return folder / SEEN_FOLDER / f"{file_name(run_name(run))}{ending}"

@@ -18,9 +18,9 @@ from common.core.values import RUN
 from common.crypto.vouching import Grant, IssuerKey, issuer_of
 from common.wire.messages import Configuration
 from referee.audit.reports import Place
-from referee.collection.enrolment.vouching import grant_of, unpacked, vouched
-from referee.collection.ordering.batches import AnyBatch, form_batch
-from referee.collection.ordering.roster import Roster, participants_root
+from referee.collection.batches import AnyBatch, form_batch
+from referee.collection.enrolment import grant_of, unpacked, vouched
+from referee.collection.roster import Roster, participants_root
 from referee.runs.ordering import Given, checked
 from referee.state.values import Cohort, Part
 
@@ -35,7 +35,7 @@ class Agents:
     listed
         Counts and root of the list of participants, as the transcript signs them.
     raw
-        The list itself (:meth:`referee.collection.ordering.roster.Roster.encode`).
+        The list itself (:meth:`referee.collection.roster.Roster.encode`).
     place
         Where the audit stands.
 

@@ -34,9 +34,8 @@ from referee.audit.history import History, check_history, check_reports
 from referee.audit.replay import Replay
 from referee.audit.reports import Place
 from referee.protocols.base import Silent, shown_by
-from referee.runs.beacon import check_beacon
-from referee.runs.operations import check_terms
-from referee.runs.ordering import ALL, BOTH, Given
+from referee.runs.curator import check_terms
+from referee.runs.ordering import ALL, BOTH, Given, check_beacon
 from referee.runs.results import promises
 from referee.state.runfolder import open_file, read_file, read_transcript
 

@@ -21,13 +21,13 @@ from common.scenario.resolved import ResolvedScenario
 from common.wire.messages import Configuration, Perform
 from referee.audit.agents import Agents
 from referee.audit.reports import Place, checked
-from referee.collection.adding_up import add_up
-from referee.collection.asked import Asked
-from referee.collection.ordering.batches import AnyBatch
-from referee.collection.ordering.order import public_randomness
+from referee.collection.aggregation import add_up
+from referee.collection.batches import AnyBatch
+from referee.collection.judging import Asked
+from referee.collection.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive
-from referee.runs.operations import check_release, operation_request
+from referee.runs.curator import check_release, operation_request
 from referee.state.runfolder import unpack_reports
 from referee.state.values import Part, StoredReport
 

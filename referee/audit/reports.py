@@ -10,8 +10,7 @@ from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import covered
 from common.wire.messages import PackedReport, Report
 from common.wire.sealed import sealed
-from referee.collection.asked import Asked
-from referee.collection.judging import Refusal, judge, payload, read
+from referee.collection.judging import Asked, Refusal, judge, payload, read
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport
 

@@ -31,8 +31,9 @@ from common.local.queries.query import Query
 from common.log.transcript import append
 from common.wire import messages
 from common.wire.sealed import AnySigned, field, said
-from referee.collection.adding_up import add_up
-from referee.collection.enrolment.registrar import Registrar
+from referee.collection.aggregation import add_up
+from referee.collection.batches import passed_over, take
+from referee.collection.enrolment import Registrar
 from referee.collection.judging import (
     Claim,
     Refusal,
@@ -41,13 +42,11 @@ from referee.collection.judging import (
     check_configuration,
     closed,
     judge,
+    payloads,
 )
-from referee.collection.ordering.batches import passed_over, take
-from referee.collection.pacing import longest_pause
-from referee.collection.questions import Questions
-from referee.collection.reading import payloads
+from referee.collection.questions import Questions, Taking
+from referee.collection.roster import longest_pause
 from referee.collection.signatures import sign_all
-from referee.collection.taking import Taking
 from referee.state.store import Store
 from referee.state.values import Question, StoredReport, Taken
 
@@ -340,7 +339,7 @@ class Collection:
         Parameters
         ----------
         claims
-            What each report claims, or why it is none (:func:`referee.collection.reading.claims`).
+            What each report claims, or why it is none (:func:`referee.collection.judging.claims`).
         """
         try:
             return self._accept(claims)

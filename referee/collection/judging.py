@@ -1,14 +1,16 @@
 """Judge a report: one function, for the referee that takes it and for the audit that reads it again.
 
-What is judged is the signed header, the body, the question as it was asked and what is known of its reports so far. So
-an audit accepts exactly what a referee may accept; each says in words of its own why it refuses.
+A report passes in two steps: its signature is verified (:func:`claims`), then it is judged against the question as it
+was asked (:class:`Asked`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from common.core import canonical
 from common.core.arrays import Indices
@@ -16,15 +18,19 @@ from common.core.errors import (
     AlreadyAnswered,
     BadMessage,
     ConfigurationMismatch,
+    Forged,
     NotFound,
     PatternViolation,
     TandemError,
 )
+from common.crypto.identity import covered
 from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
+from common.local.queries.query import Query
 from common.wire import sealed
-from common.wire.messages import PackedReport, Report
+from common.wire.messages import Assignment, MassAssignment, PackedReport, Report, pack_index
 from common.wire.sealed import AnySigned, Sealed, report_payload
-from referee.collection.asked import Asked
+from referee.collection.batches import AnyBatch, MassBatch, assign
+from referee.collection.signatures import verified
 from referee.state.values import StoredReport
 
 Reason = Literal[
@@ -250,3 +256,140 @@ def _payload(stored: StoredReport, asked: Asked, key: str, fingerprint: str = ""
 def closed(number: int) -> PatternViolation:
     """Return the problem of a report that comes too late."""
     return PatternViolation(f"question {number} is closed")
+
+
+MAX_REMEMBERED = 1 << 10
+"""Most hosts of one question whose assignment's digest is kept; others' are computed when they report."""
+_END = b'"}'
+"""What stands behind an assignment's slots in canonical JSON."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question to some agents.
+
+    Attributes
+    ----------
+    run, digest
+        The run, and the digest of its configuration.
+    number
+        Of the question in its run.
+    query
+        What was asked.
+    kind
+        What an answer is.
+    form
+        Works out whom it went to; called once, when that is needed.
+    """
+
+    run: str
+    digest: str
+    number: int
+    query: Query
+    kind: AnswerKind
+    form: Callable[[], AnyBatch]
+    _fingerprints: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def batch(self) -> AnyBatch:
+        """The agents that were asked."""
+        return self.form()
+
+    def slots(self, key: str) -> Indices | range:
+        """Return the slots of a participant's agents that were asked."""
+        return self.batch.slots(key)
+
+    def assignment_kind(self, key: str) -> str:
+        """Return as which kind of message a participant is asked: a host, of very many, by a mask."""
+        mass = isinstance(self.batch, MassBatch) and self.batch.owner(int(self.slots(key)[0])).agents > 1
+        return MassAssignment.KIND if mass else Assignment.KIND
+
+    def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
+        """Return what a participant is asked in canonical JSON: an :class:`~common.wire.messages.Assignment`.
+
+        Of a host, where very many are asked, a :class:`~common.wire.messages.MassAssignment`.
+
+        Parameters
+        ----------
+        slots
+            Those of its agents, if they are known already.
+        """
+        slots = self.slots(key) if slots is None else slots
+        if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
+            return self._individual + pack_index(int(slots[0])).encode() + _END
+        wire = assign(self.batch, key, self.run, self.digest, self.number, self.query).wire()
+        encoded = canonical.encode(wire)
+        if len(self._fingerprints) < MAX_REMEMBERED:
+            self._fingerprints[key] = hashlib.sha256(encoded).hexdigest()
+        return encoded
+
+    def fingerprint(self, key: str, slots: Indices | range | None = None) -> str:
+        """Return the digest of what a participant is asked; parameters are those of :meth:`assignment`."""
+        return self._fingerprints.get(key) or hashlib.sha256(self.assignment(key, slots)).hexdigest()
+
+    @cached_property
+    def _individual(self) -> bytes:
+        """The beginning of what every individual is asked; what differs is its slot, which comes last."""
+        nobody = pack_index(0)
+        asked = Assignment(
+            run=self.run, digest=self.digest, question=self.number, query=self.query, people=nobody, slots=nobody
+        )
+        encoded = canonical.encode(asked.wire())
+        end = nobody.encode() + _END
+        if not encoded.endswith(end):
+            raise AssertionError("an assignment's slots are not its last field")
+        return encoded[: -len(end)]
+
+
+class Sent(NamedTuple):
+    """A report as it came: a signed message, and the packed answers of a hosted population (None: an individual)."""
+
+    signed: AnySigned
+    body: bytes | None = None
+
+
+def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
+    """Return what each report claims that its participant has signed; else why it is none.
+
+    Nothing is looked up for that, so it may be done while other reports are stored.
+    """
+    kinds = [Report.KIND if report.body is None else PackedReport.KIND for report in sent]
+    found: list[Claim | TandemError] = [Forged("nobody has looked at this")] * len(sent)
+    for kind in set(kinds):
+        places = [i for i, of_kind in enumerate(kinds) if of_kind == kind]
+        for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):
+            found[i] = payload if isinstance(payload, Forged) else _claim(sent[i], payload)
+    return found
+
+
+def _claim(sent: Sent, payload: bytes) -> Claim | TandemError:
+    try:
+        return read(sent.signed, payload, sent.body)
+    except Refusal as refusal:
+        return refusal.problem
+    except TandemError as error:
+        return error
+
+
+def payloads(group: Sequence[AnySigned], kind: str) -> list[bytes | Forged]:
+    """Return the canonical JSON of each message that is of a kind and signed by its key; else why it is not."""
+    encoded: list[bytes | TandemError] = [_verified_payload(signed, kind) for signed in group]
+    whole = [i for i, found in enumerate(encoded) if isinstance(found, bytes)]
+    good = verified(
+        [bytes.fromhex(group[i].key) for i in whole],
+        [covered(kind, found) for found in encoded if isinstance(found, bytes)],
+        [bytes.fromhex(group[i].signature) for i in whole],
+    )
+    for i, fine in zip(whole, good.tolist(), strict=True):
+        if not fine:
+            encoded[i] = Forged(f"the signature of this {kind!r} does not verify under key {group[i].key[:16]}...")
+    return [found if isinstance(found, bytes) else Forged(found.detail) for found in encoded]
+
+
+def _verified_payload(signed: AnySigned, kind: str) -> bytes | TandemError:
+    if signed.kind != kind:
+        return Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
+    try:
+        return sealed.payload(signed)
+    except TandemError as error:
+        return error

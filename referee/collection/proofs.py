@@ -9,7 +9,7 @@ from common.core.errors import NotFound, PatternViolation
 from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree
 from common.log.transcript import Entry
-from referee.collection.adding_up import leaf
+from referee.collection.aggregation import leaf
 from referee.collection.judging import Refusal, asked_slots
 from referee.collection.questions import Questions
 from referee.state.store import Store

@@ -198,7 +198,7 @@ class Protocol(ABC):
         Parameters
         ----------
         public
-            Public randomness of the run, below 2^60 (:func:`referee.collection.ordering.order.public_randomness`).
+            Public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
         """
 
 

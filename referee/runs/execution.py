@@ -33,20 +33,25 @@ from common.net.transport import Overdue, time_limit
 from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import parse_resolved
 from common.wire import messages
+from referee.collection.aggregation import check_room
 from referee.collection.collection import Collection
-from referee.collection.enrolment.registrar import Registrar
-from referee.collection.ordering.order import public_randomness
-from referee.collection.ordering.roster import participants_root
-from referee.collection.room import check_room
+from referee.collection.enrolment import Registrar, check_accepted
+from referee.collection.order import public_randomness
+from referee.collection.roster import participants_root
 from referee.protocols.base import Outcome, Protocol, protocol_of
 from referee.protocols.driver import begun, drive
-from referee.runs.accepted import check_accepted
-from referee.runs.beacon import check_beacon, draw
 from referee.runs.checkpoints import Checkpoints
-from referee.runs.operations import check_release, check_terms, operation_request
-from referee.runs.ordering import Given, opened, orders_of, shares_in
-from referee.runs.patience import CURATOR_PATIENCE, DOUBTS, answered, within
-from referee.runs.port import CuratorPort
+from referee.runs.curator import (
+    CURATOR_PATIENCE,
+    DOUBTS,
+    CuratorPort,
+    answered,
+    check_release,
+    check_terms,
+    operation_request,
+    within,
+)
+from referee.runs.ordering import Given, check_beacon, draw, opened, orders_of, shares_in
 from referee.runs.results import result_document, rounds_of
 from referee.state.store import Store
 from referee.state.values import Run
@@ -512,7 +517,7 @@ class Execution:
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
-        """Ask the curator as :func:`referee.runs.patience.answered` does."""
+        """Ask the curator as :func:`referee.runs.curator.answered` does."""
         agreed = self._store.reply_entry(self._run, _TERMS) is not None
         return answered(
             ask, signed, check, self._curator_patience, agreed=agreed, look=self._look_up, told=self._on_progress

@@ -1,26 +1,25 @@
 """In which order a run asks: who takes part in the seed, what is committed to before, and what is published after.
 
-A run that begins puts a layer of its own secret (:mod:`referee.collection.ordering.layers`) on every order that nobody
-uses any more, so that the seeds which earlier runs have published tell nothing of its order. Its curator's terms then
-join this layer, and so does the beacon if the run has one (:mod:`common.log.beacon`). An order that another run is
-using stays as it is, and is *shared*: the commitment says so.
-
-A run with a public seed, about simulated people, has nothing to hide and covers nothing: it goes on in the order there
-is, so that it is the same run in every deployment.
+The beacon is the part of witnesses and of the curator: witnesses sign a run's beginning, then the curator reveals its
+share.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from collections.abc import Collection as Several
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from common.core.errors import AuditFailed
-from common.wire.messages import Configuration, OrderCommitment
-from referee.collection.ordering import layers
-from referee.collection.ordering.order import commitment, simulated
+from common.core.errors import AuditFailed, BadMessage, PeerMisbehaved
+from common.crypto.identity import Identity, Signed, verify
+from common.log import beacon
+from common.log.receipts import StoredCheckpoint
+from common.wire.messages import Configuration, OrderCommitment, Terms
+from referee.collection import order
+from referee.collection.order import commitment, simulated
+from referee.runs.curator import CURATORS
 from referee.state.values import Cohort
 
 
@@ -63,7 +62,7 @@ def orders_of(cohorts: Sequence[Cohort], agents: int, seed: int | None, in_use: 
     fresh = Cohort(sealed, agents - sealed, _secret(seed), 0) if agents > sealed else None
     left = [c for c in cohorts if c.used < c.agents]
     seeds = {
-        c.first: layers.covered(c.seed, c.used, _secret(None)) for c in left if seed is None and c.first not in in_use
+        c.first: order.add_layer(c.seed, c.used, _secret(None)) for c in left if seed is None and c.first not in in_use
     }
     covered = [replace(c, seed=seeds.get(c.first, c.seed)) for c in left]
     usable = (*covered, *([fresh] if fresh else []))
@@ -86,7 +85,7 @@ class Given(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """Both as a seed names them (:mod:`referee.collection.ordering.layers`); None if nobody gave anything."""
+        """Both as a seed names them (:mod:`referee.collection.order`); None if nobody gave anything."""
         return "+".join(part for part in self if part is not None) or None
 
     @property
@@ -101,7 +100,7 @@ def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], given: Gi
     """Return the seeds, by their first agents, of those orders of a run that what others gave makes others."""
     own = {promised.first for promised in configuration.order if not promised.shared}
     text = given.text
-    return {} if text is None else {c.first: layers.joined(c.seed, text) for c in cohorts if c.first in own}
+    return {} if text is None else {c.first: order.join_share(c.seed, text) for c in cohorts if c.first in own}
 
 
 def opened(cohort: Cohort, configuration: Configuration, given: Given) -> str:
@@ -123,12 +122,12 @@ def checked(promised: OrderCommitment, published: str, given: Given) -> tuple[st
     if commitment(published) != promised.sha256:
         raise AuditFailed(f"the seed of {named} is not the one committed to")
     try:
-        begins = layers.begins(published)
+        begins = order.newest_start(published)
     except ValueError as error:
         raise AuditFailed(f"the seed of {named}: {error}") from None
     if promised.shared or begins != promised.used:
         return published, BEFORE
-    return layers.joined(published, given.text), given.choosers
+    return order.join_share(published, given.text), given.choosers
 
 
 BOTH = "the referee and the curator together"
@@ -137,3 +136,77 @@ REFEREE_AND_BEACON = "the referee and the beacon's witnesses together"
 REFEREE = "the referee alone"
 BEFORE = "an earlier run"
 """Who chose an order, in words."""
+
+
+def draw(
+    words: StoredCheckpoint,
+    configuration: Configuration,
+    terms: Terms,
+    identity: Identity,
+    open_share: Callable[[Signed, Callable[[Signed], object]], Signed],
+    curator: str,
+) -> dict[str, Any]:
+    """Return the transcript entry of a run's beacon: its words, and the share that the curator opens to them.
+
+    Parameters
+    ----------
+    words
+        The checkpoint of the first entries, with the words of all witnesses.
+    open_share
+        Sends the request to the curator, and checks its reply.
+    curator
+        Its key.
+
+    Raises
+    ------
+    Forged, BadMessage, PeerMisbehaved
+        If a witness's word is none, or the share is not the one that the terms are bound to.
+    """
+    body: dict[str, Any] = {"words": words.wire()}
+    if terms.share_sha256 is None:
+        beacon_of(words, configuration)
+        return body
+    asked = beacon.RevealRequest(run=configuration.run, digest=configuration.fingerprint(), words=words)
+
+    def held(said: Signed) -> dict[str, Any]:
+        return {**body, "share": said.wire()}
+
+    request = identity.sign(asked.KIND, asked.wire())
+    return held(open_share(request, lambda said: check_beacon(held(said), configuration, terms, curator)))
+
+
+def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
+    """Return the beacon of the run with a configuration, as :func:`common.log.beacon.beacon_value` says."""
+    return beacon.beacon_value(
+        words,
+        referee=configuration.referee,
+        run=configuration.run,
+        digest=configuration.fingerprint(),
+        witnesses=configuration.beacon,
+    )
+
+
+def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> Given:
+    """Return what others than the referee have given to a run's order, from the entry of its beacon.
+
+    Raises
+    ------
+    Forged, BadMessage
+        If a word of a witness, or the share, is not signed by who should have signed it.
+    PeerMisbehaved
+        If the share was opened to another beacon, or is not the one that the terms are bound to.
+    """
+    value = beacon_of(StoredCheckpoint.parse(body["words"]), configuration)
+    if terms.share_sha256 is None:
+        if "share" in body:
+            raise BadMessage("the curator has bound itself to no share, and one is opened")
+        return Given(None, value)
+    if "share" not in body:
+        raise BadMessage("the curator's share is not opened")
+    signed = Signed.parse(body["share"])
+    share = beacon.RevealedShare.parse(verify(signed, beacon.RevealedShare.KIND, curator, CURATORS))
+    if (share.run, share.digest, share.beacon) != (configuration.run, configuration.fingerprint(), value):
+        raise PeerMisbehaved("the curator's share was opened for another beacon or configuration")
+    if beacon.commitment_to(share.share) != terms.share_sha256:
+        raise PeerMisbehaved("the curator opens another share than its terms are bound to")
+    return Given(share.share, value)

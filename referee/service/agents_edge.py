@@ -10,8 +10,8 @@ from common.net.batching import Grouped
 from common.net.edge import LARGE, TINY, Admitted, Call, Guarded, Handler, Opening, Reply
 from common.wire import messages
 from common.wire.sealed import AnySigned, field, read
-from referee.collection import pacing
-from referee.collection.reading import Sent, claims
+from referee.collection.judging import Sent, claims
+from referee.collection.roster import HELD, may_hold, random_pause
 from referee.service.referee import Referee
 
 HOLD = 2.0
@@ -148,11 +148,11 @@ class AgentsEdge:
 
     def _may_stay(self, key: str) -> bool:
         """Tell whether a participant's poll is held."""
-        return self._held < pacing.HELD and pacing.stays(self._referee.registrar.roster, key)
+        return self._held < HELD and may_hold(self._referee.registrar.roster, key)
 
     def _pause(self, key: str) -> float:
         """Return when a participant is to come again."""
-        return 0.0 if self._may_stay(key) else pacing.pause(len(self._referee.registrar.roster))
+        return 0.0 if self._may_stay(key) else random_pause(len(self._referee.registrar.roster))
 
 
 def same_id(report_id: str, signed: AnySigned) -> None:

@@ -36,10 +36,9 @@ from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
 from common.net.oblivious.relay import encapsulated_body
 from common.wire import messages
-from referee.collection.reading import Sent
+from referee.collection.judging import Sent
 from referee.service.agents_edge import AgentsEdge
-from referee.service.metrics import of_groups, of_referee
-from referee.service.readiness import checks
+from referee.service.monitoring import checks, of_groups, of_referee
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 from referee.state.runfolder import pack_reports

@@ -6,14 +6,14 @@ from common.core.errors import PeerUnavailable, PeerUntrusted
 from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body
 from common.net.client import Client, read_signed_reply
 from common.net.edge import LARGE
-from referee.runs.patience import CURATOR_PATIENCE
+from referee.runs.curator import CURATOR_PATIENCE
 
 _ONCE = 5.0
 """Seconds for a message that a run does not wait for."""
 
 
 class CuratorClient(Client):
-    """:class:`referee.runs.port.CuratorPort` over HTTP.
+    """:class:`referee.runs.curator.CuratorPort` over HTTP.
 
     Attributes
     ----------

@@ -23,18 +23,15 @@ from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.wire import messages
 from common.wire.sealed import AnySigned, field
 from referee.collection.collection import Collection
-from referee.collection.enrolment.registrar import USUAL, Caps, Registrar
-from referee.collection.enrolment.vouching import packed
-from referee.collection.judging import Claim
+from referee.collection.enrolment import USUAL, Caps, Registrar, packed
+from referee.collection.judging import Claim, Sent, claims
 from referee.collection.proofs import Proofs
-from referee.collection.reading import Sent, claims
 from referee.collection.signatures import sign_all
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import Checkpoints, RunWitness
+from referee.runs.curator import CURATOR_PATIENCE, CuratorPort
 from referee.runs.execution import Execution
-from referee.runs.patience import CURATOR_PATIENCE
-from referee.runs.port import CuratorPort
 from referee.state.store import Store
 from referee.state.values import Run
 
@@ -153,7 +150,7 @@ class Referee:
         Raises
         ------
         Forged, BadMessage, Unauthorized, Conflict, Refused
-            As :meth:`referee.collection.enrolment.registrar.Registrar.enrol`.
+            As :meth:`referee.collection.enrolment.Registrar.enrol`.
         """
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 

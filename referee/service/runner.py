@@ -213,3 +213,41 @@ def learn_words() -> None:
 
 def _say_superseded() -> None:
     log.warning("another process has taken the lease: it drives the runs now")
+
+
+FOLLOW_PERIOD = 0.05
+"""Seconds between two looks: so much later than the driver a process hands out a question."""
+FOLLOW_PAUSE = 2.0
+"""Seconds before the database is tried again when it could not be used."""
+
+
+class Follower:
+    """The thread that follows the database.
+
+    Parameters
+    ----------
+    referee
+        Who learns.
+    """
+
+    def __init__(self, referee: Referee) -> None:
+        self._referee = referee
+        self._stopping = threading.Event()
+        self.threads = Supervised("follower")
+
+    def start(self) -> None:
+        """Begin."""
+        self.threads.start(self._work)
+
+    def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+
+    def _work(self) -> None:
+        while not self._stopping.wait(FOLLOW_PERIOD):
+            try:
+                self._referee.registrar.refresh()
+                self._referee.collection.refresh()
+            except (OSError, SQLAlchemyError):
+                log.exception("the referee's database cannot be read; it is tried again in %g s", FOLLOW_PAUSE)
+                self._stopping.wait(FOLLOW_PAUSE)

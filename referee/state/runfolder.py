@@ -5,8 +5,8 @@ RUN/result.json     the result document
 RUN/transcript.jsonl
 RUN/checkpoints.jsonl   how far the transcript went when, signed, with the words of witnesses
 RUN/participants    everybody who was enrolled: key and number of agents
-(:class:`referee.collection.ordering.roster.Roster`) RUN/vouchers        what they have shown of issuers
-(:mod:`referee.collection.enrolment.vouching`); absent where nobody has RUN/reports/7.reports   the reports on question
+(:class:`referee.collection.roster.Roster`) RUN/vouchers        what they have shown of issuers
+(:mod:`referee.collection.enrolment`); absent where nobody has RUN/reports/7.reports   the reports on question
 7, as they were signed
 """
 

@@ -34,7 +34,7 @@ class Tables:
     Attributes
     ----------
     fence
-        The fencing token of this process while it drives the runs (:mod:`referee.state.leases`).
+        The fencing token of this process while it drives the runs (:mod:`referee.state.store`).
     commits
         Returns how many transactions this process has committed.
     """

@@ -17,7 +17,7 @@ from common.models.predict import Predicted, calibration, outcome_of
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
 from referee.state.runfolder import read_result, read_scenario
-from referee.view.intervals import in_words
+from referee.view.wording import interval_in_words
 
 
 def open_model(place: str | Path, task: int | None = None) -> Model:
@@ -61,7 +61,7 @@ def shown(model: Model) -> list[str]:
     said = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        said.append(f"Loss on the population: {in_words(e.wire(), 3)} ({certainty(e.confidence)}).")
+        said.append(f"Loss on the population: {interval_in_words(e.wire(), 3)} ({certainty(e.confidence)}).")
     return [plain(line) for line in said]
 
 

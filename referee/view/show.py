@@ -22,12 +22,10 @@ from common.privacy.guarantee import Guarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate, certainty
 from referee.audit.audit import Audit
-from referee.view.face.building import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
-from referee.view.face.wording import about_a_loss, silent_in_words
-from referee.view.intervals import ends_in_words, in_words, judged_in_words
 from referee.view.pace import Outlook, Pace
-from referee.view.vouching import vouching_document, vouching_lines
-from referee.view.witnessing import history_lines
+from referee.view.run_view import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
+from referee.view.witnesses import history_lines, vouching_document, vouching_lines
+from referee.view.wording import about_a_loss, ends_in_words, interval_in_words, judged_in_words, silent_in_words
 
 _OUT = console()
 _ERR = console(stderr=True)
@@ -86,7 +84,7 @@ def _in_log(title: Sequence[Text]) -> Callable[[str, dict[str, float], str], Non
 def _line(text: str, numbers: dict[str, float]) -> str:
     if "value" not in numbers:
         return f"  {text}"
-    return f"  {text}: loss on T {in_words(numbers)}, {int(numbers['asked']):,} agents asked"
+    return f"  {text}: loss on T {interval_in_words(numbers)}, {int(numbers['asked']):,} agents asked"
 
 
 def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> None:
@@ -114,7 +112,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
         e = document["estimate"]
         table.add_row(
             "loss on T, estimated" if about_a_loss(document) else "estimate of the agents",
-            f"{in_words(e)}, at {certainty(e['confidence'])}{' among those who answer' if silent else ''}",
+            f"{interval_in_words(e)}, at {certainty(e['confidence'])}{' among those who answer' if silent else ''}",
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {judged['name']}", judged_in_words(judged))

@@ -10,17 +10,27 @@ from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.planning.fitting import Advice, diameter
 from tandem.estimators.base import Sides
-from tandem.estimators.binary import BinaryClassifier
-from tandem.estimators.shared.fitting import FIT, REWEIGH, UNDECIDED, Choice, advised, chosen, judged, warn
-from tandem.estimators.shared.learners import (
+from tandem.estimators.classes import BinaryClassifier
+from tandem.estimators.fitting import (
     DIAMETER,
+    FIT,
+    PUBLIC,
+    REWEIGH,
+    SOURCE,
+    TARGET,
+    UNDECIDED,
+    Choice,
     FewForTeachersWarning,
+    advised,
     check_public,
+    chosen,
+    judged,
     learner_settings,
     leaves_votes_open,
+    settled,
     suffice,
+    warn,
 )
-from tandem.estimators.shared.running import PUBLIC, SOURCE, TARGET, settled
 
 
 class TransferClassifier(BinaryClassifier):
@@ -104,7 +114,7 @@ class TransferClassifier(BinaryClassifier):
         By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
         nothing was judged.
     guarantee_
-        What all fits of this object may have cost (:class:`~tandem.estimators.shared.guarantee.Guarantee`).
+        What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
     result_
         The run's result document.
     n_features_in_, feature_names_in_

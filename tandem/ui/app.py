@@ -1,25 +1,28 @@
-"""The local page over HTTP: each handler asks one thing, and hands it to one template."""
+"""The local page over HTTP, and its server, with a connection to a referee where one is named."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated
 
-from fastapi import Path, Response
+from fastapi import Path as PathParameter
+from fastapi import Response
 from fastapi.responses import HTMLResponse
 
+from common.core.errors import BadInput
 from common.net.app import Service
 from common.net.page.guard import Rules
-from common.net.page.pages import page_app
-from tandem.ui.exploring import add_transcripts
+from common.net.page.pages import check_loopback, page_app, serve_page
+from deploy.remote import operating
+from tandem.ui.folders import RunFolders
 from tandem.ui.histories import add_histories
-from tandem.ui.live import add_live, standing
+from tandem.ui.live import RefereeWatch, add_live, standing
 from tandem.ui.pages import page, pages
-from tandem.ui.plan_pages import add_plans
-from tandem.ui.views.folders import RunFolders
-from tandem.ui.views.planning import Planner
-from tandem.ui.views.watching import RefereeWatch
+from tandem.ui.planning import Planner, add_plans
+from tandem.ui.transcripts import add_transcripts
 
-Name = Annotated[str, Path(max_length=255)]
+Name = Annotated[str, PathParameter(max_length=255)]
 
 
 def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None) -> Service:
@@ -51,3 +54,30 @@ def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = Non
     if referee is not None:
         add_live(app, referee, rules)
     return app
+
+
+TIMEOUT = 5.0
+"""Seconds that a page waits for the referee."""
+
+
+def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None:
+    """Serve until SIGINT or SIGTERM; prints the address to open.
+
+    Raises
+    ------
+    BadInput
+        If the address is not one of this machine alone, the port is taken, or a referee is named without a token.
+    """
+    check_loopback(host, port)
+    if referee and not token:
+        raise BadInput("--referee needs the operator's token: set TANDEM_OPERATOR_TOKEN in the environment")
+    with ExitStack() as open_until_the_end:
+        watch = None
+        if referee:
+            there = open_until_the_end.enter_context(operating(referee, token, patience=0.0, timeout=TIMEOUT))
+            watch = RefereeWatch(there)
+
+        def made(rules: Rules) -> Service:
+            return ui_app(RunFolders(runs), rules, watch)
+
+        serve_page(made, "tandem ui", host, port)

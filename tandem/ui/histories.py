@@ -24,11 +24,10 @@ from common.wire.messages import Configuration
 from referee.audit.history import check_history, kept_in
 from referee.audit.reports import Place
 from referee.state.runfolder import read_file
-from referee.view.witnessing import clock, history_lines
-from tandem.ui.forms import fields_of
-from tandem.ui.pages import page
-from tandem.ui.views.folders import RunFolders
-from tandem.ui.views.transcripts import ON_A_PAGE, Transcript
+from referee.view.witnesses import clock, history_lines
+from tandem.ui.folders import RunFolders
+from tandem.ui.pages import fields_of, page
+from tandem.ui.transcripts import ON_A_PAGE, Transcript
 
 Name = Annotated[str, InPath(max_length=255)]
 Page = Annotated[int, Query(ge=1, le=1 << 31)]

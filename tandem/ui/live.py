@@ -1,24 +1,32 @@
-"""Pages about a running referee: its runs, one run as it goes on, and cancelling it.
-
-A page asks again every second or two for the part of it that changes. The answer carries a tag, so that what has not
-changed is not sent again; the page replaces what has changed, and nothing else.
-"""
+"""What a running referee says of its runs: remembered, with the evidence of their tests, and shown on pages."""
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from common.core.errors import BadData, NotFound, PeerMisbehaved, TandemError, Unauthorized
 from common.core.values import RUN
+from common.crypto.identity import Signed
 from common.net.app import Service
 from common.net.page.guard import Rules
 from common.net.page.pages import tagged
-from tandem.ui.forms import fields_of
-from tandem.ui.pages import page
-from tandem.ui.views.watching import RefereeWatch, Watched
+from common.privacy.guarantee import Guarantee
+from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.wire.messages import Terms
+from deploy.remote import Operating
+from referee.runs.results import promises, rounds_of
+from referee.view.run_view import lost, run_view, view_so_far
+from referee.view.values import RunView
+from tandem.ui.pages import fields_of, page
 
 RunName = Annotated[str, Path(pattern=RUN)]
 ROUNDS_SHOWN = 12
@@ -72,3 +80,318 @@ def _said(run: Watched) -> str:
         return "The referee does not answer."
     view = run.view()
     return f"{run.status}. {view.verdict.title}." if view is not None else f"{run.status}."
+
+
+Numbers = Mapping[str, float]
+_PLAIN = 20.0
+"""Log-evidence beyond which an e-value is shown as a power of ten."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Evidence for one of the two verdicts.
+
+    Attributes
+    ----------
+    words
+        The verdict: "below 0.32".
+    value
+        The e-value.
+    share
+        Its logarithm as a share of the one that is needed, in [0, 1].
+    """
+
+    words: str
+    value: str
+    share: float
+
+    @property
+    def percent(self) -> str:
+        """The share in percent, rounded down: 100% only where the level is reached."""
+        return f"{math.floor(100.0 * self.share)}%"
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How far the test of one round is.
+
+    Attributes
+    ----------
+    sides
+        "Below" first, then "above".
+    needed
+        The e-value that decides.
+    answers, most, asked
+        Answers so far, answers by which it has decided, and agents asked so far.
+    verdict
+        What it has shown; "not yet" or "undecided" (the agents ran out) where nothing.
+    """
+
+    name: str
+    sides: tuple[Side, Side]
+    needed: str
+    low: str
+    high: str
+    answers: int
+    most: int
+    asked: int
+    verdict: str
+
+
+def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[Tested]:
+    """Return the tests of a run in order; none where its test does not look early.
+
+    Parameters
+    ----------
+    ended
+        The numbers of its notes; those of a round say how its test ended.
+    now
+        The numbers of the test under way.
+    """
+    low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
+    found = [
+        _one(f"round {numbers['round']:.0f}", low, high, numbers, "undecided")
+        for numbers in ended
+        if "round" in numbers and _says(numbers)
+    ]
+    if now is not None and _says(now):
+        found.append(_one("round under way", low, high, now, "not yet"))
+    return found
+
+
+_NEEDED = "tested_needed"
+
+
+def _says(numbers: Numbers) -> bool:
+    return _NEEDED in numbers and all(math.isfinite(value) for value in numbers.values())
+
+
+def _one(name: str, low: float, high: float, numbers: Numbers, none: str) -> Tested:
+    needed, below, above = (numbers.get(key, 0.0) for key in (_NEEDED, "tested_below", "tested_above"))
+    sides = (_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed))
+    return Tested(
+        name=name,
+        sides=sides,
+        needed=e_value(needed),
+        low=f"{low:g}",
+        high=f"{high:g}",
+        answers=int(numbers.get("tested_answers", 0)),
+        most=int(numbers.get("tested_worst_case", 0)),
+        asked=int(numbers.get("asked", 0)),
+        verdict=next((side.words for side in sides if side.share >= 1.0), none),
+    )
+
+
+def _side(words: str, log_value: float, needed: float) -> Side:
+    share = log_value / needed if needed > 0.0 else 0.0
+    return Side(words, e_value(log_value), min(1.0, max(0.0, share)))
+
+
+def e_value(log_value: float) -> str:
+    """Return exp(``log_value``) in three digits, where it is very large or small as a power of ten."""
+    if abs(log_value) <= _PLAIN:
+        return f"{math.exp(log_value):,.0f}" if log_value > math.log(1e3) else f"{math.exp(log_value):.3g}"
+    return f"10^{log_value / math.log(10.0):.1f}"
+
+
+FRESH = 0.5
+"""Seconds for which an answer of the referee is new enough for a further page."""
+ENDED = ("done", "exhausted", "refused", "failed", "cancelled")
+
+
+@dataclass
+class Watched:
+    """A run as its referee last described it.
+
+    Attributes
+    ----------
+    notes
+        The numbers of what it has said of its progress, and when each came to us (seconds of a steady clock).
+    test
+        How far the test of the round under way is; None where there is none.
+    away
+        Why the referee could not be asked just now; empty if it could.
+    asked_at
+        When it was asked last, by the steady clock.
+    """
+
+    run: str
+    status: str = ""
+    waits_for: str = ""
+    text: str = ""
+    agents: dict[str, int] = field(default_factory=dict)
+    declined: dict[str, int] = field(default_factory=dict)
+    notes: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    test: dict[str, float] | None = None
+    result: dict[str, Any] | None = None
+    scenario: ResolvedScenario | None = None
+    promised: dict[str, Guarantee] = field(default_factory=dict)
+    away: str = ""
+    asked_at: float = -1.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has its result."""
+        return self.result is not None
+
+    @property
+    def left_out(self) -> list[str]:
+        """Say how many agents declined, and why, and of how many there is no answer."""
+        if self.result is not None:
+            return lost(self.result)
+        silent = self.agents.get("asked", 0) - self.agents.get("answered", 0) - sum(self.declined.values())
+        said = lost({"lost": {"silent": 0, "declined": self.declined}})
+        return [*said, f"{silent:,} have not answered (yet)"] if silent > 0 else said
+
+    def view(self) -> RunView | None:
+        """Return what is shown of it; None before it has begun."""
+        if self.scenario is None or not self.agents:
+            return None
+        if self.result is not None:
+            return run_view(self.scenario, self.result, self.result.get("rounds", []))
+        rounds = rounds_of(numbers for _, numbers in self.notes)
+        return view_so_far(self.scenario, rounds, self.agents, self.promised, self.status)
+
+    @property
+    def tests(self) -> list[Tested]:
+        """Return how far the rounds' tests are, newest last; those of rounds that ended before are as they ended."""
+        if self.scenario is None:
+            return []
+        ended = [numbers for _, numbers in self.notes]
+        return shown_tests(self.scenario, ended, None if self.ended else self.test)
+
+    def time_left(self, now: float) -> str:
+        """Say how long the rest may take at most, by the pace of the rounds that were seen from here."""
+        seen = [(when, numbers) for when, numbers in self.notes if "round" in numbers and "rounds" in numbers]
+        if self.ended or len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+            return ""
+        (first, before), (last, after) = seen[0], seen[-1]
+        done = after["round"] - before["round"]
+        if done <= 0:
+            return ""
+        pace = (last - first) / done
+        left = max(0.0, (after["rounds"] - after["round"]) * pace - (now - last))
+        return f"about {_duration(pace)} a round; {_duration(left)} more if all rounds are needed"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 1 else "less than a second"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class RefereeWatch:
+    """Asks one referee about its runs, and remembers what it said.
+
+    Parameters
+    ----------
+    there
+        What an operator asks of it.
+    clock
+        Seconds of a steady clock.
+    """
+
+    def __init__(self, there: Operating, clock: Callable[[], float] = time.monotonic) -> None:
+        self._there = there
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._runs: dict[str, Watched] = {}
+        self._lines: list[dict[str, Any]] = []
+        self._listed_at, self._away = -1.0, ""
+
+    @property
+    def url(self) -> str:
+        """Address of the referee."""
+        return self._there.url
+
+    def now(self) -> float:
+        """Return the time of the steady clock."""
+        return self._clock()
+
+    def runs(self) -> tuple[list[dict[str, Any]], str]:
+        """Return all runs, those that go on first and each kind newest first; and why the referee is away, if it is."""
+        with self._lock:
+            if self._listed_at < 0 or self._clock() - self._listed_at >= FRESH:
+                try:
+                    self._lines, self._away = self._there.runs(), ""
+                except TandemError as error:
+                    self._away = _why(error)
+                self._listed_at = self._clock()
+            newest = list(reversed(self._lines))
+            return sorted(newest, key=lambda line: line["status"] in ENDED), self._away
+
+    def look(self, run: str) -> Watched:
+        """Return a run as it stands now, or as it last stood where the referee is away.
+
+        Raises
+        ------
+        NotFound, BadMessage
+            If the referee knows no such run.
+        """
+        with self._lock:
+            known = self._runs.get(run) or Watched(run)
+            if not known.ended and (known.asked_at < 0 or self._clock() - known.asked_at >= FRESH):
+                try:
+                    self._ask(known)
+                    known.away = ""
+                except NotFound:
+                    raise
+                except TandemError as error:
+                    known.away = _why(error)
+                known.asked_at = self._clock()
+            self._runs[run] = known
+            return known
+
+    def cancel(self, run: str) -> None:
+        """Cancel a run: it ends before its next message."""
+        self._there.ask_to_cancel(run)
+        with self._lock:
+            self._runs.pop(run, None)
+            self._listed_at = -1.0
+
+    def _ask(self, known: Watched) -> None:
+        if known.scenario is None:
+            self._begun(known)
+        # A referee that was started again tells its rounds anew, perhaps not at the same places of its list.
+        after = 0 if known.away else len(known.notes)
+        state = self._there.state(known.run, after)
+        standing = self._there.standing(known.run)
+        try:
+            said = [
+                (str(note["text"]), {k: float(v) for k, v in note["numbers"].items()}) for note in state["progress"]
+            ]
+            result = state["result"]
+            known.status, known.waits_for = str(state["status"]), str(standing["waits_for"])
+            known.agents = {name: int(standing[name]) for name in ("enrolled", "asked", "answered")}
+            test = standing.get("test")
+            known.test = None if test is None else {str(name): float(value) for name, value in test.items()}
+            known.declined = {str(reason): int(count) for reason, count in standing["declined"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise PeerMisbehaved(f"what {self.url} says of run {known.run!r} is not the state of a run") from None
+        now, before = self._clock(), {numbers.get("round"): when for when, numbers in known.notes}
+        told = [(before.get(numbers["round"], now) if "round" in numbers else now, numbers) for _, numbers in said]
+        known.notes = known.notes[:after] + told
+        known.text = said[-1][0] if said else known.text
+        if result is not None and known.scenario is None:
+            self._begun(known)
+        known.result = result
+
+    def _begun(self, known: Watched) -> None:
+        """Learn the scenario and the curator's terms, once both are there."""
+        try:
+            configuration = self._there.configuration(known.run)
+        except NotFound:
+            return
+        second = self._there.entries(known.run, 1, 1)
+        if second:  # the terms, or a result, where the curator did not agree
+            signed = [Signed.parse(entry.body["terms"]) for entry in second if entry.kind == "terms"]
+            known.scenario = parse_resolved(configuration.scenario)
+            known.promised = promises(known.scenario, Terms.parse(signed[0].message) if signed else None)
+
+
+def _why(error: TandemError) -> str:
+    if isinstance(error, Unauthorized):
+        return "the referee does not take the operator's token: start `tandem ui` with its TANDEM_OPERATOR_TOKEN"
+    if isinstance(error, BadData):
+        return f"what the referee says cannot be shown: {error.detail}"
+    return error.detail

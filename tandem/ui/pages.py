@@ -1,13 +1,19 @@
-"""HTML of the local page: templates of its own around those of a report, in the frame of every page."""
+"""HTML of the local page: its templates in the frame of every page, and forms of its own pages only."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import resources
 from typing import Any
+from urllib.parse import parse_qs
 
+from fastapi import Request
+
+from common.core.errors import BadMessage, Unauthorized
+from common.net.app import same
+from common.net.page.guard import Rules
 from common.net.page.pages import Pages
-from referee.view.face import pages as face
+from referee.view import pages as face
 
 NAV = (("runs", "/", "Runs"), ("plan", "/plan", "Plan"))
 
@@ -22,3 +28,23 @@ def pages() -> Pages:
 def page(template: str, /, **values: Any) -> str:
     """Return a page, or a part of one."""
     return pages()(template, **values)
+
+
+async def fields_of(request: Request, rules: Rules) -> dict[str, str]:
+    """Return the fields of a form that one of our own pages has sent.
+
+    Raises
+    ------
+    Unauthorized
+        If it does not carry the token that our forms carry.
+    BadMessage
+        If it is no form.
+    """
+    try:
+        found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        raise BadMessage("what was sent is not a form") from None
+    fields = {name: values[-1] for name, values in found.items()}
+    if not same(fields.pop("token", "").encode("utf-8", "backslashreplace").decode(), rules.form_token):
+        raise Unauthorized("the form is not one of this server's pages, or the server was started again: load the page")
+    return fields

@@ -36,7 +36,8 @@ from common.privacy.events import NonPrivate
 from curator.learners.base import LEARNERS, learn_from, parse_learner
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
-from deploy.auditing import every, report
+from deploy.auditing import case as report
+from deploy.auditing import every
 from deploy.auditing.case import Case
 from deploy.auditing.cases import curator_cases, mechanism_cases
 from deploy.auditing.every import cases

@@ -34,8 +34,8 @@ from common.privacy.theorems.gaussian_dp import delta_of
 from common.scenario.loading import load
 from common.scenario.resolved import settled
 from curator.service.curator import Curator
-from local_agent.hosted.asking import answer_together
-from referee.collection.ordering.roster import Roster
+from local_agent.hosted.answers import answer_together
+from referee.collection.roster import Roster
 from referee.protocols.base import small_ball
 from referee.state.store import Store
 from tests.documents.reading import ROOT, commands

@@ -15,7 +15,7 @@ from common.numerics.kernels import interpreted, njit
 from deploy.catalogue import KINDS, registered
 from deploy.remote import Remote
 from local_agent.host import Host
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from referee.service.app import referee_app
 from referee.service.referee import Referee
 from referee.service.runner import Runner

@@ -7,8 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from common.local.records import Records
 from common.scenario.loading import load
 from deploy import baselines
-from deploy.attempts import Attempts
-from deploy.baselines import run_baselines
+from deploy.baselines import Attempts, run_baselines
 from tests.support import tiny
 from tests.tiers import thinned
 

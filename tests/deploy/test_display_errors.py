@@ -19,8 +19,7 @@ from deploy.running import carry_out
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.protocols.base import small_ball
-from referee.view import show
-from referee.view.face import charts
+from referee.view import charts, show
 from tests.support import TINY
 from tests.tiers import for_each
 

@@ -18,7 +18,7 @@ from common.crypto.vouching import IssuerKey
 from common.net.app import create_app
 from curator.cli import app as curator
 from deploy import remote
-from issuer.keys import Keys
+from issuer.issuer import Keys
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
 from tests.common.net.test_hostile_peers import hostile, whole

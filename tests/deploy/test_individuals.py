@@ -26,10 +26,9 @@ from local_agent.cli import app as agent_command
 from local_agent.cli import read_names, read_record
 from local_agent.client import RefereeClient
 from local_agent.host import Host
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
-from local_agent.person.consent import Consent
-from local_agent.person.journal import Journal
+from local_agent.person.consent import Consent, Journal
 from local_agent.policy import Policy, chosen_queries
 from referee.audit.audit import audit
 from referee.service.app import referee_app

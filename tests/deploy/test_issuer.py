@@ -16,7 +16,7 @@ from issuer.issuer import Issuer
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from local_agent.host import Host
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from local_agent.person.credential import keep_grant
 from referee.cli import app as referee_command
 from referee.service.app import referee_app

@@ -12,7 +12,7 @@ from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.simulation import conduct
 from referee.audit.audit import audit
-from referee.collection.ordering.order import commitment, public_randomness, simulated
+from referee.collection.order import commitment, public_randomness, simulated
 from tests.support import ABOUT, Bench, Halted, leave_folder, small
 from tests.tiers import for_each, thinned
 

@@ -18,8 +18,8 @@ import pytest
 from common.core.errors import PeerUnavailable
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
-from deploy.base import Finished
 from deploy.checking import checked
+from deploy.deployment import Finished
 from deploy.embedded import Embedded
 from deploy.processes import Party, Processes
 from deploy.remote import Remote

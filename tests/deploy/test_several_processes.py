@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from benchmarks.kills.fleet import Sender, fleet
 from common.scenario.resolved import ResolvedScenario
-from deploy.base import Finished
-from deploy.load.light import LightAgent
-from deploy.load.servers.fleet import Sender, fleet
+from deploy.deployment import Finished
+from deploy.load.client import LightAgent
 from deploy.load.testing import Options
 from deploy.remote import Remote
 from referee.audit.audit import Audit, audit

@@ -12,9 +12,7 @@ from common.core.errors import BadInput, BadMessage, Conflict, Unauthorized
 from common.crypto.blindrsa import blind
 from common.crypto.identity import Identity
 from common.crypto.vouching import check_credential, check_grant, read_issuer, token_input, token_request
-from issuer.codes import Codes
-from issuer.issuer import Issuer, grant
-from issuer.keys import Keys
+from issuer.issuer import Codes, Issuer, Keys, grant
 from tests.vouched import an_issuer, codes, credential
 
 AGENT = Identity.create().public

@@ -10,8 +10,8 @@ from common.local.queries.query import Query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from local_agent.answering import CONSTANT, evaluate
-from local_agent.hosted import asking
-from local_agent.hosted.asking import answer_together
+from local_agent.hosted import answers
+from local_agent.hosted.answers import answer_together
 from tests.tiers import for_each
 
 
@@ -57,7 +57,7 @@ class Row:
 
 @for_each("count", [0, 1, 3, 4, 5, 8, 9])
 def test_everybody_answers_in_blocks_of_any_size(monkeypatch, count):
-    monkeypatch.setattr(asking, "BLOCK", 4)
+    monkeypatch.setattr(answers, "BLOCK", 4)
     people = np.arange(count) * 2 + 1
     found = answer_together(Touchy(), NoMechanism(), Row(), people, people, RandomSource.seeded(1))
     assert found.tolist() == (people % 3 == 0).astype(int).tolist()

@@ -17,8 +17,8 @@ from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
 from common.log.transcript import Entry, append
 from local_agent.cli import app
-from local_agent.person.receipts import held, leaf_of
-from referee.collection.adding_up import leaf
+from local_agent.person.receipts import held_receipts, leaf_of
+from referee.collection.aggregation import leaf
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
@@ -74,7 +74,7 @@ class Stage:
     def __init__(self, watched: Watched, bench: Bench, referee: str, witness: str, state: Path) -> None:
         self.watched, self.bench, self.state = watched, bench, state
         self._addresses = ["--referee", referee, "--state", str(state)], ["--witness", witness]
-        (self.held,) = held(state)
+        (self.held,) = held_receipts(state)
         self.digest = self.held.report.message["digest"]
         self.liar = Lying(watched.identity, self.digest)
 

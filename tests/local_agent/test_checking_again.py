@@ -14,18 +14,17 @@ from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, receipt_for, signed_checkpoint
 from common.log.transcript import Entry, append
 from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, Finding, check
-from local_agent.person.receipts import Held, leaf_of
-from local_agent.person.shown import Shown, keep, shown
+from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of, seen_checkpoint, store_seen
 
 DIGEST = "ab" * 32
 REFEREE, PERSON = Identity.create(), Identity.create()
 
 
-def held() -> Held:
+def held() -> HeldReceipt:
     said = {"report_id": "0" * 32, "run": "run", "digest": DIGEST, "question": 1, "assignment": DIGEST, "answer": 1.0}
     report = PERSON.sign("report", said)
     receipt = Signed.model_validate_json(receipt_for(REFEREE, report, 7))
-    return Held(Path("receipt.json"), receipt, report, "")
+    return HeldReceipt(Path("receipt.json"), receipt, report, "")
 
 
 HELD = held()
@@ -68,12 +67,12 @@ class Referee:
         )
 
 
-def asked(referee: Referee, before: Shown | None = None) -> Finding:
+def asked(referee: Referee, before: SeenCheckpoint | None = None) -> Finding:
     return check(HELD, PERSON, referee, REFEREE.public, before=before)
 
 
 @pytest.fixture
-def before() -> Shown:
+def before() -> SeenCheckpoint:
     """What the agent was shown the first time."""
     found = asked(Referee(history("operation", "question")))
     assert found.status == INCLUDED
@@ -142,13 +141,13 @@ def test_what_was_proven_once_is_proven_again(before, problem):
 
 
 def test_what_was_shown_stays_in_the_state_directory(tmp_path, before):
-    assert shown(tmp_path, "run") is None
-    path = keep(tmp_path, "run", before)
+    assert seen_checkpoint(tmp_path, "run") is None
+    path = store_seen(tmp_path, "run", before)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert shown(tmp_path, "run") == before
-    other = keep(tmp_path, "run", Shown(before.kept, frozenset({3})), other=True)
-    assert shown(tmp_path, "run") == before
+    assert seen_checkpoint(tmp_path, "run") == before
+    other = store_seen(tmp_path, "run", SeenCheckpoint(before.kept, frozenset({3})), other=True)
+    assert seen_checkpoint(tmp_path, "run") == before
     assert other != path
     path.write_text("{}")
     with pytest.raises(BadData, match="is no checkpoint"):
-        shown(tmp_path, "run")
+        seen_checkpoint(tmp_path, "run")

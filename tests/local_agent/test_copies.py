@@ -17,7 +17,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.wire import messages
 from local_agent.answering import noise_for, question_digest
-from local_agent.hosted.asking import answer_together
+from local_agent.hosted.answers import answer_together
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import local_agent.cli as command
-import local_agent.hosted.answered as answered_module
+import local_agent.hosted.questions as answered_module
 
 
 def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch):

@@ -18,7 +18,7 @@ from common.local.queries.query import parse_query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from local_agent.answering import CONSTANT, evaluate, randomize, randomize_one
-from local_agent.hosted.asking import answer_together
+from local_agent.hosted.answers import answer_together
 from local_agent.hosted.population import Population
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy

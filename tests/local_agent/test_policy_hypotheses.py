@@ -5,7 +5,7 @@ import math
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from local_agent.policy import ALL_HYPOTHESES, Policy
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
@@ -54,7 +54,7 @@ def test_a_policy_can_be_narrower_than_the_default():
 def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(
-        "local_agent.hosted.setup.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments)
+        "local_agent.hosted.population.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments)
     )
     chosen = tiny()
     if people == "real":

@@ -24,7 +24,7 @@ from local_agent.client import RelayedClient
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.person.checking import INCLUDED, check
-from local_agent.person.receipts import held
+from local_agent.person.receipts import held_receipts
 from local_agent.policy import Policy
 from referee.audit.audit import audit
 from referee.service import agents_edge
@@ -97,7 +97,7 @@ def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_pa
         findings = [
             check(receipt, agent.identity, asks(), key)
             for one, agent in enumerate(agents)
-            for receipt in held(tmp_path / f"agent-{one}")
+            for receipt in held_receipts(tmp_path / f"agent-{one}")
         ]
         folder = leave_folder(tmp_path / "run", chosen, bench.seed, bench.finished())
     assert result["agents"]["answered"] == 600

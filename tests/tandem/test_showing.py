@@ -10,8 +10,8 @@ import pytest
 
 from common.core.errors import BadInput
 from deploy.embedded import Embedded
-from referee.view.face.reading import view_of
-from tandem.estimators.shared.guarantee import Guarantee, Spending
+from referee.view.pages import view_of
+from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.runs import Run
 from tandem.showing import Estimate, Promises
 from tests.support import leave_folder, tiny

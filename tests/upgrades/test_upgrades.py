@@ -21,7 +21,7 @@ from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
 from common.core.version import BEFORE, release
 from common.log.ledger import Journal
 from curator.state.ledger import verify_ledger
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.service.referee import Referee

@@ -40,7 +40,7 @@ from common.privacy.theorems.randomized_response import k_ary_response_probabili
 from common.wire import messages
 from deploy.auditing.case import Case
 from local_agent.answering import evaluate, randomize_one
-from local_agent.hosted import asking as hosting
+from local_agent.hosted import answers as hosting
 from local_agent.hosted.population import Population
 from local_agent.policy import ALL_QUERIES, Policy
 

@@ -24,7 +24,7 @@ from curator.mechanisms import sums
 from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case
-from deploy.auditing.noisy_mean import registered
+from deploy.auditing.subjects import registered
 
 AUDITED = {
     "learners chosen": ("chosen", "a choice"),

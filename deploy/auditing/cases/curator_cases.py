@@ -39,7 +39,7 @@ from curator.service.curator import Curator, planned_events
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler, TaskSampler
 from deploy.auditing.case import Case
-from deploy.auditing.office import Office, office, policy
+from deploy.auditing.subjects import Office, office, policy
 
 AUDITED = {
     "learners exponential": ("exponential",),

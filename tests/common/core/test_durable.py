@@ -11,7 +11,7 @@ import pytest
 from common.core.durable import claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
 from common.numerics.randomness import durable_secret
-from local_agent.person.journal import Journal
+from local_agent.person.consent import Journal
 from tests.tiers import for_each
 
 

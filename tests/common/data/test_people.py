@@ -25,7 +25,7 @@ from common.scenario.scenario import parse, policy_digest, public_sample
 from common.wire.messages import Terms
 from curator.service.startup import open_curator
 from deploy.truth import can_judge
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from referee.runs.results import promises
 from tests.support import tiny
 from tests.tiers import for_each

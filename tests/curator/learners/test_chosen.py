@@ -22,7 +22,7 @@ from common.scenario.scenario import parse
 from curator.learners.base import learn_from, parse_learner
 from curator.service.startup import open_curator
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.noisy_mean import NoisyMean, registered
+from deploy.auditing.subjects import NoisyMean, registered
 from deploy.checking import checked
 from deploy.simulation import conduct
 

@@ -30,7 +30,7 @@ from curator.mechanisms.sparse_histogram import listed
 from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.office import Office, office
+from deploy.auditing.subjects import Office, office
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import for_each, thinned
 

@@ -20,7 +20,7 @@ from common.privacy.rounding import down
 from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import curator, many
 from curator.service.curator import Curator
-from deploy.auditing.office import Office, office, policy
+from deploy.auditing.subjects import Office, office, policy
 from tests.curator.operations.given import release
 from tests.support import small
 from tests.tiers import for_each

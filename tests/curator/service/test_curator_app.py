@@ -40,7 +40,7 @@ from curator.service.curator import Curator, planned_events
 from curator.service.startup import open_curator
 from curator.state.copies import backup, restore
 from curator.state.ledger import listed
-from referee.runs import patience
+from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.curator.metering.greedy import CHEATS
 from tests.curator.service.requests import LEARN, ledger, request

@@ -18,7 +18,7 @@ from common.core.errors import BrokenLedger, TandemError
 from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
-from deploy.base import Finished
+from deploy.deployment import Finished
 from referee.audit.audit import audit
 from tests.common.data.test_people import CSV
 from tests.deploy.faults.town import scenario, town

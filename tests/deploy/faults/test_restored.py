@@ -15,7 +15,7 @@ from curator.state import copies as of_curator
 from curator.state.ledger import listed
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
-from referee.state import copies as of_referee
+from referee.state import store as of_referee
 from referee.state.runfolder import unpack_reports
 from tests.deploy.faults.town import Placed, scenario, town
 from tests.support import Halted, leave_folder

@@ -17,9 +17,9 @@ from common.local.records import Records
 from common.log.witness import FileWitness
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
-from deploy.base import Finished
+from deploy.deployment import Finished
 from local_agent.host import Host
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from referee.service.referee import Referee

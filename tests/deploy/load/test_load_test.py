@@ -15,10 +15,9 @@ from common.core.errors import BadInput
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
-from deploy.load import loops, phases
-from deploy.load.connection import request
-from deploy.load.light import LightAgent
-from deploy.load.servers.deployment import started
+from deploy.load import client, phases
+from deploy.load.client import LightAgent, request
+from deploy.load.target import started
 from deploy.load.testing import Options, load_test
 from referee.cli import app
 from tests.tiers import for_each
@@ -100,9 +99,9 @@ def test_a_deployment_elsewhere_is_loaded_whose_curator_serves_the_printed_scena
 
 
 def test_the_faster_loop_is_used_where_it_is_installed(monkeypatch):
-    assert loops.faster() is not None
-    monkeypatch.setattr(loops, "find_spec", lambda name: None)
-    assert loops.faster() is None
+    assert client.faster() is not None
+    monkeypatch.setattr(client, "find_spec", lambda name: None)
+    assert client.faster() is None
 
 
 @for_each(

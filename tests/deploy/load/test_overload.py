@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from common.net import batching
-from deploy.load.connection import Connection, request
-from deploy.load.light import LightAgent
+from deploy.load.client import Connection, LightAgent, request
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served

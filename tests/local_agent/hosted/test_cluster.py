@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadInput
 from common.local import masks
-from local_agent.hosted.setup import open_population
+from local_agent.hosted.population import open_population
 from tests.local_agent.test_policy import REFEREE
 from tests.support import Bench, tiny
 
@@ -26,11 +26,11 @@ def test_records_of_real_people_stay_in_their_process(tmp_path):
 @pytest.mark.slow
 def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(tmp_path, monkeypatch):
     ray = pytest.importorskip("ray")
-    from local_agent.hosted import asking, mass
-    from local_agent.hosted.cluster import over_workers
+    from local_agent.hosted import answers
+    from local_agent.hosted.answers import over_workers
 
-    monkeypatch.setattr(asking, "BLOCK", 64)
-    monkeypatch.setattr(mass, "BLOCK", 8)
+    monkeypatch.setattr(answers, "BLOCK", 64)
+    monkeypatch.setattr(answers, "MASS_BLOCK", 8)
     try:
         values = over_workers(2)
         ended = []
@@ -42,8 +42,8 @@ def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(t
         assert ended[0][0] == ended[1][0]
         query, population = next(iter(asked_of(tmp_path)))
         mask = np.packbits(np.arange(600) % 3 > 0)
-        slots = [found.tolist() for _, found in asking.evaluated(query, population, mass.blocks(mask, 5))]
-        there = values(query, population, mass.blocks(mask, 5))
+        slots = [found.tolist() for _, found in answers.evaluated(query, population, answers.blocks(mask, 5))]
+        there = values(query, population, answers.blocks(mask, 5))
         first = next(there)[1].tolist()
         os.kill(ray.get(ray.remote(lambda: os.getpid()).remote()), signal.SIGKILL)
         assert [first, *(found.tolist() for _, found in there)] == slots

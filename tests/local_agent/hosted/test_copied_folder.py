@@ -11,9 +11,8 @@ from common.core.errors import AlreadyAnswered, BrokenLedger, PeerUnavailable
 from common.lifetime.charging import Charging
 from common.log.witness import FileWitness, Witness
 from common.net.witness_client import HttpWitness, witness_at
-from local_agent.hosted import answered as answered_module
-from local_agent.hosted.population import Population
-from local_agent.hosted.setup import open_population
+from local_agent.hosted import questions as answered_module
+from local_agent.hosted.population import Population, open_population
 from referee.service.witness import witness_app
 from tests.common.data.test_people import own
 from tests.local_agent.test_policy import REFEREE, assignment, configuration

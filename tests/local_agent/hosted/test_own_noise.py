@@ -11,8 +11,7 @@ from common.local.queries.item import ItemQuery
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from local_agent.hosted.asking import answer_together
-from local_agent.hosted.own_noise import NotOneEach, OwnNoise
+from local_agent.hosted.answers import NotOneEach, OwnNoise, answer_together
 from tests.tiers import for_each, thinned
 
 REAL = [

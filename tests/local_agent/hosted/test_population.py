@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import local_agent.hosted.answered as answered_module
 import local_agent.hosted.population as population_module
+import local_agent.hosted.questions as answered_module
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
 from common.crypto.identity import verify
 from common.local.packing import unpack_answers
 from common.numerics.randomness import RandomSource
 from common.wire import messages
-from local_agent.hosted import asking
-from local_agent.hosted.population import Population
-from local_agent.hosted.setup import open_population
+from local_agent.hosted import answers as asking
+from local_agent.hosted.population import Population, open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import Bench, seal, tiny
 from tests.tiers import for_each

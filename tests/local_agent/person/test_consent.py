@@ -17,8 +17,7 @@ from local_agent.cli import app
 from local_agent.host import Host
 from local_agent.person import consent as consents
 from local_agent.person.agent import Agent
-from local_agent.person.consent import Consent
-from local_agent.person.journal import NAME, Journal, entries
+from local_agent.person.consent import NAME, Consent, Journal, entries
 from local_agent.policy import Policy
 from referee.service.app import referee_app
 from referee.service.runner import Runner

@@ -12,7 +12,7 @@ from common.crypto.identity import Identity, Signed
 from common.local.records import Records
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.person.receipts import held, leaf_of, read
+from local_agent.person.receipts import held_receipts, leaf_of, read_receipt
 from local_agent.policy import Policy
 from tests.support import TOKEN, Bench, tiny
 from tests.tiers import for_each
@@ -62,7 +62,7 @@ def test_an_individual_keeps_no_receipt_that_is_none_and_has_answered_all_the_sa
         assert host.finished
         assert agent.answered
         with pytest.raises(BadData, match="there is no receipt in"):
-            list(held(tmp_path / "agent"))
+            list(held_receipts(tmp_path / "agent"))
         agent.close()
 
 
@@ -84,7 +84,7 @@ def test_a_receipt_for_another_report_is_none_for_this(tmp_path):
 def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp_path):
     with Bench(tmp_path / "bench", tiny(*ONE_QUESTION)) as bench:
         bench.run()
-        (kept,) = held(tmp_path / "bench" / "agents")
+        (kept,) = held_receipts(tmp_path / "bench" / "agents")
         (question,) = bench.referee.store.questions("run")
         (report,) = bench.referee.store.reports(question)
     assert (kept.run, kept.question) == ("run", 1)
@@ -97,7 +97,7 @@ def test_a_host_keeps_one_receipt_a_question_with_what_stands_for_its_report(tmp
 def test_what_is_no_receipt_is_said_so(tmp_path, content):
     (tmp_path / "some.json").write_bytes(content)
     with pytest.raises(BadData, match="is no receipt"):
-        read(tmp_path / "some.json")
+        read_receipt(tmp_path / "some.json")
 
 
 def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_declined(tmp_path):

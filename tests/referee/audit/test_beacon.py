@@ -19,8 +19,7 @@ from common.log.transcript import Entry, append
 from common.numerics.randomness import RandomSource
 from common.wire import messages
 from referee.audit.audit import audit
-from referee.runs.beacon import beacon_of
-from referee.runs.ordering import ALL
+from referee.runs.ordering import ALL, beacon_of
 from referee.service.witness import witness_app
 from referee.state.witness_log import WitnessLog
 from tests.referee.audit.signing import Bodies, identity_of, resign

@@ -26,7 +26,7 @@ from local_agent.cli import app as agent_command
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
-from local_agent.person.receipts import Held, held
+from local_agent.person.receipts import HeldReceipt, held_receipts
 from local_agent.policy import Policy
 from referee.audit.audit import audit
 from referee.audit.history import check_history, check_reports, checkpoints_at, receipts_at
@@ -130,7 +130,7 @@ def test_an_honest_run_says_when_it_was_and_who_has_seen_it(watched, run):
 def test_a_report_that_is_left_out_is_found_by_its_receipt(watched, run):
     """The referee drops one report before it counts, and signs all that follows: only the receipt tells."""
     path = run / "reports" / "1.reports"
-    signature = next(held(watched.state)).report.signature
+    signature = next(held_receipts(watched.state)).report.signature
     left = [report for report in unpack_reports(path.read_bytes()) if report.signature.hex() != signature]
     path.write_bytes(pack_reports(left))
 
@@ -309,9 +309,9 @@ class Answering:
 
 
 @pytest.fixture(scope="module")
-def proven(watched) -> tuple[Held, Identity, Proof]:
+def proven(watched) -> tuple[HeldReceipt, Identity, Proof]:
     """What the agent holds, who it is, and the proof that the referee gives it."""
-    receipt = next(held(watched.state))
+    receipt = next(held_receipts(watched.state))
     identity = Identity.load_or_create(watched.state / "identity.key")
     found: list[Proof] = []
 

@@ -11,11 +11,11 @@ import pytest
 from common.core.errors import BadScenario
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
-from local_agent.hosted.asking import answer_together
+from local_agent.hosted.answers import answer_together
 from referee.audit.audit import audit
 from referee.protocols.base import protocol_of
 from referee.protocols.driver import check_beginning
-from referee.view.intervals import ends_in_words
+from referee.view.wording import ends_in_words
 from tests.referee.audit.test_what_remains import said
 from tests.support import Bench, leave_folder, small, tiny
 

@@ -17,8 +17,8 @@ from common.operations.operation import release_of
 from common.privacy import guarantee
 from common.privacy.events import NoEvent
 from referee.audit.audit import Audit, audit
-from referee.collection.ordering.batches import assign
-from referee.collection.ordering.roster import participants_root
+from referee.collection.batches import assign
+from referee.collection.roster import participants_root
 from referee.state.runfolder import pack_reports, unpack_reports
 from tests.referee.audit.signing import Bodies, resign
 from tests.support import Bench, leave_folder, tiny
@@ -173,7 +173,7 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
     """Two participants; one report is dropped from the file: its question's counts and root do not match any more."""
     with Bench(tmp_path / "state", individuals=3000) as bench:
         from local_agent.host import Host
-        from local_agent.hosted.setup import open_population
+        from local_agent.hosted.population import open_population
         from tests.support import TOKEN
 
         key = bench.referee.identity.public
@@ -265,7 +265,7 @@ def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_pa
         return assign(batch, key, run, digest, number, easy)
 
     with Bench(tmp_path / "bench") as bench, monkeypatch.context() as lying:
-        lying.setattr("referee.collection.asked.assign", lie)
+        lying.setattr("referee.collection.judging.assign", lie)
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     with pytest.raises(AuditFailed, match="asked something else than the transcript says"):

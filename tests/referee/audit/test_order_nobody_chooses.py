@@ -19,10 +19,10 @@ from common.wire import messages
 from curator.sample.placement import open_sample
 from curator.service.curator import Curator
 from referee.audit.audit import Audit, audit
-from referee.collection.ordering import layers
-from referee.collection.ordering.batches import Batch, form_batch
-from referee.collection.ordering.order import Order, commitment
-from referee.collection.ordering.roster import Roster
+from referee.collection import order
+from referee.collection.batches import Batch, form_batch
+from referee.collection.order import Order, commitment
+from referee.collection.roster import Roster
 from referee.runs import execution, ordering
 from referee.runs.ordering import BEFORE, BOTH, REFEREE
 from tests.referee.audit.signing import Bodies, identity_of, resign
@@ -231,11 +231,11 @@ def test_the_transcript_of_one_run_tells_nothing_of_the_next_ones_order(tmp_path
     assert not set(one) & set(two)
     # The secret of the second run's layer is not in the first one's transcript, and with what is there its agents
     # come in another order: of the hundreds of places, those where both agree are as many as by chance.
-    newest = layers.read(whole)[-1]
+    newest = order.read_layers(whole)[-1]
     secret_of_second, share = newest.key.split("+")
     assert secret_of_second not in told
     assert share not in told
-    below = Order(layers.write(layers.read(whole)[:-1]), 4800).slice(len(one), len(two))
+    below = Order(order.write_layers(order.read_layers(whole)[:-1]), 4800).slice(len(one), len(two))
     assert int(np.sum(below == np.array(two))) <= 8  # about one in 3,600 places
     both = len(set(below.tolist()) & set(two))
     left, n = 4800 - len(one), len(two)

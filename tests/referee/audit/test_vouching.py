@@ -17,13 +17,13 @@ from common.core.errors import AuditFailed, NotVouched
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import IssuerKey, stored
 from deploy.embedded import Embedded
-from deploy.load.light import LightAgent
+from deploy.load.client import LightAgent
 from deploy.running import Charging
 from issuer.issuer import grant
 from referee.audit.agents import GrantedHost
 from referee.audit.audit import audit
 from referee.cli import app
-from referee.collection.enrolment.vouching import packed, unpacked
+from referee.collection.enrolment import packed, unpacked
 from referee.service.referee import Referee
 from tests.common.data.test_people import own
 from tests.referee.audit.signing import Bodies, identity_of, resign

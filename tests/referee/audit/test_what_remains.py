@@ -15,20 +15,18 @@ from common.core.errors import AuditFailed
 from common.crypto.identity import Signed
 from common.local.packing import pack_answers
 from common.statistics.robustness import silence_bound
-from deploy.load.light import LightAgent
-from local_agent.hosted.asking import answer_together, evaluate_people
+from deploy.load.client import LightAgent
+from local_agent.hosted.answers import answer_together, evaluate_people
 from local_agent.policy import Question
 from referee.audit.audit import audit
 from referee.cli import app
-from referee.collection.reading import Sent, claims
+from referee.collection.judging import Sent, claims
 from referee.protocols import driver
 from referee.runs import execution
 from referee.runs.results import result_document
 from referee.view import show
-from referee.view.face.pages import report
-from referee.view.face.reading import view_of
-from referee.view.face.wording import silent_in_words
-from referee.view.intervals import ends_in_words
+from referee.view.pages import report, view_of
+from referee.view.wording import ends_in_words, silent_in_words
 from tests.referee.audit.signing import identity_of
 from tests.support import TOKEN, Bench, leave_folder, tiny
 from tests.tiers import for_each

@@ -26,9 +26,9 @@ from common.core.errors import (
 from common.crypto.identity import Identity, Signed
 from common.local.packing import pack_answers
 from common.wire import messages
-from referee.collection import pacing
+from referee.collection import roster
 from referee.collection.collection import PATIENCE
-from referee.collection.enrolment.registrar import Caps
+from referee.collection.enrolment import Caps
 from tests.support import TOKEN, Bench, seal, tiny
 from tests.tiers import for_each
 
@@ -327,15 +327,15 @@ def test_a_silent_population_makes_the_run_fail_in_time(tmp_path):
 
 
 def test_a_question_waits_until_everybody_has_asked_who_was_told_to_come_later(tmp_path, monkeypatch):
-    monkeypatch.setattr(pacing, "HELD", 2)
-    monkeypatch.setattr(pacing, "POLLS", 0.1)
+    monkeypatch.setattr(roster, "HELD", 2)
+    monkeypatch.setattr(roster, "POLLS", 0.1)
     with Bench(tmp_path, tiny("agents.deadline=3")) as bench:
         for _ in range(2):
             who = Identity.create()
             bench.referee.enrol(seal(who, messages.Enrolment(agents=1)), TOKEN)
         bench.referee._wait = bench.clock.wait
         result = bench.run()
-    assert pacing.longest_pause(3) == 30.0
+    assert roster.longest_pause(3) == 30.0
     assert bench.clock.now == (3 + 30) * PATIENCE
     assert result["status"] == "failed"
 

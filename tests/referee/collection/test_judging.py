@@ -15,12 +15,11 @@ from common.crypto.identity import Identity, Signed
 from common.local.packing import pack_answers
 from common.local.queries.coordinate import CoordinateQuery
 from common.wire.messages import PackedReport, Report
-from referee.collection import asked as asked_module
-from referee.collection.asked import Asked
-from referee.collection.judging import Claim, Refusal, judge, payload, read
-from referee.collection.ordering.batches import Batch
-from referee.collection.ordering.batches import assign as real_assign
-from referee.collection.ordering.roster import Roster
+from referee.collection import judging as asked_module
+from referee.collection.batches import Batch
+from referee.collection.batches import assign as real_assign
+from referee.collection.judging import Asked, Claim, Refusal, judge, payload, read
+from referee.collection.roster import Roster
 from referee.state.values import Participant, StoredReport
 from tests.tiers import for_each
 

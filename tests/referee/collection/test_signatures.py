@@ -11,7 +11,7 @@ import numpy as np
 from common.core.errors import Forged
 from common.crypto.identity import Identity, covered
 from referee.collection import signatures
-from referee.collection.reading import payloads
+from referee.collection.judging import payloads
 from referee.collection.signatures import FEW, sign_all, verified
 from tests.tiers import for_each
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from deploy.simulation import conduct
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Protocol, halts, level_of, shown_by
 from referee.view import show
-from referee.view.face.building import run_view
-from referee.view.face.pages import report
-from referee.view.face.wording import verdict
+from referee.view.pages import report
+from referee.view.run_view import run_view
+from referee.view.wording import verdict
 from tests.support import Bench, small, tiny
 from tests.tiers import for_each
 

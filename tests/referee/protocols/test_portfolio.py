@@ -31,9 +31,8 @@ from common.statistics.calibration import Calibration
 from curator.engine.engine import Engine
 from curator.sample.base import LocalSample
 from curator.service.curator import Curator
-from deploy.attempts import Attempts
-from deploy.auditing.office import office
-from deploy.baselines import run_baselines
+from deploy.auditing.subjects import office
+from deploy.baselines import Attempts, run_baselines
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator
 from deploy.truth import evaluation_source, loss

@@ -19,8 +19,8 @@ from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from referee.audit.audit import audit
+from referee.collection.enrolment import check_accepted
 from referee.protocols.base import PROTOCOLS, protocol_of
-from referee.runs.accepted import check_accepted
 from referee.service.referee import Referee
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import TOKEN, Bench, leave_folder, small

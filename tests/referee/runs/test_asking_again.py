@@ -10,7 +10,7 @@ from common.core.errors import Forged, PeerUnavailable, PolicyRefused
 from common.crypto.identity import Signed
 from curator.service.curator import Curator
 from referee.audit.audit import audit
-from referee.runs import patience
+from referee.runs import curator as patience
 from tests.support import Bench, leave_folder, tiny
 
 

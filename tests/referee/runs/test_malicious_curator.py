@@ -22,7 +22,7 @@ from common.net import transport
 from common.scenario.resolved import ResolvedScenario
 from curator.service.curator import Curator
 from referee.audit.audit import audit
-from referee.runs import patience
+from referee.runs import curator as patience
 from referee.service.client import CuratorClient
 from referee.view.show import audit_lines
 from tests.support import Bench, leave_folder, tiny

@@ -8,7 +8,7 @@ import pytest
 from common.core.errors import NotFound
 from common.crypto.identity import Identity
 from common.wire import messages
-from referee.collection import pacing
+from referee.collection import roster
 from referee.service import agents_edge
 from referee.service.app import referee_app
 from referee.service.runner import Runner
@@ -40,7 +40,7 @@ def test_the_edge_and_the_app_answer_alike(tmp_path, short):
 
 
 def test_of_very_many_only_hosts_are_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(pacing, "HELD", 3)
+    monkeypatch.setattr(roster, "HELD", 3)
     monkeypatch.setattr(agents_edge, "HOLD", 0.05)
     individuals, host = [Identity.create() for _ in range(4)], Identity.create()
     with Bench(tmp_path) as bench:
@@ -58,11 +58,11 @@ def test_of_very_many_only_hosts_are_held(tmp_path, monkeypatch):
             assert pause(individuals[0]) == pause(host) == 0.0  # three participants, with the bench's own host
             for who in individuals[1:]:
                 bench.referee.enrol(seal(who, messages.Enrolment(agents=1)), TOKEN)
-            monkeypatch.setattr(pacing, "POLLS", 0.1)
+            monkeypatch.setattr(roster, "POLLS", 0.1)
             assert pause(host) == 0.0
             assert all(30.0 <= pause(who) <= 60.0 for who in individuals)
 
 
 def test_pauses_share_what_a_referee_takes():
-    assert pacing.usual_pause(100_000) == pytest.approx(150.0)
-    assert pacing.usual_pause(10**9) == 0.75 * pacing.LONGEST
+    assert roster.usual_pause(100_000) == pytest.approx(150.0)
+    assert roster.usual_pause(10**9) == 0.75 * roster.LONGEST

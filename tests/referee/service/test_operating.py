@@ -150,7 +150,7 @@ def test_following_a_run_needs_the_token(tmp_path):
 
 def test_caps_are_held_and_printed(tmp_path, monkeypatch):
     from common.core.errors import Refused
-    from referee.collection.enrolment.registrar import Caps
+    from referee.collection.enrolment import Caps
 
     with Bench(tmp_path) as bench:
         registrar = bench.referee.registrar
@@ -181,8 +181,8 @@ def test_caps_are_held_and_printed(tmp_path, monkeypatch):
 def test_one_token_admits_a_bounded_number_and_nobody_where_an_issuer_vouches_for_each(tmp_path):
     """The same one who has the token and makes keys; the option's defaults are those of the command."""
     from common.core.errors import NotVouched, Refused
-    from issuer.keys import Keys
-    from referee.collection.enrolment.registrar import UNVOUCHED, USUAL, Caps
+    from issuer.issuer import Keys
+    from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
 
     told = " ".join(CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "300"}).stdout.split())
     assert f"default: {UNVOUCHED:,}, which one token can admit; {USUAL.individuals:,} with --issuer" in told

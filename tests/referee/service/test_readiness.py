@@ -13,7 +13,7 @@ from common.log.witness import FileWitness
 from common.net import readiness
 from curator.service.app import curator_app
 from referee.service.app import referee_app
-from referee.service.readiness import checks
+from referee.service.monitoring import checks
 from referee.service.runner import Runner
 from tests.curator.service.test_curator_app import full_disk
 from tests.referee.service.test_referee import until

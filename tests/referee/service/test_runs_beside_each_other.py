@@ -19,7 +19,7 @@ from curator.service.startup import open_curator
 from referee.audit.agents import Agents
 from referee.audit.audit import audit
 from referee.audit.reports import Place
-from referee.collection.ordering.roster import Roster
+from referee.collection.roster import Roster
 from referee.service.runner import Runner, learn_words
 from referee.state.values import Cohort, Part, Participant
 from tests.referee.service.test_referee import until

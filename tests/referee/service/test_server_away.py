@@ -10,7 +10,7 @@ import pytest
 
 from common.crypto.identity import Identity, Signed
 from common.wire import messages
-from deploy.load.light import LightAgent
+from deploy.load.client import LightAgent
 from referee.audit.audit import audit
 from referee.service.app import referee_app
 from referee.service.runner import Runner

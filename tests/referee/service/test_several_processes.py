@@ -16,9 +16,9 @@ from common.core.database import sqlite_url
 from common.core.errors import AlreadyAnswered, BadInput, CannotWrite, PatternViolation, Superseded, Unauthorized
 from common.crypto.identity import Identity, Signed
 from common.wire import messages
-from deploy.load.light import LightAgent
+from deploy.load.client import LightAgent
 from referee.audit.audit import audit
-from referee.collection.reading import Sent, claims
+from referee.collection.judging import Sent, claims
 from referee.service.referee import Referee
 from tests import support
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny

@@ -24,9 +24,8 @@ from local_agent.metrics import exposed
 from referee.protocols.base import PROTOCOLS
 from referee.service import runner as running
 from referee.service.app import referee_app
-from referee.service.follower import Follower
-from referee.service.runner import Runner
-from tandem.ui.views.planning import Planned, Planner
+from referee.service.runner import Follower, Runner
+from tandem.ui.planning import Planned, Planner
 from tests.common.core.test_machine import KINDS
 from tests.curator.service.test_curator_app import perform, put
 from tests.deploy.test_processes import party

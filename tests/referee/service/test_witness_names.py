@@ -15,7 +15,7 @@ from common.log.entries import START, Extension, Head, link, linked
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import append
 from common.net.witness_client import HttpWitness, WitnessClient
-from local_agent.person import shown
+from local_agent.person import receipts
 from referee.service.witness import HEADS, witness_app
 from referee.state.witness_log import WitnessLog
 from tests.support import served
@@ -150,17 +150,19 @@ def test_two_releases_that_have_worked_on_one_witness_are_told_apart(tmp_path):
 
 def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
     for run in RUNS:
-        shown.keep(tmp_path, run, shown.Shown(StoredCheckpoint(checkpoint=checkpoint(run)), frozenset({1})))
-    files = [path.name.lower() for path in (tmp_path / shown.FOLDER).iterdir()]
+        stored = StoredCheckpoint(checkpoint=checkpoint(run))
+        receipts.store_seen(tmp_path, run, receipts.SeenCheckpoint(stored, frozenset({1})))
+    files = [path.name.lower() for path in (tmp_path / receipts.SEEN_FOLDER).iterdir()]
     assert len(set(files)) == len(RUNS)
     for run in RUNS:
-        found = shown.shown(tmp_path, run)
+        found = receipts.seen_checkpoint(tmp_path, run)
         assert found is not None
         assert found.kept.said().run == run
     old = tmp_path / "old"
-    shown.keep(old, "Run", shown.Shown(StoredCheckpoint(checkpoint=checkpoint("Run")), frozenset({1})))
-    (file,) = (old / shown.FOLDER).iterdir()
+    stored = StoredCheckpoint(checkpoint=checkpoint("Run"))
+    receipts.store_seen(old, "Run", receipts.SeenCheckpoint(stored, frozenset({1})))
+    (file,) = (old / receipts.SEEN_FOLDER).iterdir()
     file.rename(file.with_name("Run.json"))
-    assert shown.shown(old, "Run") is not None
+    assert receipts.seen_checkpoint(old, "Run") is not None
     file.with_name("Run.json").rename(file.with_name("RUN.json"))  # as a file system without case finds it
-    assert shown.shown(old, "RUN") is None
+    assert receipts.seen_checkpoint(old, "RUN") is None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from referee.state.leases import FAR
-from referee.state.store import Store
+from referee.state.store import FAR, Store
 from tests.clocks import Clock
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from common.core.errors import BadInput
 from referee.cli import app
 from referee.service.referee import Referee
-from referee.state.copies import backup
+from referee.state.store import backup
 from tests.support import TOKEN
 
 

@@ -216,7 +216,7 @@ def test_there_is_one_way_into_a_page() -> None:
     parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
     libraries = {
         "html": ("common/core/plain.py",),
-        "markupsafe": ("common/net/page/pages.py", "referee/view/face/pages.py"),
+        "markupsafe": ("common/net/page/pages.py", "referee/view/pages.py"),
     }
     environments = {"common/net/page/pages.py"}
     found = []

@@ -15,9 +15,9 @@ from deploy.experiment import reading
 from referee.protocols.base import Outcome
 from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
 from referee.view import show
-from referee.view.face.building import run_view
-from referee.view.face.pages import report
-from referee.view.intervals import in_words, judged_in_words
+from referee.view.pages import report
+from referee.view.run_view import run_view
+from referee.view.wording import interval_in_words, judged_in_words
 from tests.support import Bench, tiny
 
 LUCKY = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
@@ -26,8 +26,8 @@ FEW = "too few agents answered about it to tell"
 
 
 def test_an_interval_that_says_nothing_is_said_so_and_its_lucky_middle_is_not_named():
-    assert in_words(LUCKY) == f"somewhere from 0.0000 to 0.3950: {FEW}"
-    assert in_words(CLEAR) == "0.0340, in 0.0200 to 0.0500"
+    assert interval_in_words(LUCKY) == f"somewhere from 0.0000 to 0.3950: {FEW}"
+    assert interval_in_words(CLEAR) == "0.0340, in 0.0200 to 0.0500"
     assert (
         judged_in_words({"estimate": LUCKY, "asked": 1_234}) == f"somewhere from 0.0000 to 0.3950: {FEW}, 1,234 agents"
     )

@@ -10,8 +10,8 @@ from deploy.experiment import reading
 from referee.cli import app
 from referee.runs.results import result_document
 from referee.view import show
-from referee.view.face.building import run_view
-from referee.view.face.pages import report as page_of
+from referee.view.pages import report as page_of
+from referee.view.run_view import run_view
 from tests.support import TINY, Bench, tiny
 from tests.tiers import for_each
 

@@ -16,9 +16,9 @@ from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.runner import Runner
 from referee.view import show
-from referee.view.face.building import run_view
-from referee.view.face.pages import report
-from referee.view.operating import ended, logged, runs_table
+from referee.view.listing import ended, logged, runs_table
+from referee.view.pages import report
+from referee.view.run_view import run_view
 from tests.common.net.test_hostile_peers import hostile, whole
 from tests.support import TOKEN, Bench, served, tiny
 

@@ -15,7 +15,7 @@ from common.local.hypotheses.regressor import Regressor
 from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
-from deploy.base import Finished, OnProgress
+from deploy.deployment import Finished, OnProgress
 
 RIDGE = 1e-6
 

@@ -15,8 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tandem.estimators import EXPECTED_FAILED_CHECKS, DomainAdapter, DomainAdapterRegressor, TransferClassifier
-from tandem.estimators.shared import running
+from tandem.estimators import EXPECTED_FAILED_CHECKS, DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each, thinned
 
@@ -58,16 +57,16 @@ ESTIMATORS = [
 
 # Some checks fit data around 100, beyond the declared bounds of (-4, 4): the adapters say so. Few of them are agents.
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.clipping.PublicClippingWarning")
-@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.schema.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
 def test_scikit_learn_is_content(estimator, check, monkeypatch):
-    monkeypatch.setattr(running, "Embedded", Plain)
+    monkeypatch.setattr(fitting, "Embedded", Plain)
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.clipping.PublicClippingWarning")
-@pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.schema.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @for_each("check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1))
 @for_each("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 def test_it_is_content_with_the_parties_themselves(estimator: Any, check: str) -> None:

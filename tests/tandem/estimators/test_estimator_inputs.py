@@ -12,21 +12,20 @@ import yaml
 
 from common.core.errors import BadFit
 from common.data.tables import parse_schema
-from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier
-from tandem.estimators.shared import running
+from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
-pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plain():
     """Least squares without noise: what was read differently would be learned differently."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "Embedded", Plain)
+        patch.setattr(fitting, "Embedded", Plain)
         yield
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
-from tandem.estimators import CannotHelpWarning, TransferClassifier
-from tandem.estimators.shared import running
-from tandem.estimators.shared.fitting import chosen
+from tandem.estimators import CannotHelpWarning, TransferClassifier, fitting
+from tandem.estimators.fitting import chosen
 from tests.tandem.estimators.people import square
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each
@@ -26,7 +25,7 @@ def quick(**changes: Any) -> TransferClassifier:
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "Embedded", Plain)
+    monkeypatch.setattr(fitting, "Embedded", Plain)
 
 
 def scenario(people: int, agents: int, **changes: Any) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from common.core.errors import BadFit
 from tandem.estimators import TransferClassifier
-from tandem.estimators.shared.learners import FewForTeachersWarning, learner_settings, suffice
+from tandem.estimators.fitting import FewForTeachersWarning, learner_settings, suffice
 from tests.tandem.estimators.people import square
 from tests.tiers import for_each
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
-pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 
 TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
 

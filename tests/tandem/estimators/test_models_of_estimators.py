@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import tandem
-from tandem.estimators import DomainAdapterRegressor, TransferClassifier
-from tandem.estimators.shared import running
+from tandem.estimators import DomainAdapterRegressor, TransferClassifier, fitting
 from tests.tandem.estimators.people import QUICK, SCHEMA, customers, square
 from tests.tandem.estimators.plain import Plain
 
@@ -15,14 +14,14 @@ UNPLANNED = {"name": "sgd", "steps": 3000, "noise": 8.0}
 """Its noise is given: planning it takes longer than all else here."""
 
 # Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
-pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.shared.fitting.CannotHelpWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def plain():
     """Least squares without noise, and no parties."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "Embedded", Plain)
+        patch.setattr(fitting, "Embedded", Plain)
         yield
 
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from referee.cli import app
 from tandem.estimators import CannotHelpWarning, PrivateClippingWarning, TransferClassifier
-from tandem.estimators.shared.fitting import MOST, warn_of_clipping
-from tandem.estimators.shared.schema import numeric_schema, public_schema
+from tandem.estimators.fitting import MOST, warn_of_clipping
+from tandem.estimators.schema import numeric_schema, public_schema
 from tests.deploy.test_accepting import write_table
 
 SIDES = ("curator", "population")

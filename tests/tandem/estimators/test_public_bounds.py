@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadFit
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, PublicClippingWarning
-from tandem.estimators.shared.clipping import public_pairs, response_cost, widened
+from tandem.estimators.schema import public_pairs, response_cost, widened
 
 RAW = {"iterations": 100, "epsilon": 4.0, "agent_epsilon": 4.0, "random_state": 0}
 

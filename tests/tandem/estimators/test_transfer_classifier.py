@@ -14,8 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
-from tandem.estimators import TransferClassifier
-from tandem.estimators.shared import running
+from tandem.estimators import TransferClassifier, fitting
 from tests.tandem.estimators.people import QUICK, square
 
 
@@ -95,7 +94,7 @@ class TestFit:
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
 
     def test_no_record_is_left_behind(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(running, "_place", lambda size: None)
+        monkeypatch.setattr(fitting, "_place", lambda size: None)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         X, y = square(300, 1)
         quick().fit(X, y)

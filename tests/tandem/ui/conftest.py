@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tandem.ui.app import ui_app
-from tandem.ui.views.folders import RunFolders
+from tandem.ui.folders import RunFolders
 from tests.tandem.ui.asking import RULES, Browser
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from referee.audit.audit import audit
 from referee.view.show import audit_lines
-from tandem.ui.views.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript
+from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript
 from tests.tandem.ui.asking import HERE, outside
 
 EVIL = "<script>alert(1)</script>"

@@ -6,7 +6,7 @@ import pytest
 
 from common.net.page.guard import HEADERS
 from tandem.ui.app import ui_app
-from tandem.ui.views.folders import RunFolders
+from tandem.ui.folders import RunFolders
 from tests.tandem.ui.asking import HERE, KEY, RULES, Browser
 
 

@@ -18,8 +18,8 @@ from deploy.remote import operating
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tandem.ui.app import ui_app
-from tandem.ui.views.folders import RunFolders
-from tandem.ui.views.watching import RefereeWatch
+from tandem.ui.folders import RunFolders
+from tandem.ui.live import RefereeWatch
 from tests.clocks import Clock
 from tests.support import TOKEN, Bench
 from tests.tandem.ui.chromium import Tab, chromium, rules, serving

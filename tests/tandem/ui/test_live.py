@@ -18,9 +18,8 @@ from referee.runs.results import rounds_of
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tandem.ui.app import ui_app
-from tandem.ui.views.evidence import shown_tests
-from tandem.ui.views.folders import RunFolders
-from tandem.ui.views.watching import RefereeWatch
+from tandem.ui.folders import RunFolders
+from tandem.ui.live import RefereeWatch, shown_tests
 from tests.clocks import Clock
 from tests.support import TOKEN, Bench, served, tiny
 from tests.tandem.ui.asking import HERE, RULES, Browser, outside

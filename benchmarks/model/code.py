@@ -1,0 +1,82 @@
+"""Which function of the parties carries out which action of the model (docs/model.md prints this table)."""
+
+from __future__ import annotations
+
+CODE: dict[str, tuple[tuple[str, str], ...]] = {
+    "take the lease": (("referee/state/store.py", "LeaseQueries.take_lease"),),
+    "learn of the replacement": (
+        ("referee/state/tables.py", "Tables._driving"),
+        ("referee/state/tables.py", "Tables.check_driving"),
+    ),
+    "ask the curator": (
+        ("referee/runs/execution.py", "Execution._ask_curator"),
+        ("referee/runs/curator.py", "operation_request"),
+    ),
+    "store the release": (
+        ("referee/runs/execution.py", "Execution._record"),
+        ("referee/state/runs.py", "RunQueries.add_entry"),
+    ),
+    "open the question": (
+        ("referee/collection/collection.py", "Collection._ask"),
+        ("referee/state/questions.py", "QuestionQueries.open_question"),
+    ),
+    "close the question": (
+        ("referee/collection/collection.py", "Collection._close"),
+        ("referee/state/questions.py", "QuestionQueries.close_question"),
+    ),
+    "store the answers": (
+        ("referee/runs/execution.py", "Execution._ask_agents"),
+        ("referee/collection/aggregation.py", "add_up"),
+    ),
+    "end the run": (
+        ("referee/runs/execution.py", "Execution._end"),
+        ("referee/state/runs.py", "RunQueries.finish"),
+    ),
+    "take a report": (
+        ("referee/collection/judging.py", "judge"),
+        ("referee/collection/collection.py", "Collection._keep"),
+        ("referee/state/questions.py", "QuestionQueries.add_reports"),
+    ),
+    "refresh": (
+        ("referee/collection/questions.py", "Questions.refresh"),
+        ("referee/collection/questions.py", "Questions.learn"),
+    ),
+    "crash of a process": (
+        ("referee/collection/questions.py", "Questions.find"),
+        ("referee/service/referee.py", "Referee.drive"),
+    ),
+    "charge": (
+        ("curator/service/curator.py", "Curator._once"),
+        ("curator/state/ledger.py", "Ledger.charge"),
+    ),
+    "take up the charge": (("curator/state/ledger.py", "Ledger.unfinished"),),
+    "carry out": (
+        ("curator/service/curator.py", "Curator._carry_out"),
+        ("curator/state/ledger.py", "Ledger.finish"),
+    ),
+    "repeat the release": (
+        ("curator/service/curator.py", "Curator.perform"),
+        ("curator/state/ledger.py", "Ledger.find"),
+    ),
+    "crash of the curator": (("curator/service/curator.py", "Curator._rebuilt"),),
+    "answer": (
+        ("local_agent/person/agent.py", "Agent.answer"),
+        ("common/core/durable.py", "write_durably"),
+    ),
+    "send the report": (("local_agent/host.py", "Host._hand_in"),),
+}
+"""By the name of the action: file and function. Of a crash, what reads the disk when it is started again."""
+NOBODYS = ("the lease runs out", "the driver stands still", "crash of an agent")
+"""Actions of no code: time, and a crash of an agent, which has nothing in memory that is not on its disk."""
+
+
+def table() -> str:
+    """Return the table in Markdown."""
+    rows = ["| action | carried by |", "|---|---|"]
+    for action, places in CODE.items():
+        files: dict[str, list[str]] = {}
+        for file, name in places:
+            files.setdefault(file, []).append(f"`{name}`")
+        told = (f"{', '.join(names)} in `{file}`" for file, names in files.items())
+        rows.append(f"| {action} | {'; '.join(told)} |")
+    return "\n".join(rows)

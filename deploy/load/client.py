@@ -1,0 +1,189 @@
+"""Light agents for load tests, each with its own key, over the leanest HTTP/1.1 client: one kept-alive connection."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+import ssl
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import NamedTuple, cast
+
+from nacl import bindings
+
+from common.core.errors import BadMessage
+from common.crypto.identity import covered
+from common.wire import messages
+
+_END = b"\r\n\r\n"
+
+
+class Answer(NamedTuple):
+    """Status, headers (lower case) as they came, and body."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+    def header(self, name: bytes) -> bytes:
+        """Return a header's value, empty if there is none."""
+        at = self.head.lower().find(b"\r\n" + name + b":")
+        if at < 0:
+            return b""
+        begin = at + len(name) + 3
+        end = self.head.find(b"\r\n", begin)
+        return self.head[begin : end if end >= 0 else None].strip()
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection to a service.
+
+    Attributes
+    ----------
+    sent, received
+        Bytes so far.
+    """
+
+    def __init__(self) -> None:
+        self.sent = self.received = 0
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._waiting: asyncio.Future[Answer] | None = None
+
+    @classmethod
+    async def to(
+        cls, host: str, port: int, source: tuple[str, int] | None = None, tls: ssl.SSLContext | None = None
+    ) -> Connection:
+        """Connect, from an address of this machine's and with TLS if these are given."""
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(cls, host, port, local_addr=source, ssl=tls)
+        return connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail the request that is on its way."""
+        self._transport = None
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(ConnectionResetError("the service closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        """Gather an answer, and hand it over when it is whole."""
+        self.received += len(data)
+        self._buffer += data
+        end = self._buffer.find(_END)
+        if end < 0:
+            return
+        answer = Answer(int(self._buffer[9:12]), bytes(self._buffer[:end]), b"")
+        length = int(answer.header(b"content-length") or 0)
+        whole = end + len(_END) + length
+        if len(self._buffer) >= whole and self._waiting is not None:
+            body = bytes(self._buffer[end + len(_END) : whole])
+            del self._buffer[:whole]
+            if not self._waiting.done():
+                self._waiting.set_result(answer._replace(body=body))
+
+    async def request(self, raw: bytes) -> Answer:
+        """Send a whole request and return its answer.
+
+        Raises
+        ------
+        ConnectionError
+            If the connection is closed before.
+        """
+        if self._transport is None:
+            raise ConnectionResetError("the service closed the connection")
+        self._waiting = asyncio.get_running_loop().create_future()
+        self.sent += len(raw)
+        self._transport.write(raw)
+        return await self._waiting
+
+    def close(self) -> None:
+        """Close it."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+def request(method: str, path: str, host: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> bytes:
+    """Return a whole request as bytes."""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def faster() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes the faster event loops, where they are installed; None for Python's own."""
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+_ASSIGNMENT = re.compile(
+    rb'\{"digest":"([0-9a-f]{64})","people":"AAAAAA==","query":.*,"question":([0-9]+),"run":"([^"]+)","slots":"[^"]+"\}'
+)
+"""An assignment in canonical JSON, as a referee sends it to an individual."""
+
+
+class LightAgent:
+    """One person's agent: 64 bytes of key, and the report that it has made."""
+
+    __slots__ = ("_secret", "key", "report_id", "sent")
+
+    def __init__(self, seed: bytes) -> None:
+        public, self._secret = bindings.crypto_sign_seed_keypair(seed)
+        self.key = public.hex()
+        self.report_id = b""
+        self.sent = b""
+
+    @classmethod
+    def fresh(cls) -> LightAgent:
+        """Return an agent with a key of its own."""
+        return cls(secrets.token_bytes(32))
+
+    def enrolment(self) -> bytes:
+        """Return the body that enrols it."""
+        return self._signed(messages.Enrolment.KIND, b'{"agents":1}')
+
+    def poll(self) -> bytes:
+        """Return the body of its poll."""
+        return self._signed(messages.Poll.KIND, b'{"participant":"%s"}' % self.key.encode())
+
+    def answer(self, assignment: bytes) -> bytes:
+        """Return the body of its report on an assignment (a signed one, as it came).
+
+        Raises
+        ------
+        BadMessage
+            If it is none to an individual.
+        """
+        payload = assignment[assignment.index(b'"message":') + len(b'"message":') : assignment.rindex(b',"key":"')]
+        asked = _ASSIGNMENT.fullmatch(payload)
+        if asked is None:
+            raise BadMessage(f"this is no question to one individual: {assignment[:200]!r}")
+        self.report_id = secrets.token_hex(16).encode()
+        body = b'{"answer":%s,"assignment":"%s","digest":"%s","question":%d,"report_id":"%s","run":"%s"}' % (
+            b"1.0" if self.report_id[0] & 1 else b"0.0",
+            hashlib.sha256(payload).hexdigest().encode(),
+            asked[1],
+            int(asked[2]),
+            self.report_id,
+            asked[3],
+        )
+        self.sent = self._signed(messages.Report.KIND, body)
+        return self.sent
+
+    def _signed(self, kind: str, message: bytes) -> bytes:
+        what = covered(kind, message)
+        signature = bindings.crypto_sign(what, self._secret)[:64].hex()
+        return b'{"kind":"%s","message":%s,"key":"%s","signature":"%s"}' % (
+            kind.encode(),
+            message,
+            self.key.encode(),
+            signature.encode(),
+        )

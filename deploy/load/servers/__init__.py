@@ -1,1 +1,0 @@
-"""The servers that a load falls on: started here, or running elsewhere."""

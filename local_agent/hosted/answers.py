@@ -1,0 +1,279 @@
+"""The answers of many people of a record source, worked out together: here or in workers of a Ray cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Indices, Words
+from common.core.errors import BadInput
+from common.data.population import RecordSource
+from common.local.masks import Mask, members, ones
+from common.local.mechanisms.mechanism import LocalRandomizer
+from common.local.packing import answer_type
+from common.local.queries.query import Query
+from common.numerics.randomness import RandomSource
+from local_agent.answering import CONSTANT, evaluate, noise_for, question_digest, randomize
+
+Block = tuple[Indices, Indices]
+"""Some people, and their slots."""
+Values = Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]
+"""Evaluates a query on blocks of people, and returns the slots and the values of each, in their order."""
+BLOCK = 1 << 18
+"""People whose records are in memory at the same time."""
+
+
+def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
+    """Evaluate a query on some people of a record source, as :func:`evaluate`.
+
+    A record that cannot be read is one that cannot be evaluated: whether it can may depend on what is in it.
+    """
+    wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
+    try:
+        records = population.records(people, query.columns)
+    except Exception:  # noqa: BLE001 - nobody may see that it failed: not by silence, and not by a reason given
+        if len(people) == 1:
+            return np.array([CONSTANT], dtype=wanted)
+        each = [evaluate_people(query, population, people[i : i + 1], slots[i : i + 1]) for i in range(len(people))]
+        return np.concatenate(each) if each else np.empty(0, dtype=wanted)
+    return evaluate(query, records, slots)
+
+
+def evaluated(query: Query, population: RecordSource, blocks: Iterator[Block]) -> Iterator[tuple[Indices, AnyArray]]:
+    """Evaluate a query on blocks of people, here and one after the other; return the slots and values of each."""
+    for people, slots in blocks:
+        yield slots, evaluate_people(query, population, people, slots)
+
+
+def answer_together(
+    query: Query,
+    mechanism: LocalRandomizer,
+    population: RecordSource,
+    people: Indices,
+    slots: Indices,
+    source: RandomSource,
+    values: Values = evaluated,
+) -> AnyArray:
+    """Return the randomized answers of some people of a record source, in their order, :data:`BLOCK` records at a time.
+
+    The randomness is keyed by who answers what: people answer once in their lives, so no two answers ever share random
+    bits, across runs too. Keys and run names stay out of it: a seeded run is the same run in every deployment. Where
+    people are real each has noise of their own for each question (:func:`local_agent.answering.noise_for`), whoever is
+    asked beside them: copies of the state give the same answers.
+    """
+    what = question_digest(query, mechanism)
+    if not source.simulated:
+        return answer_each(query, mechanism, what, population, people, slots, source)
+    own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
+    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))
+    at = 0
+    for own_slots, found in values(query, population, blocks):
+        answers[at : at + len(found)] = randomize(query, found, mechanism, own_slots, own)
+        at += len(found)
+    return answers
+
+
+def answer_each(
+    query: Query,
+    mechanism: LocalRandomizer,
+    what: str,
+    population: RecordSource,
+    people: Indices,
+    slots: Indices,
+    secret: RandomSource,
+) -> AnyArray:
+    """Return the answers of real people, each with noise of their own."""
+    parts = query.parts(slots).tolist()
+    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    for begin in range(0, len(people), MOST):
+        block = slice(begin, min(begin + MOST, len(people)))
+        values = evaluate_people(query, population, people[block], slots[block])
+        whose = list(zip(parts[block], people[block].tolist(), strict=True))
+
+        def streams(whose: list[tuple[int, int]] = whose) -> list[RandomSource]:
+            return [noise_for(what, part, person, secret) for part, person in whose]
+
+        try:
+            answers[block] = randomize(query, values, mechanism, slots[block], OwnNoise(streams()))
+        except NotOneEach:
+            for place, own in enumerate(streams()):
+                one = slice(begin + place, begin + place + 1)
+                answers[one] = randomize(query, values[place : place + 1], mechanism, slots[one], own)
+    return answers
+
+
+MASS_BLOCK = 1 << 15
+"""Bytes of a mask whose people's records are in memory at the same time: at most eight times as many people."""
+
+
+def answer_mass(
+    query: Query,
+    mechanism: LocalRandomizer,
+    population: RecordSource,
+    mask: Mask,
+    slot: int,
+    source: RandomSource,
+    values: Values = evaluated,
+) -> AnyArray:
+    """Return the randomized answers of the people in a mask, in the order of their numbers.
+
+    Parameters
+    ----------
+    slot
+        That of the first of them; the others follow.
+    """
+    what = question_digest(query, mechanism)
+    own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
+    answers: AnyArray = np.empty(ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    if source.simulated:
+        said = (
+            randomize(query, found, mechanism, slots, own)
+            for slots, found in values(query, population, blocks(mask, slot))
+        )
+    else:
+        said = (
+            answer_each(query, mechanism, what, population, people, slots, source)
+            for people, slots in blocks(mask, slot)
+        )
+    at = 0
+    for piece in said:
+        answers[at : at + len(piece)] = piece
+        at += len(piece)
+    return answers
+
+
+def blocks(mask: Mask, slot: int) -> Iterator[tuple[Indices, Indices]]:
+    """Go through the people in a mask, with their slots, of which ``slot`` is the first."""
+    for people in members(mask, MASS_BLOCK):
+        yield people, np.arange(slot, slot + len(people))
+        slot += len(people)
+
+
+MOST = 1 << 15
+"""People at once, at most: so many that a source draws coins for in one piece."""
+_AHEAD = 16
+
+
+class NotOneEach(Exception):
+    """Something else than one number a person was asked for: whoever asked must draw for each person alone."""
+
+
+class OwnNoise(RandomSource):
+    """A source of n numbers, of which number i comes from person i's own stream, as if they drew alone.
+
+    Parameters
+    ----------
+    streams
+        One a person, not used before; at most :data:`MOST`.
+    """
+
+    def __init__(self, streams: Sequence[RandomSource]) -> None:
+        super().__init__(bytes(32), simulated=streams[0].simulated)
+        self._streams = streams
+        self._ahead: list[Words] = []
+        self._next = np.zeros(len(streams), dtype=np.int64)
+
+    def derive(self, *labels: str | int) -> RandomSource:
+        """Refuse: what is derived belongs to nobody."""
+        raise NotOneEach
+
+    def words(self, count: int) -> Words:
+        """Return each person's next word.
+
+        Raises
+        ------
+        NotOneEach
+            If there are fewer or more people.
+        """
+        if count != len(self._streams):
+            raise NotOneEach
+        return self._of(np.arange(count))
+
+    def integers(self, bound: int, count: int) -> Indices:
+        """Return an integer below ``bound`` for each person, as :meth:`RandomSource.integers` does for one."""
+        drawn = self.words(count)
+        limit = np.uint64(((1 << 64) // bound) * bound - 1)
+        bad = np.flatnonzero(drawn > limit)
+        while bad.size:
+            drawn[bad] = self._of(bad)
+            bad = bad[drawn[bad] > limit]
+        return (drawn % np.uint64(bound)).astype(np.int64)
+
+    def _keystream(self, size: int) -> AnyArray:
+        raise NotOneEach
+
+    def _of(self, people: Indices) -> Words:
+        places = self._next[people]
+        while places.max(initial=0) >= _AHEAD * len(self._ahead):
+            self._ahead.append(np.stack([stream.words(_AHEAD) for stream in self._streams]))
+        self._next[people] += 1
+        found = np.empty(len(people), dtype=np.uint64)
+        for number, ahead in enumerate(self._ahead):
+            here = places // _AHEAD == number
+            found[here] = ahead[people[here], places[here] % _AHEAD]
+        return found
+
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+try:
+    import ray
+except ImportError:  # an optional dependency
+    raise BadInput("--workers needs Ray: install tandem-hybrid[ray], or host the people in this process") from None
+
+AHEAD = 2
+"""Blocks for each worker that are under way, or wait to be randomized, at the same time."""
+PATIENCE = 10.0
+"""Seconds in which a cluster must answer; Ray itself would wait for many minutes."""
+STORE = 256 << 20
+"""Bytes of Ray's shared memory on this machine."""
+
+
+def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]:
+    """Return what evaluates a question on blocks of people in so many workers (:func:`.asking.evaluated`).
+
+    Raises
+    ------
+    BadInput
+        If the cluster at ``RAY_ADDRESS`` cannot be reached, or none can be started here.
+    """
+    _connect(workers)
+    remote: Any = ray.remote(num_cpus=1, max_retries=3)(evaluate_people)
+
+    def values(query: Query, population: RecordSource, blocks: Iterator[Block]) -> Iterator[tuple[Indices, AnyArray]]:
+        asked, source = ray.put(query), ray.put(population)
+        under_way: deque[tuple[Indices, Any]] = deque()
+        for people, slots in blocks:
+            under_way.append((slots, remote.remote(asked, source, people, slots)))
+            if len(under_way) > AHEAD * workers:
+                first, found = under_way.popleft()
+                yield first, ray.get(found)
+        for first, found in under_way:
+            yield first, ray.get(found)
+
+    return values
+
+
+def _connect(workers: int) -> None:
+    if ray.is_initialized():
+        return
+    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    try:
+        if address := os.environ.get("RAY_ADDRESS"):
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            if host and port.isdecimal():
+                with closing(socket.create_connection((host, int(port)), PATIENCE)):
+                    pass
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or leave out --workers") from None

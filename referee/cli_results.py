@@ -1,0 +1,127 @@
+"""Commands of ``referee`` about finished runs: the model shown, used and exported, and the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from common.core.terminal import deliver, deliver_json, say, say_lines
+from common.net.cli import Large, fail_clearly, read_within_limits
+
+RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model's JSON file.")]
+Task = Annotated[int | None, typer.Option(help="Of a run that learned several things, which one, from 1.", min=1)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
+
+
+@fail_clearly
+def model_command(run: RunOrModel, task: Task = None, as_json: AsJson = False, large: Large = False) -> None:
+    """Show the model of a finished run by the names and units of the table's columns.
+
+    Nothing is released: the answer and the scenario are public.
+
+    Example: referee model runs/own-data-20260101-120000
+    """
+    read_within_limits(large)
+    from common.models.export import document_of
+    from referee.view import models
+
+    model = models.open_model(run, task)
+    deliver_json(document_of(model)) if as_json else say_lines("\n".join(models.shown(model)))
+
+
+@fail_clearly
+def predict_command(
+    run: RunOrModel,
+    data: Annotated[Path, typer.Argument(help="Rows with the scenario's columns: .csv (.xz, .gz), .parquet, .npz.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Write here, .csv or .parquet (default: CSV on stdout).", dir_okay=False)
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Also those of the positive label, where the model has them.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse rows with values out of bounds, unlisted or missing.")
+    ] = False,
+    task: Task = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict labels, spelled as in the scenario's table, for rows of raw data; other columns are left alone.
+
+    Values beyond their bounds are clipped, unlisted and missing ones count as the scenario says; stderr has how many.
+
+    Example: referee predict runs/own-data-20260101-120000 customers.csv --output labels.csv
+    """
+    from common.models.predict import calibration, predict
+    from referee.view import models
+
+    model = models.open_model(run, task)
+    found = predict(model, data, probabilities=probabilities, strict=strict)
+    if output is not None:
+        models.write_predictions(output, model, found)
+    if as_json:
+        deliver_json(models.predictions_document(model, found))
+    elif output is None:
+        deliver(models.predictions_csv(model, found), end=False)
+    notes = [*models.notes(model, found), *([calibration(model)] if probabilities else [])]
+    for line in notes:
+        say(line, error=True)
+
+
+@fail_clearly
+def export_command(
+    run: RunOrModel,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help=".json (everything, by name), .onnx (raw columns in, labels out), or .joblib (a pickle of "
+            "scikit-learn's: load only your own)."
+        ),
+    ],
+    task: Task = None,
+) -> None:
+    """Write the model of a finished run to a file: JSON, ONNX, or a pickled pipeline of scikit-learn.
+
+    Example: referee export runs/own-data-20260101-120000 model.onnx
+    """
+    from common.models.export import export
+    from referee.view import models
+
+    model = models.open_model(run, task)
+    say(f"{export(model, file)}: the model of {model.scenario}")
+
+
+@fail_clearly
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write here (default: report.html in the run folder; of several runs, here).", dir_okay=False
+        ),
+    ] = None,
+    large: Large = False,
+) -> None:
+    """Write one self-contained HTML page about finished runs: the verdict first; of several runs, a comparison.
+
+    Nothing but the folders' public files is read. The same folders give the same page.
+
+    Example: referee report runs/ball-20260101-120000
+    """
+    read_within_limits(large)
+    from referee.view.pages import view_of, write_report
+
+    views = [view_of(run) for run in runs]
+    file = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    write_report(file, views)
+    for view in views:
+        say(f"{view.name}: {view.verdict.title}")
+    say(f"{file}: open it in a browser")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give an application these commands."""
+    for name, command in (("model", model_command), ("predict", predict_command), ("export", export_command)):
+        app.command(name)(command)
+    app.command("report")(report_command)

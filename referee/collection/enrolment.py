@@ -1,0 +1,417 @@
+"""Enrolment: who may enrol, which issuer vouches for them, and whether those enrolled accept what a run asks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import BufferedIOBase
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from common.core import canonical
+from common.core.errors import (
+    BadMessage,
+    CannotWrite,
+    Conflict,
+    Forged,
+    NotVouched,
+    PolicyRefused,
+    Refused,
+    TandemError,
+    Unauthorized,
+)
+from common.crypto.identity import Identity, Signed
+from common.crypto.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
+from common.net.app import token_hash
+from common.scenario.resolved import ResolvedScenario
+from common.wire import messages
+from common.wire.messages import AgentPolicy, Enrolment
+from common.wire.sealed import AnySigned, said
+from referee.collection.judging import payloads
+from referee.collection.roster import Roster
+from referee.collection.signatures import sign_all
+from referee.state.store import Store
+from referee.state.values import Participant
+
+_LATER = "nobody can be enrolled at present: ask again"
+
+
+@dataclass(frozen=True)
+class Caps:
+    """How many may enrol.
+
+    They count tokens and not addresses, since many people may stand behind one address, and one person behind many.
+
+    Attributes
+    ----------
+    individuals
+        Keys of one agent each that the tokens admit together. A token is one for all, so its holder can make any number
+        of keys; where an issuer vouches for each person, the number of people whom it knows is the bound.
+    hosts
+        Keys of several agents each.
+    people
+        Agents of one host.
+    """
+
+    individuals: int = 10_000_000
+    hosts: int = 1_000
+    people: int = 100_000_000
+
+
+USUAL = Caps()
+UNVOUCHED = 100_000
+"""Individuals that a token admits by default where no issuer vouches for anybody."""
+
+
+class Registrar:
+    """Takes enrolments.
+
+    Parameters
+    ----------
+    store
+        Durable memory.
+    identity
+        Signs what participants are told.
+    caps
+        How many it admits.
+    issuers
+        Who must vouch for everybody that enrols from now on; by default nobody need.
+    """
+
+    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL, issuers: Sequence[IssuerKey] = ()) -> None:
+        self.caps = caps
+        self.issuers = tuple(issuers)
+        self._store = store
+        self._identity = identity
+        self._lock = threading.Lock()
+        self._tokens = store.tokens()
+        self.roster = Roster(store.participants())
+
+    def allow(self, purpose: str, token: str) -> None:
+        """Accept this token, and no other, for a purpose; only its hash is kept."""
+        self._store.allow_token(purpose, token_hash(token))
+        self._tokens = self._store.tokens()
+
+    def authorize(self, purpose: str, token: str) -> None:
+        """Check a token.
+
+        Raises
+        ------
+        Unauthorized
+            If it was not allowed for this purpose.
+        """
+        if (purpose, token_hash(token)) not in self._tokens:
+            raise Unauthorized(
+                f"this needs a valid {purpose} token (Authorization: Bearer ...): it is missing, wrong, or was "
+                f"replaced by another; take the TANDEM_{purpose.upper()}_TOKEN with which the referee was last started"
+            )
+
+    def admits(self, token: str) -> None:
+        """Check that a token admits participants of some kind.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("individual", token_hash(token)) not in self._tokens:
+            self.authorize("enrolment", token)
+
+    def may_look(self, token: str) -> None:
+        """Check that a token opens the metrics: one for them alone, or the operator's.
+
+        Raises
+        ------
+        Unauthorized
+            If it does not.
+        """
+        if ("metrics", token_hash(token)) not in self._tokens:
+            self.authorize("operator", token)
+
+    def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
+        """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
+
+        What a participant says of its policy is kept; what it says later takes the place of that.
+
+        Returns
+        -------
+        For each the signed answer, in JSON, or the problem:
+
+        Forged, BadMessage
+            If it is no signed enrolment.
+        Unauthorized
+            If the token admits no such participant. A token for individuals admits one agent; how many a host brings is
+            its own word, so a host needs the other one.
+        NotVouched
+            If there are issuers and none vouches for it; whoever is enrolled already need not show it again.
+        Conflict
+            If the key is enrolled with another number of agents.
+        Refused
+            If there would be more agents than numbers, or more participants or agents of one than the caps allow.
+        CannotWrite
+            If nothing can be stored at present; for all of them, then.
+        """
+        outcomes: list[messages.Enrolment | TandemError] = []
+        vouchers: dict[str, bytes] = {}
+        policies: dict[str, str] = {}
+        for (signed, token), checked in zip(
+            requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
+        ):
+            try:
+                if isinstance(checked, Forged):
+                    raise checked
+                wanted = said(signed, messages.Enrolment)
+                self._admit(wanted.agents, token)
+                if self.issuers and self.roster.position(signed.key) is None:
+                    vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
+                if wanted.policy is not None:
+                    policies[signed.key] = canonical.encode(wanted.policy.wire()).decode()
+                outcomes.append(wanted)
+            except TandemError as error:
+                outcomes.append(error)
+        keys = [signed.key for signed, _ in requests]
+        wishes: dict[str, int] = {}
+        renewed: dict[int, str] = {}
+        for key, wish in zip(keys, outcomes, strict=True):
+            if isinstance(wish, messages.Enrolment):
+                known = self.roster.find(key)
+                if known is None:
+                    wishes.setdefault(key, wish.agents)
+                elif known.agents == wish.agents and key in policies:
+                    renewed[known.first] = policies[key]
+        try:
+            self._number(wishes, vouchers, policies)
+            self._store.renew_policies(renewed)
+        except (SQLAlchemyError, OSError):
+            return [CannotWrite(_LATER) for _ in requests]
+        found = [
+            wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
+            for key, wish in zip(keys, outcomes, strict=True)
+        ]
+        confirmed = [(messages.Enrolled.KIND, each) for each in found if isinstance(each, bytes)]
+        signed_ones = iter(self._identity.envelopes(confirmed, sign_all))
+        return [next(signed_ones) if isinstance(each, bytes) else each for each in found]
+
+    def refresh(self) -> None:
+        """Read from the store whom other processes have enrolled.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the store cannot be read at present.
+        """
+        with self._lock:
+            self._enter(self._store.participants(self.roster.agents))
+
+    def _number(self, wishes: dict[str, int], vouchers: dict[str, bytes], policies: dict[str, str]) -> None:
+        """Enrol whom nobody has enrolled yet, given how many agents each key brings; leaves out who finds no number."""
+        fresh: list[Participant] = []
+
+        def choose(others: Iterable[Participant]) -> list[Participant]:
+            self._enter(others)
+            after, hosts = self.roster.agents, self.roster.hosts
+            for key, agents in wishes.items():
+                individuals = len(self.roster) + len(fresh) - hosts
+                fits = after + agents <= messages.MAX_AGENTS and self._beyond(agents, hosts, individuals) is None
+                if self.roster.position(key) is None and fits:
+                    fresh.append(Participant(key, after, agents))
+                    after += agents
+                    hosts += agents > 1
+            return fresh
+
+        if wishes:
+            with self._lock:
+                self._store.add_participants(self.roster.agents, choose, vouchers, policies)
+                self._enter(fresh)
+
+    def _enter(self, participants: Iterable[Participant]) -> None:
+        for participant in participants:
+            self.roster.add(participant)
+
+    def _admit(self, agents: int, token: str) -> None:
+        if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
+            self.authorize("enrolment", token)
+
+    def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
+        """Say which cap a further participant would exceed, given how many others there are."""
+        if agents > self.caps.people:
+            return (
+                f"a host may have at most {self.caps.people:,} people here, found {agents:,}: spread them over several "
+                "hosts, or start the referee with a larger --people-per-host"
+            )
+        if agents > 1 and hosts >= self.caps.hosts:
+            return f"at most {self.caps.hosts:,} hosts may enrol here (referee serve --max-hosts)"
+        if agents == 1 and individuals >= self.caps.individuals:
+            return (
+                f"at most {self.caps.individuals:,} individuals may enrol here, since one token admits them all: start "
+                "the referee with a larger --max-individuals, or have an issuer vouch for each person (--issuer)"
+            )
+        return None
+
+    def policies(self) -> list[tuple[messages.AgentPolicy, int]]:
+        """Return what enrolled agents will not do by their own rules, each with how many agents said the same."""
+        return [(messages.AgentPolicy.parse(json.loads(text)), agents) for text, agents in self._store.policies()]
+
+    def vouched(self, agents: int) -> dict[str, Any] | None:
+        """Return what a run's transcript says of who vouches for its first so many agents; None where nobody does."""
+        return announced(self._store.vouchers(agents), self.issuers)
+
+    def enrolled(self) -> dict[str, int]:
+        """Return how many are enrolled, of each kind, beside the caps."""
+        roster = self.roster
+        return {
+            "individuals": len(roster) - roster.hosts,
+            "hosts": roster.hosts,
+            "max_individuals": self.caps.individuals,
+            "max_hosts": self.caps.hosts,
+            "max_people_per_host": self.caps.people,
+        }
+
+    def _confirmation(self, key: str, agents: int) -> bytes | TandemError:
+        """Return what a participant is told, in canonical JSON, or why it is not enrolled."""
+        participant = self.roster.find(key)
+        if participant is None:
+            enrolled, hosts = self.roster.agents, self.roster.hosts
+            beyond = self._beyond(agents, hosts, len(self.roster) - hosts)
+            if beyond is not None:
+                return Refused(beyond)
+            return Refused(f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already")
+        if participant.agents != agents:
+            return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
+        # In canonical JSON, of fields that are valid: this is said by the million.
+        said = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
+        return said.encode("ascii")
+
+
+_HEAD = struct.Struct("<QH")
+MAX_VOUCHER = (1 << 16) - 1
+
+
+def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequence[IssuerKey]) -> IssuerKey:
+    """Return the issuer that vouches for a participant by what it shows: the one judge, of enrolments and in audits.
+
+    Raises
+    ------
+    NotVouched
+        If none of these issuers does.
+    """
+    if isinstance(voucher, Signed):
+        return check_grant(voucher, key, agents, issuers)[0]
+    if agents != 1:
+        raise NotVouched(f"a credential is for one person, the host brings {agents:,}: it needs a grant")
+    return check_credential(voucher, key, issuers)
+
+
+def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes:
+    """Return what an enrolment shows of an issuer, checked and in the form in which it is kept.
+
+    Raises
+    ------
+    NotVouched
+        If it shows nothing, or none of these issuers vouches for it so.
+    """
+    voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
+    if voucher is None:
+        what = (
+            "a credential (local-agent credential)" if enrolment.agents == 1 else "a grant (local-agent host --grant)"
+        )
+        raise NotVouched(f"this referee enrols nobody for whom no issuer vouches: get {what} of one of its issuers")
+    vouched(voucher, key, enrolment.agents, issuers)
+    kept = stored(voucher)
+    if len(kept) > MAX_VOUCHER:
+        raise BadMessage(f"a grant has at most {MAX_VOUCHER:,} bytes")
+    return kept
+
+
+def grant_of(voucher: Credential | Signed) -> Grant | None:
+    """Return what a host's voucher says; a person's says nothing."""
+    return Grant.parse(voucher.message) if isinstance(voucher, Signed) else None
+
+
+def packed(vouchers: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    """Yield the file of vouchers in pieces, given each with the first agent of whom it is for."""
+    for first, voucher in vouchers:
+        yield _HEAD.pack(first, len(voucher)) + voucher
+
+
+def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
+    """Read what :func:`packed` has written, one voucher after the other.
+
+    Raises
+    ------
+    BadMessage
+        If it is no such file.
+    """
+    last = -1
+    while head := file.read(_HEAD.size):
+        if len(head) < _HEAD.size:
+            raise BadMessage("the file of vouchers ends in the middle of one")
+        first, length = _HEAD.unpack(head)
+        voucher = file.read(length)
+        if len(voucher) < length or first <= last:
+            raise BadMessage("the file of vouchers ends in the middle of one, or is not in the order of agents")
+        last = first
+        yield first, read_voucher(voucher)
+
+
+def announced(vouchers: Iterable[tuple[int, bytes]], issuers: Sequence[IssuerKey]) -> dict[str, Any] | None:
+    """Return what a transcript's first entry says of vouchers; None where nobody vouches for anybody."""
+    digest, count = hashlib.sha256(), 0
+    for piece in packed(vouchers):
+        digest.update(piece)
+        count += 1
+    if not count and not issuers:
+        return None
+    return {"issuers": [issuer.wire() for issuer in issuers], "count": count, "sha256": digest.hexdigest()}
+
+
+Policies = Sequence[tuple[AgentPolicy, int]]
+"""What agents said at enrolment, each with the number of agents who said the same."""
+
+
+def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Policies, enrolled: int) -> str | None:
+    """Refuse a run that asks what no enrolled agent accepts; else say how many do not, None if all do.
+
+    Parameters
+    ----------
+    asks
+        The kinds of queries that the run may ask.
+    enrolled
+        How many agents there are; those without a policy are taken to accept everything.
+
+    Raises
+    ------
+    PolicyRefused
+        Naming the kind, and why how many refuse it.
+    """
+    most = 0, ""
+    for kind in sorted(asks):
+        found: dict[str, int] = {}
+        for policy, agents in policies:
+            why = _why_not(kind, scenario, policy)
+            if why is not None:
+                found[why] = found.get(why, 0) + agents
+        refusing, reasons = sum(found.values()), ", ".join(f"{agents:,} {why}" for why, agents in found.items())
+        if 0 < enrolled <= refusing:
+            raise PolicyRefused(
+                f"no enrolled agent accepts questions of kind {kind!r}, which this run asks: {reasons}; nobody was "
+                "asked, and nothing of the curator's budget is spent. Change the scenario, or have agents enrol that "
+                "accept it (local-agent answer --accept, --refuse, --epsilon)"
+            )
+        most = max(most, (refusing, f"questions of kind {kind!r}: {reasons}"))
+    return f"{most[0]:,} of {enrolled:,} enrolled agents do not accept {most[1]}" if most[0] else None
+
+
+def _why_not(kind: str, scenario: ResolvedScenario, policy: AgentPolicy) -> str | None:
+    """Return why an agent does not accept questions of a kind, by the rules of its own policy; None if it does."""
+    epsilon, delta = scenario.agents.mechanism.guarantee
+    if policy.epsilon is not None and (epsilon > policy.epsilon or delta > (policy.delta or 0.0)):
+        return f"have a lifetime budget below (epsilon, delta) = ({epsilon:g}, {delta:g}), the cost of an answer"
+    if policy.features < scenario.target.dimension:
+        return f"have records of fewer than {scenario.target.dimension} features"
+    return "refuse this kind" if kind in policy.refuses else None

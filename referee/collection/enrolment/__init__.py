@@ -1,1 +1,0 @@
-"""Who may take part: enrolment, its tokens and its vouchers."""

@@ -1,0 +1,226 @@
+"""Everybody who is enrolled, in memory, and how often so many participants poll."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import struct
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from common.core.arrays import Bits, Indices
+from common.core.errors import BadMessage
+from common.log.merkle import merkle_root
+from common.wire.messages import MAX_AGENTS
+from referee.state.values import Participant
+
+_ENTRY = struct.Struct("<32sQ")
+_BLOCK = 256
+"""Participants in one leaf of the tree over all of them: a proof that somebody is listed holds one leaf."""
+
+
+class Roster:
+    """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
+
+    Parameters
+    ----------
+    participants
+        Each with the number after those before it.
+
+    Raises
+    ------
+    ValueError
+        If somebody is listed twice, or numbers are left out or given twice.
+    """
+
+    def __init__(self, participants: Iterable[Participant] = ()) -> None:
+        self._positions: dict[bytes, int] = {}
+        self._keys: list[bytes] = []
+        self._firsts = np.zeros(1024, dtype=np.int64)  # and, behind the last one, the number after all agents
+        self.hosts = 0
+        for participant in participants:
+            self.add(participant)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Participant]:
+        return (self.at(position) for position in range(len(self)))
+
+    @property
+    def agents(self) -> int:
+        """Number of agents of all participants."""
+        return self.before(len(self))
+
+    def before(self, position: int) -> int:
+        """Return the number of agents of the first so many participants; others may be entered at the same time."""
+        return int(self._firsts[position])
+
+    def add(self, participant: Participant) -> None:
+        """Enter a participant after all others."""
+        key, position = bytes.fromhex(participant.key), len(self._keys)
+        if participant.first != self.agents or participant.agents < 1:
+            raise ValueError(f"agent {self.agents} does not belong to exactly one participant")
+        if self._positions.setdefault(key, position) != position:
+            raise ValueError("a participant is listed twice")
+        if position + 1 == len(self._firsts):
+            self._firsts = np.concatenate([self._firsts, np.zeros(position + 1, dtype=np.int64)])
+        self._firsts[position + 1] = participant.first + participant.agents
+        self._keys.append(key)
+        self.hosts += participant.agents > 1
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
+        return self._positions.get(bytes.fromhex(key))
+
+    def find(self, key: str) -> Participant | None:
+        """Return a participant by its key."""
+        position = self.position(key)
+        return None if position is None else self.at(position)
+
+    def at(self, position: int) -> Participant:
+        """Return the participant at a place in the list."""
+        first = self.before(position)
+        return Participant(self._keys[position].hex(), first, self.before(position + 1) - first)
+
+    def alone(self, position: int | None) -> bool:
+        """Tell whether the participant at a place in the list has one agent; nobody has none."""
+        return position is not None and bool(self._firsts[position + 1] - self._firsts[position] == 1)
+
+    def speaks_for(self) -> Indices:
+        """Return the number of agents of each participant."""
+        return np.diff(self._firsts[: len(self) + 1])
+
+    @property
+    def firsts(self) -> Indices:
+        """Each participant's first agent, ascending."""
+        return self._firsts[: len(self)]
+
+    # As a file ------------------------------------------------------------------------------------------------------
+
+    def encode(self, count: int) -> bytes:
+        """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
+        listed = np.empty((count, _ENTRY.size), dtype=np.uint8)
+        listed[:, :-8] = np.frombuffer(b"".join(self._keys[:count]), dtype=np.uint8).reshape(count, _ENTRY.size - 8)
+        agents = self.speaks_for()[:count].astype("<u8")
+        listed[:, -8:] = agents.view(np.uint8).reshape(count, 8)
+        return listed.tobytes()
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Roster:
+        """Read what :meth:`encode` has written.
+
+        Raises
+        ------
+        BadMessage
+            If it is no such list.
+        """
+        if len(raw) % _ENTRY.size:
+            raise BadMessage("the list of participants ends in the middle of one")
+        try:
+            return ListedRoster(np.frombuffer(raw, dtype=np.uint8).reshape(-1, _ENTRY.size))
+        except ValueError as error:
+            raise BadMessage(f"the list of participants: {error}") from None
+
+
+class ListedRoster(Roster):
+    """Participants of a file, to whom nobody is added: 56 bytes for each.
+
+    Parameters
+    ----------
+    listed
+        Shape (n, 40): as :meth:`Roster.encode` writes each.
+
+    Raises
+    ------
+    ValueError
+        If somebody is listed twice, or a number of agents is none.
+    """
+
+    def __init__(self, listed: Bits) -> None:
+        agents = np.ascontiguousarray(listed[:, -8:]).view("<u8").ravel()
+        wrong = agents[(agents < 1) | (agents > MAX_AGENTS)]  # without these the sum of all fits into 64 bits
+        if len(wrong):
+            raise ValueError(f"no participant has {wrong[0]} agents")
+        self._listed = np.ascontiguousarray(listed[:, :-8])
+        self._firsts = np.concatenate([[0], np.cumsum(agents, dtype=np.int64)])
+        self.hosts = int((agents > 1).sum())
+        words = self._listed.view(">u8").astype(np.uint64)
+        self._order = np.lexsort(words.T[::-1])
+        ordered = words[self._order]
+        if (ordered[1:] == ordered[:-1]).all(axis=1).any():
+            raise ValueError("a participant is listed twice")
+        self._words = ordered[:, 0].copy()
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def add(self, participant: Participant) -> None:
+        """Refuse: a file is a list that has ended."""
+        raise ValueError("nobody is added to the list of a run that has ended")
+
+    def position(self, key: str) -> int | None:
+        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
+        wanted = bytes.fromhex(key)
+        word = np.uint64(int.from_bytes(wanted[:8], "big"))
+        # Many keys that begin alike can be made, and are then compared as a whole.
+        alike = slice(self._words.searchsorted(word), self._words.searchsorted(word, "right"))
+        places: list[int] = self._order[alike].tolist()
+        at = bisect_left(places, wanted, key=self._key)
+        return places[at] if at < len(places) and self._key(places[at]) == wanted else None
+
+    def _key(self, position: int) -> bytes:
+        return bytes(self._listed[position])
+
+    def at(self, position: int) -> Participant:
+        """Return the participant at a place in the list."""
+        first = self.before(position)
+        return Participant(self._key(position).hex(), first, self.before(position + 1) - first)
+
+    def encode(self, count: int) -> bytes:
+        """Return the first ``count`` participants, as they were listed."""
+        agents = self.speaks_for()[:count].astype("<u8").view(np.uint8).reshape(count, 8)
+        return np.concatenate([self._listed[:count], agents], axis=1).tobytes()
+
+
+def participants_root(raw: bytes) -> str:
+    """Return the Merkle root over a list of participants (:meth:`Roster.encode`), hex; a leaf is 256 of them."""
+    size = _BLOCK * _ENTRY.size
+    return merkle_root(hashlib.sha256(raw[at : at + size]).digest() for at in range(0, len(raw), size))
+
+
+HELD = 1000
+"""Polls that are held at the same time: everybody's where no more are enrolled, else those of hosts.
+
+Others are answered at once, with a time to come again. Were some individuals of very many held, to no use for the run,
+they would ask again every two seconds and keep the referee busy.
+"""
+POLLS = 500.0
+"""Polls a second, about, that those who are not held are asked to share."""
+LONGEST = 600.0
+"""Seconds to come again after, at most."""
+
+
+def may_hold(roster: Roster, key: str) -> bool:
+    """Tell whether a participant's poll may be held, and it may ask again at once."""
+    return len(roster) <= HELD or not roster.alone(roster.position(key))
+
+
+def longest_pause(participants: int) -> float:
+    """Return after how many seconds anybody of so many participants has asked again; 0 where all are held.
+
+    A question that was closed earlier would count individuals as silent who were told to come later.
+    """
+    return 0.0 if participants <= HELD else min(LONGEST, participants / POLLS)
+
+
+def usual_pause(participants: int) -> float:
+    """Return after how many seconds, on average, an individual is asked to come again where so many are enrolled."""
+    return 0.75 * min(LONGEST, participants / POLLS)
+
+
+def random_pause(participants: int) -> float:
+    """Return after how many seconds an individual is asked to come again: at random, so that they spread."""
+    return usual_pause(participants) * random.uniform(2 / 3, 4 / 3)

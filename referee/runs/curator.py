@@ -1,0 +1,201 @@
+"""The referee's side of a curator: its port, what requests and releases must be, and how long an answer may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, PeerUnavailable
+from common.crypto.identity import Signed, verify
+from common.log.entries import Head
+from common.log.witness import behind
+from common.net.client import Client
+from common.net.transport import Overdue, time_limit
+from common.operations.operation import Operation, declared_event
+from common.protocols.steps import Progress
+from common.scenario.resolved import parse_resolved
+from common.wire import messages
+
+
+class CuratorPort(Protocol):
+    """The curator as the referee sees it."""
+
+    def open_run(self, signed: Signed) -> Signed:
+        """Agree to a run; the same configuration again gets the same answer."""
+        ...
+
+    def open_share(self, signed: Signed) -> Signed:
+        """Open the share of an order that has a beacon; the same beacon again gets the same answer."""
+        ...
+
+    def perform(self, signed: Signed) -> Signed:
+        """Carry out an operation; the same request again gets the stored release."""
+        ...
+
+    def acknowledge(self, signed: Signed) -> None:
+        """Take the countersignature of all that was released; whoever is away is not waited for."""
+        ...
+
+
+def operation_request(run: str, digest: str, number: int, operation: Operation[Any], seen: Head) -> messages.Perform:
+    """Return the one request that message ``number`` of a run's protocol makes of the curator.
+
+    ``seen`` is the head of the curator's ledger in its reply before this one.
+    """
+    return messages.Perform(run=run, digest=digest, operation_id=str(number), operation=operation.wire(), seen=seen)
+
+
+CURATORS = (
+    "the key of the curator that agreed to this run: another curator answers at its address, or it has lost its key; "
+    "start the curator with the state directory of this run"
+)
+"""Whose key signs what the curator says, and what is to be done if another key does."""
+
+
+def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.Release:
+    """Return the release that a curator has sent if it signed it for exactly this request.
+
+    Raises
+    ------
+    Forged
+        If another key signed.
+    PeerMisbehaved
+        If it answers another request, its ledger does not hold what it showed before, or it declares no privacy event:
+        an audit could not read what the run has cost.
+    """
+    release = messages.Release.parse(verify(signed, messages.Release.KIND, key, CURATORS))
+    expected = (request.run, request.digest, request.operation_id, request.fingerprint())
+    if (release.run, release.digest, release.operation_id, release.request) != expected:
+        raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")
+    if not release.ledger.extends(request.seen):
+        raise PeerMisbehaved(behind("the referee", request.seen, release.ledger.head))
+    try:
+        declared_event(release.result)
+    except BadMessage as error:
+        raise PeerMisbehaved(
+            f"the curator's release of operation {request.operation_id} does not say what it costs: {error.detail}"
+        ) from None
+    return release
+
+
+def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
+    """Return the curator's terms if it signed them for exactly this configuration.
+
+    Raises
+    ------
+    Forged
+        If the signature does not verify.
+    PeerMisbehaved
+        If they are for another configuration, or promise something else than its scenario says.
+    """
+    terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
+    if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
+        raise PeerMisbehaved("the curator's terms are for another configuration")
+    agreed = parse_resolved(configuration.scenario).curator
+    if (terms.n, terms.guarantee) != (agreed.n, agreed.guarantee):
+        raise PeerMisbehaved("the curator's terms are not those of the scenario")
+    if (terms.share if configuration.beacon else terms.share_sha256) is not None:
+        raise PeerMisbehaved("the curator's share is open before the run's beacon, or bound to where there is none")
+    if not terms.ledger.extends(None):
+        raise PeerMisbehaved("the curator's ledger is not shown from its beginning")
+    return terms
+
+
+T = TypeVar("T")
+
+CURATOR_PATIENCE = 86_400.0
+"""Seconds for which a run waits for one answer of its curator, at most."""
+PAUSE = 2.0
+"""Seconds before a curator that is away, or cannot write, is asked again."""
+DOUBTS = 2
+"""How often a curator is asked again whose reply, or whose view of the request, is not what was signed."""
+DOUBT = 0.2
+"""Seconds before that."""
+
+
+def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:
+    """Return the curator's answer, if it is there in time.
+
+    Parameters
+    ----------
+    patience
+        Seconds. A curator in this process works in the thread of the run, and is waited for as it is.
+    look
+        Called now and then while another process is waited for; ends the wait by raising.
+
+    Raises
+    ------
+    Overdue
+        If it is not.
+    """
+    if not isinstance(getattr(ask, "__self__", None), Client):
+        return ask(signed)
+    try:
+        with time_limit(patience, look):
+            return ask(signed)
+    except Overdue:
+        raise Overdue(
+            f"the curator has not answered for {patience:,.0f} s, the patience that this referee has with it "
+            "(--curator-patience): the run ends, and what it has released stays released"
+        ) from None
+
+
+def answered(
+    ask: Callable[[Signed], Signed],
+    signed: Signed,
+    check: Callable[[Signed], T],
+    patience: float,
+    *,
+    agreed: bool,
+    look: Callable[[], None],
+    told: Callable[[Progress], None],
+) -> tuple[Signed, T]:
+    """Return the curator's answer and what ``check`` makes of it; ask again as long as that may help.
+
+    The same request is the same operation, so to repeat it costs nothing. A curator that cannot store what it must
+    store first is asked again, and one that is away, once it has agreed to the run: an end would be for good. Before
+    that nobody has spent anything, and the same run can be asked for once more. What does not pass ``check``, or is
+    called forged or malformed there, is asked for again, too: a bit may have changed on the way. A curator that says
+    so again and again means it.
+
+    Parameters
+    ----------
+    patience
+        Seconds to wait for one answer (:func:`within`).
+    agreed
+        Whether the curator has agreed to the run.
+    look
+        Called before and after each pause, and while an answer is waited for; ends the wait by raising.
+    told
+        Hears that the run waits, and why.
+
+    Raises
+    ------
+    PeerUnavailable
+        If it is away before it has agreed, or has kept one request open for longer than the patience.
+    Forged, BadMessage, PeerMisbehaved
+        What it means.
+    """
+    said, doubts = False, 0
+    while True:
+        try:
+            reply = within(patience, ask, signed, look)
+            return reply, check(reply)
+        except Overdue as overdue:
+            raise PeerUnavailable(str(overdue)) from None
+        except (CannotWrite, PeerUnavailable) as error:
+            if isinstance(error, PeerUnavailable) and not agreed:
+                raise
+            if not said:
+                told(Progress(f"the run waits for the curator: {error.detail}", {}))
+            said = True
+            look()
+            time.sleep(PAUSE)
+            look()
+        except (Forged, BadMessage, PeerMisbehaved) as error:
+            doubts += 1
+            if doubts > DOUBTS:
+                raise
+            told(Progress(f"the curator is asked again: {error.detail}", {}))
+            time.sleep(DOUBT)

@@ -1,0 +1,241 @@
+"""Charts as SVG: text stays text, labels stand beside the data and never on it, and colour is never the only sign.
+
+Colours are those of Okabe and Ito, which people with any of the usual colour blindnesses tell apart ("Color universal
+design", 2008). A colour stands as an attribute, which a page's style sheet may override for a dark background.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from common.core.plain import html, plain
+from referee.view.values import Entry, Interval, Round
+
+_T = TypeVar("_T", int, float)
+Scale = Callable[[_T], float]
+"""From a number to where it stands, in pixels."""
+BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"
+MAX_BARS = 60
+"""Above so many rounds the intervals are drawn as a band and the estimates as a line."""
+MAX_POINTS = 240
+"""Points of such a band: about two pixels each. Where there are more rounds, several of them share a point."""
+_WIDTH, _LEFT, _RIGHT, _TOP, _PLOT = 720, 64, 176, 36, 240
+_LINE = 16
+"""Pixels between two labels beside each other's lines, at least."""
+
+
+def by_round(
+    rounds: Sequence[Round], level: float | None, known: Sequence[Entry], measure: str, *, name: str = "loss"
+) -> str:
+    """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
+
+    Parameters
+    ----------
+    measure
+        What the vertical axis shows.
+    name
+        Prefix of the ids in the drawing; another one for each drawing on a page.
+
+    Returns
+    -------
+    str
+        An ``svg`` element. Every text of a stranger in it is escaped.
+    """
+    lines = [(f"level {level:g}", level, "level")] if level is not None else []
+    lines += [(entry.name, entry.value, entry.kind) for entry in known]
+    top = _nice(max([r.estimate.high for r in rounds] + [value for _, value, _ in lines] + [0.01]))
+    numbers = [r.number for r in rounds]
+    first, last = min(numbers, default=1), max(numbers, default=1)
+    plot = _WIDTH - _LEFT - _RIGHT
+    step = plot / max(1, last - first + 1)
+
+    def x(number: int) -> float:
+        return _LEFT + step * (number - first + 0.5)
+
+    def y(value: float) -> float:
+        return _TOP + _PLOT * (1 - value / top)
+
+    said = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
+        f"; the run halts once it is shown to be below {level:g}" if level is not None else ""
+    )
+    parts = [*_grid(top, y)]
+    parts += [_text((_LEFT + plot / 2), _TOP + _PLOT + 40, "round", "middle")]
+    parts += [_text(x(n), _TOP + _PLOT + 20, str(n), "middle") for n in _ticks(first, last)]
+    for (label, value, kind), place in zip(lines, _apart([y(value) for _, value, _ in lines]), strict=True):
+        colour, dash = _STYLE[kind]
+        end = _WIDTH - _RIGHT
+        at = y(value)
+        parts.append(
+            f'<path class="line {kind}" d="M{_LEFT} {at:.1f}H{end}L{end + 10} {place:.1f}" stroke="{colour}"'
+            f'{dash} fill="none" stroke-width="1.5"/>'
+        )
+        words = label if kind == "level" else f"{label}, {value:.3f}"
+        parts.append(_text(end + 14, place + 4, words, "start", short=True))
+    parts += _band(rounds, x, y) if len(rounds) > MAX_BARS else _bars(rounds, x, y)
+    return _svg(name, measure, said, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
+
+
+def compared(entries: Sequence[Entry], level: float | None, measure: str, *, name: str = "compared") -> str:
+    """Draw a line for each of several things: its interval, or its value; names stand left, numbers right."""
+    row, left = 30, 196
+    height = row * len(entries)
+    ends = [entry.estimate.high if entry.estimate else entry.value for entry in entries]
+    top = _nice(max([*ends, level or 0.0, 0.01]))
+    plot = _WIDTH - left - _RIGHT
+
+    def x(value: float) -> float:
+        return left + plot * value / top
+
+    parts = []
+    for tick in _steps(top):
+        parts.append(f'<path class="grid" d="M{x(tick):.1f} {_TOP}V{_TOP + height}" stroke="#ddd"/>')
+        parts.append(_text(x(tick), _TOP + height + 18, f"{tick:g}", "middle"))
+    if level is not None:
+        parts.append(
+            f'<path class="line level" d="M{x(level):.1f} {_TOP}V{_TOP + height}" stroke="{GREEN}" '
+            'stroke-dasharray="6 4" stroke-width="1.5"/>'
+        )
+        parts.append(_text(x(level), 26, f"level {level:g}", "middle"))
+    for place, entry in enumerate(entries):
+        at = _TOP + row * (place + 0.5)
+        parts.append(_text(left - 12, at + 4, entry.name, "end", short=True))
+        if entry.estimate is not None:
+            parts += [
+                f'<path class="whisker" d="M{x(entry.estimate.low):.1f} {at:.1f}H{x(entry.estimate.high):.1f}" '
+                f'stroke="{BLUE}" stroke-width="2"/>',
+                f'<circle class="dot estimate" cx="{x(entry.value):.1f}" cy="{at:.1f}" r="5" fill="{BLUE}"/>',
+            ]
+            told = _range(entry.estimate)
+        else:
+            colour = VERMILION if entry.kind == "truth" else GREY
+            parts.append(
+                f'<rect class="dot {entry.kind}" x="{x(entry.value) - 5:.1f}" y="{at - 5:.1f}" width="10" height="10" '
+                f'fill="{colour}"/>'
+            )
+            told = f"{entry.value:.4f}"
+        parts.append(_text(_WIDTH - _RIGHT + 14, at + 4, told, "start"))
+    parts.append(_text(left + plot / 2, _TOP + height + 38, measure, "middle"))
+    said = f"{measure}: " + "; ".join(
+        f"{entry.name} {_range(entry.estimate) if entry.estimate else f'{entry.value:.4f}'}" for entry in entries[:20]
+    )
+    return _svg(name, measure, said, _TOP + height + 46, parts)
+
+
+_STYLE = {
+    "level": (GREEN, ' stroke-dasharray="6 4"'),
+    "truth": (VERMILION, ""),
+    "baseline": (GREY, ' stroke-dasharray="2 3"'),
+    "estimate": (BLUE, ""),
+}
+
+
+def _range(found: Interval) -> str:
+    return f"{found.low:.4f} to {found.high:.4f}"
+
+
+def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
+    for r in rounds:
+        at, low, high = across(r.number), down(r.estimate.low), down(r.estimate.high)
+        yield (
+            f'<path class="whisker" d="M{at:.1f} {high:.1f}V{low:.1f}M{at - 4:.1f} {high:.1f}h8'
+            f'M{at - 4:.1f} {low:.1f}h8"'
+            f' stroke="{BLUE}" stroke-width="2" fill="none"/>'
+        )
+        if r.chosen:
+            yield (
+                f'<circle class="chosen" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="9" fill="none" '
+                f'stroke="{BLUE}" stroke-width="2"/>'
+            )
+        yield f'<circle class="dot estimate" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="4.5" fill="{BLUE}"/>'
+
+
+def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
+    """Return at most :data:`MAX_POINTS` points of a band: each the last of several rounds, with an interval around all.
+
+    A point's interval holds that of each of its rounds; the first and the last round are points of their own.
+    """
+    if len(rounds) <= MAX_POINTS:
+        return [(r.number, r.estimate) for r in rounds]
+    first, *inner, last = rounds
+    size = math.ceil(len(inner) / (MAX_POINTS - 2))
+    groups = [[first], *(inner[k : k + size] for k in range(0, len(inner), size)), [last]]
+    return [
+        (
+            group[-1].number,
+            Interval(
+                group[-1].estimate.value,
+                min(r.estimate.low for r in group),
+                max(r.estimate.high for r in group),
+            ),
+        )
+        for group in groups
+    ]
+
+
+def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
+    points = thinned(rounds)
+    high = " ".join(f"{across(number):.1f},{down(found.high):.1f}" for number, found in points)
+    low = " ".join(f"{across(number):.1f},{down(found.low):.1f}" for number, found in reversed(points))
+    middle = " ".join(f"{across(number):.1f},{down(found.value):.1f}" for number, found in points)
+    yield f'<polygon class="band" points="{high} {low}" fill="{BLUE}" fill-opacity="0.25"/>'
+    yield f'<polyline class="middle" points="{middle}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+    for r in rounds:
+        if r.chosen:
+            yield (
+                f'<circle class="chosen" cx="{across(r.number):.1f}" cy="{down(r.estimate.value):.1f}" r="7" '
+                f'fill="none" stroke="{BLUE}" stroke-width="2"/>'
+            )
+
+
+def _grid(top: float, y: Scale[float]) -> Iterator[str]:
+    for tick in _steps(top):
+        at = y(tick)
+        yield f'<path class="grid" d="M{_LEFT} {at:.1f}H{_WIDTH - _RIGHT}" stroke="#ddd"/>'
+        yield _text(_LEFT - 8, at + 4, f"{tick:g}", "end")
+
+
+def _nice(value: float) -> float:
+    """Return the least 1, 2 or 5 times a power of ten, or 4, 6 or 8 times, that is not below a positive value."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(float(f"{m * power:.12g}") for m in (1, 2, 4, 5, 6, 8, 10, 20) if m * power >= value)
+
+
+def _steps(top: float) -> list[float]:
+    """Return five or six numbers from 0 to the end of an axis."""
+    parts = 5 if float(f"{top:.0e}"[0]) in (1.0, 5.0) else 4
+    return [float(f"{top * k / parts:.12g}") for k in range(parts + 1)]
+
+
+def _ticks(first: int, last: int) -> range:
+    return range(first, last + 1, max(1, math.ceil((last - first + 1) / 12)))
+
+
+def _apart(places: Sequence[float]) -> list[float]:
+    """Return where labels go so that none lies on another, each near its own line, none below the plot's end."""
+    order = sorted(range(len(places)), key=lambda k: places[k])
+    found = list(places)
+    for before, k in pairwise(order):
+        found[k] = max(found[k], found[before] + _LINE)
+    limit = float(_TOP + _PLOT)
+    for k in reversed(order):
+        found[k] = min(found[k], limit)
+        limit = found[k] - _LINE
+    return found
+
+
+def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -> str:
+    shown = plain(words)
+    cut = shown if not short or len(shown) <= 24 else shown[:23] + "\u2026"
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html(cut)}</text>'
+
+
+def _svg(name: str, title: str, said: str, height: float, parts: Sequence[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
+        f'aria-labelledby="{name}-title {name}-desc" font-family="system-ui, sans-serif" font-size="13">'
+        f'<title id="{name}-title">{html(title)}</title>'
+        f'<desc id="{name}-desc">{html(said)}</desc>' + "".join(parts) + "</svg>"
+    )

@@ -1,0 +1,406 @@
+"""What ``referee init`` does: ask about two tables what no option says, and write a scenario that explains itself.
+
+No question shows what a field holds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import yaml
+
+from common.core import strictyaml
+from common.core.errors import BadData, BadMessage, BadScenario
+from common.core.plain import nearest
+from common.core.terminal import say
+from common.data.tables.files import columns_of, is_typed, pieces
+from common.data.tables.source import Category, Feature, Label, Layout, Number
+from common.planning.fitting import Advice, Start, advised, scenario_tree, usual_delta
+from common.scenario.scenario import Scenario, parse
+
+_INDENT = "  "
+_EXPLAINED = {
+    "name": "Names the run folders. Small letters, digits and dashes.",
+    "title": "For people: shown by reports.",
+    "data": "The directory of the two files, from where the command runs.",
+    "protocol": "What happens. portfolio: agents judge the curator's model and what competes with it. learn-and-test: "
+    "the curator's model is the answer, and agents estimate how often it errs.",
+    "alpha": "The accuracy that is aimed at, as a share of people: .01 is one in a hundred. portfolio: agents are "
+    "asked until the answer is shown, with probability 1 - beta, to be so near the best candidate; if all were asked "
+    "before, the run ends as exhausted, and states what they told.",
+    "people": "real: all noise comes from a cryptographic generator, and every run is charged to these people.",
+    "portfolio": "repair: the share of agents who say how to mend the model instead of judging. 0: all of them judge.",
+    "source": "S: the people who trust the curator with their records.",
+    "target": "T: the people who trust only their own device. Each answers one question with one noisy bit.",
+    "source.table": "Everything below is public. Take it from what is known without the data, never from the data.",
+    "source.table.files": "Relative to data.",
+    "source.table.layout": "How the file is written.",
+    "source.table.label": "What is to be predicted, and which texts mean yes and no; any other text is an error.",
+    "source.table.id": "Says who is who, so that a further run knows people again. It is neither learned from nor "
+    "released.",
+    "source.table.features": "What it is predicted from. number: clipped to low .. high, then scaled to 0 .. 1. "
+    "category: a 0/1 feature for each value; a value that is not listed becomes zeros.",
+    "target.table": "The same columns, of the other file.",
+    "curator": "What the curator may do at most. It refuses any run that asks for more.",
+    "curator.n": "Rows of its file: this number is public.",
+    "curator.epsilon": "The privacy of the people in S, for the whole run: whatever is released, an observer's odds "
+    "about any one person change by a factor of e^epsilon at most, but for delta.",
+    "curator.delta": "By so much a probability may exceed what that factor allows: well below 1/n.",
+    "curator.rounds": "How often it learns. Each time has a part of the budget only.",
+    "curator.learner": "A logistic model by noisy gradient steps.",
+    "curator.learner.steps": "Many noisy steps beat few quiet ones.",
+    "curator.learner.clip": "How far one record may move one step at most, before noise is added.",
+    "curator.learner.noise": "plan: the least noise that the budget allows.",
+    "curator.learner.diameter": "Largest distance of two models that may come out. A wider ball fits better and needs "
+    "more noise; this one fits n and epsilon.",
+    "agents.count": "How many must be enrolled before the run begins. Rows of their file: this number is public.",
+    "agents.mechanism": "warner: randomized response. A true bit is sent with probability e^epsilon/(1 + e^epsilon), "
+    "else the other one. Whatever somebody answers, an observer's odds change by a factor of e^epsilon at most.",
+}
+
+
+Accept = Callable[[Callable[[int], Scenario], int, str], object]
+"""Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
+
+
+def described(
+    source: Path,
+    target: Path,
+    given: Given,
+    budgets: tuple[float, float | None, float],
+    separator: str,
+    name: str,
+    ask: Ask,
+) -> Start:
+    """Return what options and answers say of two tables.
+
+    Parameters
+    ----------
+    source, target
+        The files.
+    given
+        What options say of the columns.
+    budgets
+        epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
+    separator
+        Of text files.
+    name
+        Of the scenario; empty: after the file.
+    ask
+        Answers what no option says.
+
+    Raises
+    ------
+    BadScenario
+        If an option is wrong, or both files are the same.
+    BadData
+        If a file cannot be read, has no rows, or a column that is used holds what no table takes, such as lists.
+    """
+    if source.resolve() == target.resolve():
+        raise BadScenario(f"S and T are the same file, {source}: nobody may be on both sides, so give two files")
+    if len(separator) != 1:
+        raise BadScenario(f"--separator must be one character, found {separator!r}")
+    layout = Layout(separator=separator)
+    here, there = (columns_of(file, layout) for file in (source, target))
+    names = [column for column in dict.fromkeys(here) if column in there]
+    if not names:
+        raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
+    n, agents = (_rows(file, layout) for file in (source, target))
+    say(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
+    say(WARNING)
+    label = label_of(given, names, ask)
+    id_column = id_of(given, names, label.column)
+    features = features_of(given, names, label.column, ask)
+    used = {label.column, *(feature.column for feature in features), *filter(None, [id_column])}
+    for file in filter(is_typed, (source, target)):
+        _rows(file, layout, frozenset(used))
+    epsilon, delta, agent_epsilon = budgets
+    folder, (first, second) = _placed(source, target)
+    return Start(
+        name=name or _slug(source),
+        data=folder,
+        source=first,
+        target=second,
+        n=n,
+        agents=agents,
+        label=label,
+        features=features,
+        epsilon=epsilon,
+        delta=usual_delta(n) if delta is None else delta,
+        agent_epsilon=agent_epsilon,
+        separator=separator,
+        id_column=id_column,
+    )
+
+
+def write(start: Start, output: Path, accept: Accept) -> Path:
+    """Write the scenario to a new file, after it was read, planned and accepted as a run does it.
+
+    Parameters
+    ----------
+    accept
+        Refuses what a run would refuse, and says how many rows would do.
+
+    Raises
+    ------
+    BadScenario
+        If it is none (a budget that is not positive, say), or there is such a file.
+    """
+    if not (start.epsilon > 0 and start.agent_epsilon > 0 and 0 < start.delta < 1):
+        raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
+    if output.suffix not in (".yaml", ".yml"):
+        raise BadScenario(f"--output must end in .yaml, found {output}")
+
+    def text_of(people: int) -> str:
+        sized = replace(start, n=people)
+        return scenario_text(scenario_tree(sized), advised(sized))
+
+    too_few = f"{start.n:,} row{'s' if start.n > 1 else ''} of S are too few for these budgets"
+    accept(lambda people: parse(strictyaml.load(text_of(people))), start.n, too_few)
+    text = text_of(start.n)
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadScenario(f"{output} is there already, and is left as it is: give another --output") from None
+    return output
+
+
+def _rows(file: Path, layout: Layout, columns: frozenset[str] = frozenset()) -> int:
+    """Return how many rows a file has; those of which columns are given must be readable."""
+    found = sum(len(piece.lines) for piece in pieces(file, layout, columns))
+    if found == 0:
+        raise BadData(f"{file.name}: there is no row below its header")
+    return found
+
+
+def _placed(source: Path, target: Path) -> tuple[str, tuple[str, str]]:
+    """Return the directory of both files, from here if they are below, and the files from there."""
+    whole = [Path(os.path.abspath(file)) for file in (source, target)]
+    shared = Path(os.path.commonpath([file.parent for file in whole]))
+    first, second = (file.relative_to(shared).as_posix() for file in whole)
+    folder = shared.relative_to(Path.cwd()) if shared.is_relative_to(Path.cwd()) else shared
+    return folder.as_posix(), (first, second)
+
+
+def _slug(file: Path) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", file.name.partition(".")[0].lower()).strip("-")[:64] or "own-data"
+
+
+class _Quoted(str):
+    """A text of a table: always in quotes, so that YAML takes no for a text and 1 for no number."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of tables in quotes, and no anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out."""
+        return True
+
+
+def _quoted(dumper: yaml.SafeDumper, text: _Quoted) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+
+
+_Dumper.add_representer(_Quoted, _quoted)
+
+
+def scenario_text(tree: Mapping[str, Any], advice: Advice) -> str:
+    """Return a scenario as commented YAML."""
+    head = [
+        "A first scenario, written by `referee init` from public numbers: no record was looked at, rows were counted."
+    ]
+    head += ["All keys: docs/scenarios.md. What fits so many people (`referee plan` says it again):"]
+    head += [f"  {sentence}." for sentence in advice.sentences]
+    head += [f"  Warning: {warning}." for warning in advice.warnings]
+    return "\n".join([*(line for text in head for line in _comment(text, 0)), *_mapping(tree, "", 0)]) + "\n"
+
+
+def _mapping(tree: Mapping[str, Any], path: str, depth: int) -> Iterator[str]:
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        if here in _EXPLAINED:
+            yield from _comment(_EXPLAINED[here], depth)
+        yield from _entry(key, value, here, depth)
+
+
+def _entry(key: str, value: Any, here: str, depth: int) -> Iterator[str]:
+    indent = _INDENT * depth
+    nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping | list) for inner in value.values())
+    if nested or here == "curator.learner":
+        yield f"{indent}{key}:"
+        yield from _mapping(value, here, depth + 1)
+    elif here.endswith(".features"):
+        yield f"{indent}{key}:"
+        for feature in value:
+            yield f"{indent}{_INDENT}- {_flow(feature, quote=True)}"
+    else:
+        yield f"{indent}{key}: {_flow(value, quote='.table.' in here)}"
+
+
+def _flow(value: Any, *, quote: bool) -> str:
+    """Return a value on one line."""
+    marked = _marked(value) if quote else value
+    text = yaml.dump(
+        marked, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=float("inf"), sort_keys=False
+    )
+    return text.removesuffix("...\n").strip("\n")  # other blanks may be the value's own, such as a no-break space
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: item if key == "kind" else _marked(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(item) for item in value]
+    return _Quoted(value) if isinstance(value, str) else value
+
+
+def _comment(text: str, depth: int) -> Iterator[str]:
+    indent, line = _INDENT * depth, ""
+    lead = "  " if text.startswith("  ") else ""
+    for word in text.split():
+        if line and len(indent) + len(lead) + len(line) + len(word) > 112:
+            yield f"{indent}# {lead}{line}"
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield f"{indent}# {lead}{line}"
+
+
+_Told = TypeVar("_Told", Label, Number, Category)
+WARNING = (
+    "Bounds and categories become public with the scenario. Give what is known without the data (ages are 18 to 90, a "
+    "form has three boxes): the least and greatest value of your own table would tell everybody about two people."
+)
+
+
+class Ask(Protocol):
+    """Puts a question to somebody and returns the answer; raises where nobody is there to answer."""
+
+    def __call__(self, question: str) -> str:
+        """Return the answer."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What options say; empty where they do not."""
+
+    label: str = ""
+    positive: str = ""
+    negative: str = ""
+    bounds: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    id_column: str = ""
+
+
+def label_of(given: Given, names: Sequence[str], ask: Ask) -> Label:
+    """Return the label: its column, and the texts that mean yes and no.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such column, or a text means both.
+    """
+    column = given.label or ask("Which column is to be predicted (--label)?")
+    _known(column, names, "--label")
+    positive = given.positive or ask(f"Which texts of {column!r} mean yes, with commas between them (--positive)?")
+    negative = given.negative or ask(f"Which texts of {column!r} mean no (--negative)?")
+    both = {"positive": list(texts(positive)), "negative": list(texts(negative))}
+    return _parsed("--positive and --negative", Label, column=column, **both)
+
+
+def id_of(given: Given, names: Sequence[str], label: str) -> str | None:
+    """Return the column that says who is who, None if no option names one.
+
+    Raises
+    ------
+    BadScenario
+        If there is no such column, or it is the label.
+    """
+    if not given.id_column:
+        return None
+    _known(given.id_column, names, "--id")
+    if given.id_column == label:
+        raise BadScenario(f"--id {given.id_column}: this column is the label, and cannot say who is who")
+    return given.id_column
+
+
+def features_of(given: Given, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
+    """Return the features in the order of the columns: those of the options, or if there are none, column by column.
+
+    Raises
+    ------
+    BadScenario
+        If a column is unknown, is the label, or is given twice; if bounds are no two numbers; if nothing is left.
+    """
+    said: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
+    columns = [feature.column for feature in said]
+    for column in columns:
+        _known(column, names, "--bounds or --categories")
+        if column == label or columns.count(column) > 1:
+            why = "is the label" if column == label else "is given twice"
+            raise BadScenario(f"column {column!r} {why}: each column is the label or one kind of feature")
+    if given.id_column in columns:
+        raise BadScenario(f"column {given.id_column!r} says who is who (--id), and is never learned from")
+    found = said or list(_asked([name for name in names if name not in (label, given.id_column)], ask))
+    if not found:
+        raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
+    return tuple(sorted(found, key=lambda feature: names.index(feature.column)))
+
+
+def _asked(names: Sequence[str], ask: Ask) -> Iterator[Feature]:
+    for name in names:
+        kind = ask(f"Column {name!r}: number, category, or skip (n, c, s)?").strip().lower()[:1]
+        if kind == "n":
+            yield number(f"{name}={ask(f'Public bounds of {name!r}, LOW:HIGH?')}")
+        elif kind == "c":
+            yield category(f"{name}={ask(f'Public values of {name!r}, with commas between them?')}")
+        elif kind != "s":
+            raise BadScenario(f"column {name!r} must be a number (n), a category (c) or skipped (s)")
+
+
+def number(text: str) -> Number:
+    """Return a feature from ``COLUMN=LOW:HIGH``."""
+    column, _, bounds = text.rpartition("=")
+    low, _, high = bounds.partition(":")
+    try:
+        ends = float(low), float(high)
+    except ValueError:
+        ends = math.nan, math.nan
+    if not (column and all(map(math.isfinite, ends))):
+        raise BadScenario(f"--bounds wants COLUMN=LOW:HIGH with two finite numbers, as age=18:90, found {text!r}")
+    return _parsed(f"--bounds {text}", Number, column=column, low=ends[0], high=ends[1])
+
+
+def category(text: str) -> Category:
+    """Return a feature from ``COLUMN=VALUE,VALUE``."""
+    column, _, values = text.partition("=")
+    listed = tuple(texts(values))
+    if not (column and listed):
+        raise BadScenario(f"--categories wants COLUMN=VALUE,VALUE, as sex=f,m, found {text!r}")
+    return _parsed(f"--categories {text}", Category, column=column, values=list(listed))
+
+
+def texts(text: str) -> Iterator[str]:
+    """Yield what stands between commas, without spaces around it."""
+    return (part.strip() for part in text.split(",") if part.strip())
+
+
+def _known(column: str, names: Collection[str], option: str) -> None:
+    if column not in names:
+        there = f"there are {', '.join(names)}"
+        raise BadScenario(f"{option}: both tables must have column {column!r}{nearest(column, names)}; {there}")
+
+
+def _parsed(option: str, kind: type[_Told], **fields: object) -> _Told:
+    try:
+        return kind.parse(fields)
+    except BadMessage as error:
+        raise BadScenario(f"{option}: {error.detail}") from None

@@ -1,0 +1,152 @@
+"""HTML of finished runs, read from their folders: every value is escaped unless it is a drawing of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader
+from markupsafe import Markup
+
+from common.core.durable import write_durably
+from common.core.errors import BadData, BadMessage, BadScenario, NotFound
+from common.core.folder import present
+from common.core.plain import command
+from common.net.page.pages import page_environment, style
+from common.scenario.resolved import ResolvedScenario, parse_resolved
+from referee.audit.audit import audit
+from referee.state.runfolder import read_result, read_scenario
+from referee.view import charts
+from referee.view.run_view import PROMISED as PROMISED
+from referee.view.run_view import run_view
+from referee.view.values import Entry, RunView
+from referee.view.wording import promise
+
+_FILES = resources.files(__name__.rpartition(".")[0])
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates, with autoescaping on for all of them."""
+    made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
+    made.globals["by_round"] = by_round
+    made.globals["compared"] = _compared
+    made.globals["comparisons"] = _comparisons
+    return made
+
+
+def report(views: Sequence[RunView]) -> str:
+    """Return one self-contained HTML page about finished runs; of several, a comparison stands first."""
+    # The style sheet is a file of this package, not anybody's text.
+    return environment().get_template("report.html").render(views=views, style=Markup(style()))  # noqa: S704
+
+
+def fragment(view: RunView, name: str) -> str:
+    """Return a finished run as HTML for a page of somebody else's: without a style sheet, headings from the second on.
+
+    Parameters
+    ----------
+    name
+        Prefix of the ids in it.
+    """
+    return environment().get_template("fragment.html").render(view=view, name=name)
+
+
+def promises(wire: Mapping[str, Any], notice: str = "") -> str:
+    """Return guarantees, as a result document has them by the keys of :data:`PROMISED`, in words and formulas."""
+    found = {"promises": [promise(name, wire[who]) for who, name in PROMISED.items() if who in wire], "notice": notice}
+    return environment().get_template("promises.html").render(view=found)
+
+
+def write_report(file: Path, views: Sequence[RunView]) -> None:
+    """Write the page, durably; the same runs give the same bytes."""
+    write_durably(file, report(views).encode("utf-8", "backslashreplace"))
+
+
+def by_round(view: RunView, name: str) -> Markup:
+    """Return the chart of a run's rounds; another name for each drawing on a page."""
+    # The drawing escapes every text in it: charts._text and charts._svg.
+    return Markup(charts.by_round(view.rounds, view.level, _lines(view), view.measure, name=name))  # noqa: S704
+
+
+def _compared(entries: Sequence[Entry], level: float | None, measure: str, name: str) -> Markup:
+    return Markup(charts.compared(entries, level, measure, name=name))  # noqa: S704
+
+
+def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[Entry]]]:
+    """Return the runs' estimates by what they measure: losses of two kinds are never put on one axis."""
+    found: dict[str, list[Entry]] = {}
+    for number, view in enumerate(views, start=1):
+        if view.estimate is not None:
+            entry = Entry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
+            found.setdefault(view.measure, []).append(entry)
+    return list(found.items())
+
+
+def _lines(view: RunView) -> tuple[Entry, ...]:
+    """Return the true losses that belong into the picture of the rounds: of the answer and of whole baselines."""
+    return tuple(e for e in view.known if e.kind == "baseline" or e.name == "this run's answer")
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """The public files of a run that has ended."""
+
+    scenario: ResolvedScenario
+    result: dict[str, Any]
+
+
+def read_run(folder: Path) -> FinishedRun:
+    """Return a finished run's scenario and result.
+
+    Raises
+    ------
+    NotFound
+        If the folder is none of a run, or the run has not ended.
+    BadData
+        If a file of it is damaged, or was written by another version.
+    """
+    if not folder.is_dir():
+        raise NotFound(f"there is no run folder {folder}")
+    if not present(folder, "result.json") and present(folder, "claim.json"):
+        raise NotFound(
+            f"the run in {folder} has not ended: result.json is not written yet; the same `referee run` with "
+            f"`{command('--output', folder)}` goes on with it"
+        )
+    tree, document = read_scenario(folder), read_result(folder)
+    try:
+        chosen = parse_resolved(tree)
+    except (BadScenario, BadMessage) as error:
+        raise BadData(
+            f"{folder}/scenario.yaml does not fit this version of Tandem: {error.detail}; was it written by a newer "
+            "version, or changed?"
+        ) from None
+    return FinishedRun(chosen, document)
+
+
+def view_of(folder: Path) -> RunView:
+    """Return what is shown of a finished run folder.
+
+    A folder of an earlier version, whose result holds no rounds, is audited: the audit works the rounds out again from
+    the transcript's answers.
+
+    Raises
+    ------
+    NotFound, BadData
+        As :func:`read_run`; ``BadData`` also if the result is not the scenario's.
+    AuditFailed
+        If the rounds have to be worked out and the transcript does not verify.
+    """
+    run = read_run(folder)
+    rounds = run.result["rounds"] if "rounds" in run.result else audit(folder).rounds
+    return run_view(run.scenario, run.result, _checked(rounds, folder))
+
+
+def _checked(rounds: Any, folder: Path) -> Sequence[Mapping[str, float]]:
+    if not isinstance(rounds, list | tuple) or not all(isinstance(numbers, dict) for numbers in rounds):
+        raise BadData(f"{folder}/result.json: rounds must be a list of mappings")
+    return rounds

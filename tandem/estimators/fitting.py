@@ -1,0 +1,413 @@
+"""One fit: the learner's settings, which protocol runs and how often, and the run itself in the embedded deployment."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import polars
+from sklearn.base import BaseEstimator
+
+from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
+from common.data.tables import Number, Schema
+from common.data.tables.loading import numbers_and_wrong
+from common.data.tables.texts import canonical_texts
+from common.lifetime.charging import Charging, GivenPeople, Side
+from common.local.hypotheses.hypothesis import ordinary_kinds, parse_hypothesis
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.planning.fitting import ACCURACY, Advice, advice, steps
+from common.protocols import portfolio
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario, parse
+from common.statistics.intervals import Estimate
+from curator.learners.base import Learner, parse_learner
+from curator.learners.model_agnostic import ModelAgnostic
+from deploy.checking import acceptable_of
+from deploy.deployment import Finished
+from deploy.embedded import Embedded
+from referee.protocols.base import Judged
+
+FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
+_REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
+_JUDGED = {"rounds": 1, "kappa": portfolio.DENSITY, "eta": portfolio.STEP, "alpha": ACCURACY["portfolio"]}
+_LEARNT = {**_JUDGED, "alpha": ACCURACY["learn-and-test"]}
+DEFAULTS: Mapping[str, Mapping[str, float]] = {REWEIGH: _REWEIGHED, PORTFOLIO: _JUDGED, ONCE: _LEARNT}
+"""By protocol."""
+
+
+class CannotHelpWarning(UserWarning):
+    """So few people cannot add anything: the agents cannot judge, or the curator's model may be noise alone."""
+
+
+class PrivateClippingWarning(CannotHelpWarning):
+    """Most values of a column are beyond its public bounds: for the keeper of the records alone."""
+
+
+MOST = 0.5
+"""Share of a column's values beyond its bounds from which on a fit warns: fewer may be tails, cut off by intention."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a fit runs.
+
+    Attributes
+    ----------
+    protocol
+        Its name.
+    rounds
+        How often the curator learns.
+    kappa, eta, alpha
+        As the scenario has them.
+    portfolio
+        Settings of a portfolio that are not its usual ones; None: all are.
+    """
+
+    protocol: str
+    rounds: int
+    kappa: float
+    eta: float
+    alpha: float
+    portfolio: dict[str, Any] | None
+
+
+UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"], None)
+"""What stands in a scenario whose numbers are read to find out what fits."""
+
+
+def advised(tree: Mapping[str, Any]) -> Advice:
+    """Return what fits the numbers of a scenario; which protocol it names is no matter.
+
+    Raises
+    ------
+    BadFit
+        If one of its values is wrong.
+    """
+    with refusing():
+        scenario = parse({**tree, "protocol": ONCE, "portfolio": None})
+        found = advice(scenario, int(scenario.curator.n), int(scenario.agents.count))
+    if found is None:
+        raise AssertionError("a classifier's mistakes can be judged")
+    return found
+
+
+def chosen(
+    protocol: str, mode: str, given: Mapping[str, float | None], found: Advice, *, counted: bool = True
+) -> Choice:
+    """Return what a fit runs: what is given, the protocol's defaults for the rest.
+
+    Parameters
+    ----------
+    protocol
+        ``fit``: the one that is advised.
+    mode
+        ``realizable`` is for reweighing alone.
+    given
+        ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None.
+    found
+        What fits.
+    counted
+        Whether the learner's plan leaves a part of the budget to the counts that repairs take; if not, what fits is
+        judged without any.
+
+    Raises
+    ------
+    BadFit
+        If there is no such protocol, or these do not go together.
+    """
+    if protocol not in (FIT, *DEFAULTS):
+        raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
+    name = found.protocol if protocol == FIT else protocol
+    if mode == "realizable" and name != REWEIGH:
+        raise BadFit(f"mode='realizable' is for protocol={REWEIGH!r}, found protocol={protocol!r}: give that")
+    numbers = {**DEFAULTS[name], **({"rounds": found.rounds if counted else 1} if protocol == FIT else {})}
+    numbers |= {key: value for key, value in given.items() if value is not None}
+    rounds = int(numbers["rounds"])
+    if rounds > 1 and name == ONCE:
+        raise BadFit(f"rounds = {rounds}: agents are too few to tell models apart, so the curator learns once")
+    plain = name == PORTFOLIO and protocol == FIT and rounds == 1 and (found.repair == 0.0 or not counted)
+    settings = {"repair": 0.0} if plain else None
+    return Choice(name, rounds, numbers["kappa"], numbers["eta"], numbers["alpha"], settings)
+
+
+def judged(result: Mapping[str, Any]) -> tuple[Judged, ...]:
+    """Return the candidates of a run's result document, none if it judged none."""
+    return tuple(
+        Judged(one["name"], parse_hypothesis(one["hypothesis"]), Estimate.parse(one["estimate"]), int(one["asked"]))
+        for one in result.get("candidates", ())
+    )
+
+
+def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
+    """Say, before anything is spent, of which columns the public bounds clip :data:`MOST` of the values or more.
+
+    The shares are computed from people's records without any noise. The warning is for their keeper alone, in the
+    process that has them, and no file or message of a run holds it.
+
+    Parameters
+    ----------
+    sides
+        The people of each side, by the side's name in a sentence.
+    """
+    bounds: dict[str, tuple[float, float]] = {}
+    for feature in schema.features:
+        if isinstance(feature, Number):
+            low, high = bounds.get(feature.column, (-math.inf, math.inf))
+            bounds[feature.column] = max(low, feature.low), min(high, feature.high)
+    found = []
+    for side, frame in sides.items():
+        for column, (low, high) in bounds.items():
+            values = frame[column]
+            if values.dtype.is_numeric():
+                numbers = values.to_numpy()
+            else:
+                numbers, _ = numbers_and_wrong(canonical_texts(values, column).fill_null(""), schema.layout)
+            share = np.count_nonzero((numbers < low) | (numbers > high)) / max(1, len(numbers))
+            if share >= MOST:
+                found.append(
+                    (share, f"{share:.1%} of the {side}'s values of {column!r} are beyond {low:g} .. {high:g}")
+                )
+    if found:
+        more = f", and at least {MOST:.0%} of {len(found) - 1} further columns" if len(found) > 1 else ""
+        warnings.warn(
+            f"{max(found)[1]}{more}: they are clipped to their bounds, so that people differ little. Give bounds= in "
+            "the units of the columns, from what is publicly known. This share is private: it is for the keeper of the "
+            "records alone, so neither pass it on nor choose bounds by it",
+            PrivateClippingWarning,
+            stacklevel=5,
+        )
+
+
+def warn(found: Advice) -> None:
+    """Say, before anything is spent, who cannot help."""
+    for words in found.warnings:
+        warnings.warn(words, CannotHelpWarning, stacklevel=4)
+
+
+DIAMETER = 30.0
+RECORDS_A_WEIGHT = 2
+"""Records, or draws, that a teacher is to have for each weight of a half-space."""
+POINTS_A_WEIGHT = 4
+"""Labelled points that a student has at least for each weight of a half-space, if there are so many."""
+_TRIAL = 200
+"""Records of nobody on which a student is tried."""
+
+
+def learner_settings(
+    learner: str | Mapping[str, Any], people: int, public: int, rounds: int, diameter: float = DIAMETER
+) -> dict[str, Any]:
+    """Return a learner's settings; what is not given follows from its name and from public numbers alone.
+
+    ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
+    half-spaces whose weights, with the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all
+    public points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single
+    round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
+
+    Parameters
+    ----------
+    learner
+        A name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they are.
+    people, public
+        How many people the curator has, and how many public points there are.
+    rounds
+        How often it learns.
+    diameter
+        Of the ball of half-spaces.
+    """
+    given = {"name": learner} if isinstance(learner, str) else {key: _plain(value) for key, value in learner.items()}
+    if given.get("name") == "sgd":
+        return {"steps": steps(people), "noise": "plan", "diameter": diameter, **given}
+    if given.get("name") == "model-agnostic":
+        again = rounds > 1
+        aggregation = {"name": "gnmax", **({"epsilon": "plan", "delta": "plan"} if again else {"noise": "plan"})}
+        regression = {"classifier": "LogisticRegression", "parameters": {"C": 100.0}}
+        models = {"teacher": regression, "student": regression}
+        votes = {"queries": max(1, public), "chunks": "plan", "aggregation": aggregation}
+        return {"draws": max(2, people // 10) if again else None, **models, **votes, **given}
+    return given
+
+
+class FewForTeachersWarning(UserWarning):
+    """Teachers have fewer records than a half-space has weights: their votes say little."""
+
+
+def leaves_votes_open(learner: str | Mapping[str, Any]) -> bool:
+    """Tell whether it is model-agnostic, and neither teachers, nor their draws, nor questions are given."""
+    given = {"name": learner} if isinstance(learner, str) else learner
+    return given.get("name") == "model-agnostic" and not {"queries", "chunks", "draws", "aggregation"} & set(given)
+
+
+def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, float]:
+    """Return how many points are labelled, so that each teacher has records enough, and how many it then has.
+
+    The noise of GNMax grows with the square root of the number of answers, and the number of teachers with the noise.
+    So a quarter of the points means half of the teachers, with twice the records each. A teacher with fewer records
+    than weights votes by chance, and no number of such teachers is right.
+
+    Parameters
+    ----------
+    queries
+        Public points.
+    single
+        Teachers that one answer takes.
+    taught
+        Records, or draws, that teach.
+    weights
+        Of a half-space, d + 1.
+    """
+    enough = (taught / (single * RECORDS_A_WEIGHT * weights)) ** 2
+    fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
+    fewer = max(1, min(fewer, math.floor(0.9 * (taught / single) ** 2)))  # a teacher has one record at least
+    return fewer, taught / (single * math.sqrt(fewer))
+
+
+def check_public(settings: Mapping[str, Any], public: int) -> None:
+    """Refuse a learner that labels public points where there are none.
+
+    Raises
+    ------
+    BadFit
+        Saying what to give.
+    """
+    if settings.get("name") == "model-agnostic" and settings.get("protects", "records") == "records" and not public:
+        raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
+
+
+def check_model(learner: Learner, dimension: int) -> None:
+    """Refuse a student whose model real people's agents would not read: they accept no graphs.
+
+    Parameters
+    ----------
+    learner
+        As the curator has it.
+    dimension
+        Number of features.
+
+    Raises
+    ------
+    BadFit
+        Naming the kind of the model.
+    """
+    if not isinstance(learner, ModelAgnostic):
+        return
+    source = RandomSource.seeded(0, "nobody")
+    features = source.derive("features").uniforms(_TRIAL * dimension).reshape(_TRIAL, dimension).astype(np.float32)
+    labels = (2 * source.derive("labels").integers(2, _TRIAL) - 1).astype(np.int8)
+    model = learner.student.written(Records(features, labels), source)
+    if model.kind not in ordinary_kinds():
+        raise BadFit(
+            f"the student's model would be of kind {model.kind!r}, which real people's agents do not accept: take one "
+            "whose model is a half-space or trees"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as a scenario has it: classifiers by their names and the parameters that differ from default."""
+    if isinstance(value, BaseEstimator):
+        defaults = inspect.signature(type(value)).parameters
+        given = value.get_params(deep=False).items()
+        changed = {name: _plain(found) for name, found in given if found is not defaults[name].default}
+        return {"classifier": type(value).__name__, "parameters": changed}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+SOURCE, TARGET, PUBLIC = "source.parquet", "target.parquet", "public.parquet"
+"""Files of the curator's people, of the population's, and of those whose records are public."""
+
+_MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made in it is the owner's alone
+_ROOM = 64 << 20
+"""Bytes that the parties' states may need beside the records."""
+
+log = logging.getLogger("tandem")
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Translate what the project refuses into :class:`BadFit`, which is a ValueError."""
+    try:
+        yield
+    except BadFit:
+        raise
+    except (BadInput, BudgetExceeded) as error:
+        raise BadFit(error.detail) from None
+
+
+def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
+    """Return the resolved scenario, after everything that can be checked without a record.
+
+    Raises
+    ------
+    BadFit
+        If a value is wrong, the learner guarantees nothing, or no noise fits the budget.
+    """
+    with refusing():
+        n = int(parse(dict(tree)).curator.n)
+
+        def with_people(people: int) -> Scenario:
+            return parse({**tree, "curator": {**tree["curator"], "n": people}})
+
+        chosen = acceptable_of(with_people, n, f"n_samples={n} for the curator is too few")
+        if chosen.people == "real":
+            check_model(parse_learner(chosen.curator.settings), chosen.source.dimension)
+    return chosen
+
+
+def run(
+    chosen: ResolvedScenario,
+    tables: Mapping[str, polars.DataFrame],
+    seed: int | None,
+    given: Mapping[Side, GivenPeople] = MappingProxyType({}),
+) -> Finished:
+    """Carry out a settled scenario on the tables that it names, by file name.
+
+    Parameters
+    ----------
+    given
+        The people of each side as they were handed over, by which they are recognised in other runs.
+
+    Raises
+    ------
+    BadFit
+        If a record is not acceptable: found before any operation.
+    FitFailed
+        If the run ended without an answer.
+    """
+    size = sum(int(frame.estimated_size()) for frame in tables.values())
+    with tempfile.TemporaryDirectory(prefix="tandem-fit-", dir=_place(size)) as folder:
+        for name, frame in tables.items():
+            frame.write_parquet(Path(folder) / name)
+        with refusing():
+            here = chosen.model_copy(update={"data": folder})
+            charging = Charging(given=given)
+            finished = Embedded(Path(folder) / "state", charging).run(
+                here, seed, "fit", lambda text, _: log.info("%s", text)
+            )
+    if finished.result["answer"] is None:
+        raise FitFailed(f"the run was {finished.result['status']}: {finished.result['reason']}")
+    return finished
+
+
+def _place(size: int) -> Path | None:
+    """Return the file system in memory if it has room for records of this size and the parties' states."""
+    try:
+        roomy = shutil.disk_usage(_MEMORY).free > 4 * size + _ROOM
+    except OSError:
+        return None
+    return _MEMORY if roomy and os.access(_MEMORY, os.W_OK) else None

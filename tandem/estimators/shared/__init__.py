@@ -1,1 +1,0 @@
-"""What all estimators share: their fitting, their frames, their guarantee."""

@@ -1,0 +1,269 @@
+"""Plans for the page: a shipped scenario with a few numbers changed, judged by a traffic light that says why."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse
+
+import scenarios
+from common.core.errors import BadScenario, TandemError
+from common.core.plain import plain
+from common.net.app import Service
+from common.privacy.guarantee import Guarantee
+from common.scenario import loading
+from deploy.checking import checked, refusal
+from referee.view.run_view import PROMISED
+from referee.view.show import MEANINGS, figure, plans
+from referee.view.values import Tone
+from tandem.ui.pages import page
+
+MAX_KEPT = 64
+"""Plans that are kept, at most."""
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,12})?(e-?[0-9]{1,2})?|plan")
+
+
+@dataclass(frozen=True)
+class Field:
+    """A number of a scenario that the form may change.
+
+    Attributes
+    ----------
+    key
+        Where it stands in the scenario.
+    low, high
+        Ends of its slider, which is logarithmic; other numbers can be typed.
+    open
+        Whether it may be left at ``plan``.
+    """
+
+    key: str
+    name: str
+    low: float
+    high: float
+    open: bool = False
+    whole: bool = False
+
+
+FIELDS = (
+    Field("curator.epsilon", "Epsilon of each person of the curator", 0.05, 10.0),
+    Field("agents.mechanism.epsilon", "Epsilon of each agent's answer", 0.05, 10.0),
+    Field("curator.n", "People of the curator", 100, 1e9, open=True, whole=True),
+    Field("agents.count", "Agents", 100, 1e9, open=True, whole=True),
+    Field("curator.rounds", "Rounds at most", 1, 1000, open=True, whole=True),
+    Field("alpha", "Error that is aimed at (alpha)", 0.01, 0.4),
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to plan: a shipped scenario, and what the form says of its numbers."""
+
+    scenario: str
+    numbers: tuple[tuple[str, str], ...]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of ``referee plan`` that give the same numbers."""
+        return tuple(word for key, text in self.numbers for word in ("--set", f"{key}={text}"))
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Wanted:
+        """Read a query; what it does not say stays as the scenario has it.
+
+        Raises
+        ------
+        BadScenario
+            If there is no such scenario, or a value is neither a number nor ``plan``.
+        """
+        name = query.get("scenario", "ball")
+        if name not in scenarios.names():
+            raise BadScenario(f"there is no shipped scenario {name!r}")
+        given = {field.key: text for field in FIELDS if (text := query.get(field.key, "").strip())}
+        for key, text in given.items():
+            if _NUMBER.fullmatch(text) is None:
+                raise BadScenario(f"{key} must be a number or plan, found {text!r}")
+        tree = loading.load(name).wire()
+        return cls(name, tuple((key, text) for key, text in given.items() if text != _text(_at(tree, key))))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A field of the form with its value, and where its slider stands, from 0 to 1."""
+
+    field: Field
+    value: str
+    given: bool
+    slider: float
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is shown of a plan.
+
+    Attributes
+    ----------
+    tone, title
+        The traffic light, and what it stands for.
+    reasons
+        Why it does not show green; empty if it does.
+    needed
+        How many people: who, by the paper's bounds, by the tight ones.
+    told
+        What can be told apart, in sentences.
+    rows
+        Every number: what it is, by the paper, by the tight bounds, and where the latter comes from.
+    """
+
+    tone: Tone
+    title: str
+    reasons: tuple[str, ...] = ()
+    needed: tuple[tuple[str, str, str], ...] = ()
+    told: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str, str, str], ...] = ()
+    promises: tuple[str, ...] = ()
+
+
+def form(wanted: Wanted) -> list[Shown]:
+    """Return the fields that the scenario has, with the values that are asked for."""
+    tree, given, found = loading.load(wanted.scenario).wire(), dict(wanted.numbers), []
+    for field in FIELDS:
+        own = _at(tree, field.key)
+        if own is not None:
+            value = given.get(field.key, _text(own))
+            found.append(Shown(field, value, field.key in given, _slider(field, value)))
+    return found
+
+
+def planned(wanted: Wanted) -> Planned:
+    """Plan; a scenario that cannot be planned is an answer as well."""
+    try:
+        chosen = loading.load(wanted.scenario, [f"{key}={text}" for key, text in wanted.numbers])
+        refused = refusal(checked(chosen))
+        document = plans(chosen)
+    except TandemError as error:
+        return Planned("bad", "This cannot be planned", (plain(error.detail),))
+    warnings = document["advice"]["warnings"] if document["advice"] else []
+    if refused:
+        light: tuple[Tone, str, Any] = ("bad", "A run of it is refused", [refused.detail, *warnings])
+    elif warnings:
+        light = ("bad", "One of the two sides cannot help", warnings)
+    elif document["violations"]:
+        light = ("open", f"It runs, and violates a bound of its choice ({chosen.bounds})", document["violations"])
+    else:
+        light = ("good", f"It keeps every bound of its choice ({chosen.bounds})", ())
+    rows = {row["name"]: row for row in document["rows"]}
+    people = {"n": "People of the curator", "agents": "Agents at most"}
+    return Planned(
+        light[0],
+        light[1],
+        tuple(plain(reason) for reason in light[2]),
+        tuple((words, *_both(rows[name])) for name, words in people.items() if name in rows),
+        tuple(plain(sentence) for sentence in (document["advice"] or {"sentences": ()})["sentences"]),
+        tuple((MEANINGS.get(name, name), *_both(row), row["tight_source"]) for name, row in rows.items()),
+        tuple(f"{PROMISED[who]}: {Guarantee.parse(found)}" for who, found in document["privacy"].items()),
+    )
+
+
+class Planner:
+    """Works plans out, one after the other, and keeps the last ones.
+
+    Parameters
+    ----------
+    work
+        What works one out.
+    """
+
+    def __init__(self, work: Callable[[Wanted], Planned] = planned) -> None:
+        self._work = work
+        self._changed = threading.Condition()
+        self._done: dict[Wanted, Planned] = {}
+        self._next: Wanted | None = None
+        self._busy = False
+
+    def look(self, wanted: Wanted, patience: float) -> Planned | None:
+        """Return a plan; None if it is not there within so many seconds, and is worked out meanwhile."""
+        with self._changed:
+            if wanted not in self._done:
+                self._next = wanted
+                if not self._busy:
+                    self._busy = True
+                    threading.Thread(target=self._go_on, daemon=True, name="planner").start()
+                self._changed.wait_for(lambda: wanted in self._done, patience)
+            return self._done.get(wanted)
+
+    def _go_on(self) -> None:
+        while True:
+            with self._changed:
+                wanted, self._next = self._next, None
+                if wanted is None:
+                    self._busy = False
+                    return
+            try:
+                found = self._done.get(wanted) or self._work(wanted)
+            except BaseException as error:  # noqa: BLE001 - whoever waits is told; no fault of ours may stop the thread
+                found = Planned("bad", "This cannot be planned", (f"a fault of the planner: {error!r}",))
+            with self._changed:
+                while len(self._done) >= MAX_KEPT:
+                    del self._done[next(iter(self._done))]
+                self._done[wanted] = found
+                self._changed.notify_all()
+
+
+def _at(tree: Mapping[str, Any], key: str) -> Any:
+    found: Any = tree
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _slider(field: Field, value: str) -> float:
+    """Return where a value stands between the ends of its slider, on a logarithmic scale."""
+    try:
+        share = math.log(float(value) / field.low) / math.log(field.high / field.low)
+    except ValueError:
+        return 0.5
+    return min(1.0, max(0.0, share))
+
+
+def _both(row: Mapping[str, Any]) -> tuple[str, str]:
+    return figure(row["paper"]), figure(row["tight"])
+
+
+PATIENCE = 1.5
+"""Seconds that the page waits for its plan before it is shown without."""
+
+
+def add_plans(app: Service, planner: Planner) -> None:
+    """Give the page's service the page of plans."""
+
+    def shown(request: Request, patience: float) -> dict[str, Any]:
+        wanted = Wanted.of(request.query_params)
+        query = urlencode({"scenario": wanted.scenario, **dict(wanted.numbers)})
+        return {"wanted": wanted, "plan": planner.look(wanted, patience), "query": query}
+
+    @app.get("/plan")
+    def plan(request: Request) -> Response:
+        found = shown(request, PATIENCE)
+        chosen = scenarios.heading(found["wanted"].scenario)
+        more = {"names": scenarios.names(), "title": chosen.title, "fields": form(found["wanted"])}
+        return HTMLResponse(page("plan.html", here="plan", **found, **more))
+
+    @app.get("/plan/part")
+    def part(request: Request) -> Response:
+        try:
+            found = shown(request, PATIENCE)
+        except BadScenario as error:  # of what somebody is typing: the form stays, and is told
+            found = {"wanted": None, "plan": Planned("bad", "This cannot be planned", (plain(error.detail),))}
+        return HTMLResponse(page("plan_part.html", **found))

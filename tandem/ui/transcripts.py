@@ -1,0 +1,247 @@
+"""The transcript of a run folder, entry by entry, before anything is verified, and the pages that show it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse
+
+from common.core import canonical
+from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
+from common.core.plain import plain
+from common.log.transcript import MOST_ENTRIES, Entry, StoredEntry
+from common.net.app import Service
+from common.net.page.guard import Rules
+from referee.audit.audit import audit
+from referee.state.runfolder import read_file
+from referee.view.listing import in_words
+from referee.view.show import UNSIGNED, audit_lines
+from tandem.ui.folders import RunFolders
+from tandem.ui.pages import fields_of, page
+from tandem.ui.parties import Step, story
+
+ON_A_PAGE = 100
+"""Entries in a page of the list."""
+LINES_ON_A_PAGE = 500
+"""Lines of one entry in a page."""
+MAX_WIDTH = 1000
+"""Characters of a line that are shown."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry in the list.
+
+    Attributes
+    ----------
+    said
+        What it holds, in a few words.
+    signers
+        Who signed it, or something in it: the party and the beginning of its key.
+    size
+        Bytes of its line.
+    """
+
+    index: int
+    kind: str
+    said: str
+    signers: tuple[str, ...]
+    hash: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """The lines of a transcript's file, without their newlines."""
+
+    lines: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, raw: bytes) -> Transcript:
+        """Take a file apart; a last line that was cut off is a line as well."""
+        return cls(tuple(line for line in raw.split(b"\n") if line))
+
+    @property
+    def pages(self) -> int:
+        """How many pages the list has."""
+        return max(1, -(-len(self.lines) // ON_A_PAGE))
+
+    def entry(self, index: int) -> Entry | None:
+        """Return an entry; None if its line is none.
+
+        Raises
+        ------
+        NotFound
+            If there is no such line.
+        """
+        if not 0 <= index < len(self.lines):
+            raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
+        try:
+            return Entry.parse(canonical.decode(self.lines[index]))
+        except BadMessage:
+            return None
+
+    def entries(self) -> list[StoredEntry]:
+        """Return all entries, each in the bytes of its line.
+
+        Raises
+        ------
+        BadData
+            If there is none, or a line is no entry.
+        """
+        entries = []
+        for index, line in enumerate(self.lines):
+            entry = self.entry(index)
+            if entry is None or index == MOST_ENTRIES:
+                raise BadData(f"line {index + 1} of the transcript is no entry: it was cut off or changed")
+            entries.append(StoredEntry(entry, line))
+        if not entries:
+            raise BadData("line 1 of the transcript is no entry: it was cut off or changed")
+        return entries
+
+    def listed(self, page: int) -> list[Listed]:
+        """Return the entries of a page of the list, from page 1."""
+        first = (page - 1) * ON_A_PAGE
+        names = self._names()
+        return [self._line(index, names) for index in range(first, min(first + ON_A_PAGE, len(self.lines)))]
+
+    def line(self, index: int) -> Listed:
+        """Return an entry as the list has it.
+
+        Raises
+        ------
+        NotFound
+            If there is none.
+        """
+        self.entry(index)
+        return self._line(index, self._names())
+
+    def pretty(self, index: int) -> list[str]:
+        """Return an entry's JSON, line by line; if it is none, its characters."""
+        self.entry(index)
+        line = self.lines[index]
+        try:
+            text = json.dumps(canonical.decode(line), indent=2, ensure_ascii=False).split("\n")
+        except BadMessage:
+            text = [line.decode("utf-8", "backslashreplace")]
+        return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
+
+    def _line(self, index: int, names: dict[str, str]) -> Listed:
+        entry, size = self.entry(index), len(self.lines[index])
+        if entry is None:
+            return Listed(index, "cannot be read", "the line is no entry: it was cut off or changed", (), "", size)
+        signers = [f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body)]
+        own = next((name for name in names.items() if name[1] == "referee"), ("", "referee"))
+        return Listed(
+            index,
+            entry.kind,
+            in_words(entry),
+            tuple(dict.fromkeys([f"referee {own[0][:8]}", *signers])),
+            entry.hash,
+            size,
+        )
+
+    def _names(self) -> dict[str, str]:
+        """Return the parties by their keys: the configuration names the referee, the terms the curator."""
+        found: dict[str, str] = {}
+        for index in range(min(2, len(self.lines))):
+            entry = self.entry(index)
+            if entry is not None and entry.kind == "terms":
+                found |= dict.fromkeys(_keys(entry.body), "curator")
+            elif entry is not None and entry.kind == "configuration":
+                found[str(entry.body.get("referee", ""))] = "referee"
+        return found
+
+
+def pages_of(rows: Sequence[str]) -> int:
+    """Return how many pages an entry's lines fill."""
+    return max(1, -(-len(rows) // LINES_ON_A_PAGE))
+
+
+def _keys(body: Any) -> Iterator[str]:
+    """Yield the keys of the signed messages in an entry."""
+    for value in body.values() if isinstance(body, dict) else ():
+        if isinstance(value, dict) and isinstance(value.get("key"), str) and "signature" in value:
+            yield value["key"]
+
+
+Name = Annotated[str, Path(max_length=255)]
+Page = Annotated[int, Query(ge=1, le=1 << 31)]
+FILE = "transcript.jsonl"
+MESSAGES_SHOWN, MESSAGE_LINES = 2, 120
+"""Messages of a step that are shown, and lines of each; all of them are in the transcript."""
+NEAR = 10
+"""Steps before and after a step whose titles are listed."""
+
+
+def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
+    """Give the page's service what it shows of a run folder's transcript."""
+    one_audit = threading.Lock()  # an audit takes a whole core: a second one waits
+
+    def transcript(name: str) -> Transcript:
+        folder = folders.folder(name)
+        return folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
+
+    @app.get("/run/{name}/transcript")
+    def entries(name: Name, at: Page = 1) -> Response:
+        found = transcript(name)
+        rows = found.listed(at)
+        shown = {"rows": rows, "at": at, "pages": found.pages, "count": len(found.lines), "token": rules.form_token}
+        return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **shown))
+
+    @app.get("/run/{name}/parties")
+    def parties(name: Name, at: Page = 1) -> Response:
+        found, folder = transcript(name), folders.folder(name)
+        told = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
+        if at > len(told.steps):
+            raise NotFound(f"this run has {len(told.steps)} steps, from 1; there is no step {at}")
+        step = told.steps[at - 1]
+        messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
+        shown = {"step": step, "at": at, "count": len(told.steps), "notice": told.notice, "messages": messages}
+        shown["titles"] = _near(told.steps, at)
+        return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
+
+    @app.get("/run/{name}/transcript.jsonl")
+    def raw(name: Name) -> Response:
+        return Response(read_file(folders.folder(name), FILE), media_type="text/plain; charset=utf-8")
+
+    @app.get("/run/{name}/transcript/{index}")
+    def entry(name: Name, index: Annotated[int, Path(ge=0, lt=1 << 31)], at: Page = 1) -> Response:
+        found = transcript(name)
+        text = found.pretty(index)
+        shown = {
+            "row": found.line(index),
+            "list_page": index // ON_A_PAGE + 1,
+            "lines": text[(at - 1) * LINES_ON_A_PAGE : at * LINES_ON_A_PAGE],
+            "at": at,
+            "pages": pages_of(text),
+            "count": len(found.lines),
+        }
+        return HTMLResponse(page("entry.html", here="runs", part="transcript", name=name, **shown))
+
+    def audited(name: str) -> Response:
+        folder = folders.folder(name)
+        with one_audit:
+            try:
+                found, failure = list(audit_lines(audit(folder))), ""
+            except AuditFailed as error:
+                found, failure = [], error.detail
+        shown = {"found": found, "failure": plain(failure), "unsigned": UNSIGNED, "folder": folder}
+        return HTMLResponse(page("audited.html", here="runs", part="transcript", name=name, **shown))
+
+    @app.post("/run/{name}/audit")
+    async def verify(request: Request, name: Name) -> Response:
+        await fields_of(request, rules)
+        return await run_in_threadpool(audited, name)
+
+
+def _near(told: tuple[Step, ...], at: int) -> list[tuple[int, str]]:
+    """Return the numbers and titles of the steps near one."""
+    first = max(0, at - 1 - NEAR)
+    return [(number, step.title) for number, step in enumerate(told[first : at + NEAR], start=first + 1)]

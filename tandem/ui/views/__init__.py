@@ -1,1 +1,0 @@
-"""What the page shows of runs, plans and transcripts, as values."""

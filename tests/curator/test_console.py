@@ -1,0 +1,237 @@
+"""The owner's console: what it shows equals ledger and weights, beside a curator that runs; folders that are none."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import BadData, BadInput, BrokenLedger
+from curator.cli import app
+from curator.console import console, console_app
+from curator.service.startup import open_curator
+from curator.state.owner import BINS, OWNERS, look, weights_of
+from curator.weights.reweighing import Reweighing
+from tests.common.data.test_people import CSV, own
+from tests.support import Bench
+from tests.tandem.ui.asking import KEY, RULES, Browser, outside
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """The state directory of a curator whose run has ended, and the curator's weights in memory. Read only."""
+    folder = tmp_path_factory.mktemp("console")
+    with Bench(folder) as bench:
+        bench.run()
+        yield bench.curator, folder / "curator"
+
+
+@pytest.fixture
+def folder(ended, tmp_path):
+    """A copy, which a test may change."""
+    shutil.copytree(ended[1], tmp_path / "state")
+    return tmp_path / "state"
+
+
+def opened(folder) -> Browser:
+    return Browser(console_app(folder, RULES))
+
+
+def test_charges_add_up_to_what_the_curator_itself_counts(ended):
+    curator, folder = ended
+    seen = look(folder)  # the curator still holds the directory
+    assert [charge.operation for charge in seen.charges] == [charge.operation_id for charge in curator._ledger]
+    assert [charge.event for charge in seen.charges] == [charge.event for charge in curator._ledger]
+    assert seen.budget is not None
+    assert (seen.budget.guarantee, seen.budget.cap) == (curator._budget.guarantee, curator._budget.cap)
+    assert seen.charges[-1].total == pytest.approx(float(curator._budget._sum(curator._ledger.events)), rel=1e-12)
+    assert all(charge.done and charge.when is not None for charge in seen.charges)
+    assert 0.0 < float(seen.charges[-1].total or 0.0) <= seen.budget.cap
+
+
+def test_the_histogram_is_that_of_the_weights_in_memory(ended):
+    curator, folder = ended
+    reweighing = curator._engine.workspace.reweighing
+    weights = look(folder).about["weights"]
+    assert weights["updates"] == reweighing.updates > 0
+    scores = np.concatenate(list(curator._sample.cumulative_losses()))
+    assert sum(people for _, _, people, _ in weights["bins"]) == len(scores) == reweighing.n
+    relative = np.exp(reweighing.eta * np.minimum(scores - reweighing.density().top, 0.0))
+    mu = relative / relative.sum()
+    assert sum(share for *_, share in weights["bins"]) == pytest.approx(1.0)
+    assert weights["largest"] == pytest.approx(mu.max() * len(mu))
+    assert weights["mean_score"] == pytest.approx(scores.mean() / reweighing.updates)
+    assert weights["largest"] <= weights["cap"]
+    assert weights["density"] == pytest.approx(1.0 / (mu.max() * len(mu)))
+    assert weights["at_cap"] == int(np.sum(scores >= reweighing.density().cut))
+
+
+def test_very_many_scores_stay_few_bars():
+    reweighing = Reweighing(50_000, 0.5, 0.01)
+    levels = np.arange(0, 50_000, dtype=np.int64)
+    reweighing._histogram = type(reweighing._histogram)(levels, np.ones(50_000, dtype=np.int64))
+    reweighing._updates, reweighing._parts = 50, 1024
+    bins = weights_of(reweighing)["bins"]
+    assert len(bins) <= BINS
+    assert sum(people for _, _, people, _ in bins) == 50_000
+    assert 0.0 <= bins[0][0] <= bins[-1][1] <= 1.0
+
+
+def test_the_page_says_first_that_it_is_private_and_shows_all_three(ended):
+    page = opened(ended[1]).page("/")
+    assert page.index("Private.") < page.index("<h1>")
+    assert "publish nothing of it" in page
+    seen = console(look(ended[1]))
+    assert f"Charged: {seen.spent:.6g} of {seen.cap:.6g}" in page
+    assert page.count('<rect class="people"') == len(seen.bars) > 1
+    for line in seen.lines:
+        assert line.event in page
+    assert "of no table" in page
+    assert not outside(page)
+
+
+def test_it_is_guarded_as_every_local_page(ended):
+    stranger = Browser(console_app(ended[1], RULES), admitted=False)
+    refused = stranger.get("/")
+    assert refused.status_code == 403
+    assert "Budget" not in refused.text
+    assert stranger.get(f"/?key={KEY}").status_code == 303
+    browser = opened(ended[1])
+    assert browser.get("/", headers={"Host": "evil.example:8100"}).status_code == 421
+    assert "default-src 'none'" in browser.get("/").headers["Content-Security-Policy"]
+    for method in ("POST", "PUT", "DELETE"):
+        assert browser.ask(method, "/", headers={"Origin": "http://127.0.0.1:8100"}).status_code == 405
+
+
+def test_what_has_not_changed_is_not_read_or_sent_again(ended, monkeypatch):
+    browser = opened(ended[1])
+    first = browser.get("/part")
+    monkeypatch.setattr("curator.console.look", lambda state: 1 / 0)
+    again = browser.get("/part", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_nothing_in_the_directory_is_changed(folder):
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir() if path.is_file()}
+    folder.chmod(0o500)
+    try:
+        opened(folder).page("/")
+    finally:
+        folder.chmod(0o700)
+    assert before == {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in folder.iterdir() if p.is_file()}
+
+
+def test_a_curator_that_was_just_started_has_charged_nothing(tmp_path):
+    with Bench(tmp_path):
+        page = opened(tmp_path / "curator").page("/")
+    assert "Nothing was charged yet" in page
+    assert "none yet" in page
+    assert "Charged: 0 of" in page
+
+
+def test_times_outlive_a_restart(tmp_path):
+    with Bench(tmp_path) as bench:
+        bench.run()
+        times = json.loads((tmp_path / "curator" / OWNERS).read_bytes())["times"]
+    assert times
+    with Bench(tmp_path):
+        assert json.loads((tmp_path / "curator" / OWNERS).read_bytes())["times"] == times
+    assert (tmp_path / "curator" / OWNERS).stat().st_mode & 0o077 == 0
+
+
+def _cut_off(folder):
+    (folder / "ledger.sqlite").write_bytes((folder / "ledger.sqlite").read_bytes()[:5000])
+
+
+def _no_ledger(folder):
+    (folder / "ledger.sqlite").unlink()
+
+
+def _no_table(folder):
+    (folder / "ledger.sqlite").unlink()
+    sqlite3.connect(folder / "ledger.sqlite").close()
+    (folder / "ledger.sqlite").touch()
+
+
+def _edited(folder):
+    with sqlite3.connect(folder / "ledger.sqlite") as connection:
+        connection.execute("UPDATE entries SET body = replace(body, '\"ratio\": ', '\"ratio\": 1') WHERE position > 2")
+        connection.execute("UPDATE entries SET kind = 'other' WHERE position = 2")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (_no_ledger, BadInput, "is not a curator's state directory"),
+        (_no_table, BadInput, "has no entries yet"),
+        (_cut_off, BrokenLedger, "cannot be read"),
+        (_edited, BrokenLedger, "does not follow the one before it"),
+    ],
+)
+def test_a_folder_that_is_foreign_or_half_written_is_said(folder, change, error, words):
+    change(folder)
+    with pytest.raises(error, match=words):
+        look(folder)
+    page = opened(folder).page("/")
+    assert words.replace("'", "&#39;") in page
+    assert "Private." in page
+    done = CliRunner().invoke(app, ["console", "--state", str(folder), "--port", "0"])
+    assert done.exit_code == 1
+    assert words in " ".join(done.stderr.split())
+
+
+def test_without_the_owners_file_the_ledger_is_shown_all_the_same(folder):
+    (folder / OWNERS).unlink()
+    page = opened(folder).page("/")
+    assert "Only the ledger can be shown" in page
+    assert "not known" in page
+    for text in ("{", "[]", '{"version": 99}'):
+        (folder / OWNERS).write_text(text)
+        assert "Only the ledger can be shown" in opened(folder).page("/")
+
+
+def test_an_owners_file_that_lies_is_no_fault_of_the_page(folder):
+    (folder / OWNERS).write_text(json.dumps({"version": 1, "epsilon": 1.0}))
+    with pytest.raises(BadData, match="edited"):
+        look(folder)
+    written: dict[str, object] = {"version": 1, "epsilon": None, "times": {}, "weights": {"bins": []}, "people": 3}
+    (folder / OWNERS).write_text(json.dumps(written))
+    assert "cannot be shown" in opened(folder).page("/")
+
+
+def test_hostile_column_names_are_text(folder):
+    written = json.loads((folder / OWNERS).read_bytes())
+    written |= {"scenario": EVIL, "read": {"rows": 9, "clipped": {EVIL: 4}, "unlisted": {}, "missing": {}}}
+    (folder / OWNERS).write_text(json.dumps(written))
+    page = opened(folder).page("/")
+    assert not outside(page)
+    assert page.count("&lt;script&gt;") == 2
+    assert re.search(r"&lt;/script&gt;</th><td>listed values</td><td class=\"number\">4</td>", page)
+
+
+def test_what_was_clipped_when_the_sample_was_read_is_kept(tmp_path):
+    chosen = own(tmp_path)
+    rows = CSV.replace("6,", "19,")
+    (tmp_path / "people.csv").write_text(rows)
+    open_curator(chosen, tmp_path / "state", None, None).close()
+    clipped = rows.count("19,")
+    page = opened(tmp_path / "state").page("/")
+    assert clipped == 8
+    assert "to the 60 rows" in page
+    assert re.search(rf'<th scope="row">x</th><td>0 to 7</td><td class="number">{clipped}</td>', page)
+    assert "Do not choose other bounds by these numbers" in page
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1"])
+def test_only_this_machine_is_served(ended, host):
+    done = CliRunner().invoke(app, ["console", "--state", str(ended[1]), "--host", host])
+    assert done.exit_code == 1
+    assert "--host must be 127.0.0.1 or ::1" in done.stderr
