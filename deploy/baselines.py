@@ -140,7 +140,7 @@ def _optimum(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) 
     sample = open_records(asked.target, None, subseed(seed, "optimum"), _OPTIMUM_PEOPLE)
     records = sample.records(np.arange(_OPTIMUM_PEOPLE))
     found: Hypothesis
-    if asked.curator.settings.name == "parity":
+    if asked.curator.settings.finds_parities:
         found, words = _parity(records), "equations solved"
     else:
         found, words = half_space(records), "logistic regression"

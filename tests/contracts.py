@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,12 +11,20 @@ import pytest
 
 from common.core.registry import Registry
 
+ONLY = os.environ.get("TANDEM_ONLY", "")
+"""How the registered names begin that contract suites are to try."""
+
+
+def entries(registry: Registry[Any]) -> list[tuple[str, Any]]:
+    """Return the names and classes that contract suites are to try."""
+    return [(name, kind) for name, kind in registry.items() if name.startswith(ONLY)]
+
 
 def examples(registry: Registry[Any], wanted: Callable[[type[Any]], bool] = lambda kind: True) -> list[Any]:
     """Return every example of every registered class, shipped or installed, named ``name-0``, ``name-1``, ..."""
     return [
         pytest.param(example, id=f"{name}-{place}")
-        for name, kind in registry.items()
+        for name, kind in entries(registry)
         if wanted(kind)
         for place, example in enumerate(kind.example())
     ]

@@ -70,6 +70,10 @@ class ScikitSettings(LearnerSettings, Classifier):
     name: Literal["scikit"] = "scikit"
     draws: int = Field(ge=2, le=10**7)
 
+    @property
+    def surrogate_loss(self) -> str | None:
+        return "logistic" if self.classifier == "LogisticRegression" else None
+
     def event(self, tv_bound: float) -> Event:
         """No guarantee at all."""
         return NonPrivate()

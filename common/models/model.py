@@ -139,7 +139,7 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             table=table,
             hypothesis=hypothesis,
             classes=label_classes(table.label),
-            loss=_loss(scenario),
+            loss=None if scenario.curator.learner is None else scenario.curator.learner.surrogate_loss,
             estimate=None if estimate is None else Estimate.parse(estimate),
             privacy={who: Guarantee.parse(privacy[who]) for who in ("curator", "agent") if who in privacy},
         )
@@ -178,17 +178,3 @@ def _table(people: PopulationSpec) -> Schema | None:
     if table is None:
         return None
     return Schema(features=table.features, label=table.label, norm=table.norm, layout=table.layout)
-
-
-def _loss(scenario: Scenario) -> str | None:
-    """Return the surrogate loss that the learner minimises, where that is known: of a private choice, its learner's."""
-    settings = scenario.curator.learner
-    if settings is None:
-        return None
-    tree = settings.model_dump()
-    if tree["name"] == "chosen":
-        tree = {"loss": "logistic", **tree["learner"]}  # what gradient descent takes where nothing is said
-    if tree.get("name") == "sgd":
-        return str(tree["loss"])
-    logistic = tree.get("name") == "ncnvx-adap" or tree.get("classifier") == "LogisticRegression"
-    return "logistic" if logistic else None

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from common.core.values import PLAN, Value
 from common.data.tables.source import Feature, Label
-from common.learners.sgd import OpenSgd
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.mechanisms.warner import Warner
 from common.protocols import portfolio
@@ -205,7 +204,7 @@ def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
             delta=curator.delta,
             mechanism=scenario.agents.mechanism,
             beta=scenario.beta,
-            reach=learner.clip * learner.diameter / 2.0 if isinstance(learner, OpenSgd) else 1.0,
+            reach=1.0 if learner is None else learner.reach,
         )
     )
 

@@ -1,7 +1,9 @@
 """Every case, and which of them audits what is registered: each module of :mod:`deploy.auditing.cases` has some.
 
-A module has a function ``cases``, and names in ``AUDITED`` the learners and operations that its cases audit, by the
-group and name under which they are registered. Each mechanism has one (:mod:`deploy.auditing.cases.mechanism_cases`).
+A module has a function ``cases``, and names in ``AUDITED`` what its cases audit: operations by the name under which
+they are registered (``operations count``), and the ways in which a learner may use people (``access ClippedSum``):
+central mechanisms, noisy steps and shares by their class, and the private choice among runs. A learner is audited by
+the cases of the ways that it takes. Agents' mechanisms have one each (:mod:`deploy.auditing.cases.mechanism_cases`).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def cases() -> list[Case]:
 
 
 def audited() -> dict[str, tuple[str, ...]]:
-    """Return the names of the cases of each learner and operation, by its group and name: ``operations count``."""
+    """Return the names of the cases of each way to use people and of each operation."""
     found: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for module in _modules():
         for name, of in getattr(module, "AUDITED", {}).items():

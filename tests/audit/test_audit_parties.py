@@ -32,8 +32,9 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS
 from common.privacy.auditing import Subject
 from common.privacy.calibration import sampling_schedule
-from common.privacy.events import NonPrivate
 from curator.learners.base import LEARNERS, learn_from, parse_learner
+from curator.mechanisms.base import CENTRAL
+from curator.metering.access import as_it_is
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from deploy.auditing import case as report
@@ -43,6 +44,9 @@ from deploy.auditing.cases import curator_cases, mechanism_cases
 from deploy.auditing.every import cases
 from local_agent.answering import evaluate
 from referee.cli import app
+from tests.curator.learners.test_cheating_learners import PROMISING, given, run
+from tests.curator.metering.greedy import Honest
+from tests.tiers import for_each
 
 pytestmark = pytest.mark.slow
 
@@ -141,11 +145,6 @@ def others(values: AnyArray) -> list[Any]:
 COVERAGE_CASES = every.cases()
 AUDITED = every.audited()
 SHIPPED = {case.name for case in COVERAGE_CASES}
-PRIVATE_LEARNERS = [
-    name
-    for name in LEARNERS.names()
-    if not any(isinstance(e.event(0.01), NonPrivate) for e in LEARNERS[name].example())
-]
 
 
 @pytest.mark.parametrize("name", MECHANISMS.names())
@@ -156,17 +155,52 @@ def test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin(name: str) -
     assert not private or mechanism_cases.case(name).twins
 
 
-@pytest.mark.parametrize(
-    "name", [*(f"learners {n}" for n in LEARNERS.names()), *(f"operations {n}" for n in OPERATIONS.names())]
-)
-def test_every_learner_and_operation_has_a_case_with_a_twin(name: str) -> None:
-    group, _, short = name.partition(" ")
-    if group == "learners" and short not in PRIVATE_LEARNERS:
-        assert name not in AUDITED
-        return
+@for_each("name", sorted(AUDITED))
+def test_whatever_is_audited_has_a_case_with_a_twin(name: str) -> None:
     found = [case for case in COVERAGE_CASES if case.name in AUDITED[name]]
     assert len(found) == len(AUDITED[name])
     assert any(case.twins for case in found)
+
+
+def test_every_operation_and_every_way_to_use_people_is_audited() -> None:
+    LEARNERS.names()  # imports them; operations are imported with the cases
+    central = {kind.__name__ for kind in CENTRAL if kind.__module__.startswith("curator.")}
+    ways = {f"access {name}" for name in central | {"ClippedSteps", "NoisyShares", "choose"}}
+    assert ways | {f"operations {name}" for name in OPERATIONS.names()} == set(AUDITED)
+
+
+@for_each("way", PROMISING)
+def test_a_learner_uses_people_in_audited_ways_alone(way: str) -> None:
+    asked: set[str] = set()
+
+    class Recording(Honest):
+        """An access that writes down what is asked of it."""
+
+        def through(self, task: Any) -> Any:
+            return Recording(self.access.through(task))
+
+        def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
+            asked.add(type(mechanism).__name__)
+            return self.access.release(mechanism, of, draws=draws)
+
+        def descend(self, steps: Any, first: Any) -> Any:
+            asked.add(type(steps).__name__)
+            return self.access.descend(steps, first)
+
+        def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
+            def recorded(work: Any) -> Any:
+                return lambda one, part: work(one, Recording(part))
+
+            asked.add("choose")
+            return self.access.choose(candidates, recorded(fit), recorded(score), held)
+
+        def shares(self, epsilon: float, items: int, of: Any) -> Any:
+            asked.add("NoisyShares")
+            return self.access.shares(epsilon, items, of)
+
+    run(given(way, Recording))
+    assert asked
+    assert {f"access {name}" for name in asked} <= set(AUDITED)
 
 
 def test_no_two_cases_have_one_name() -> None:

@@ -107,7 +107,7 @@ NAMES = (
     "python -m benchmarks.",
     "ray start",
     "pip install .",
-    "pytest -k YOUR-NAME tests/common tests/curator tests/referee",
+    "TANDEM_ONLY=YOUR-NAME pytest -k contract tests/common tests/curator tests/referee",
     "git clone URL tandem && cd tandem",
     "git switch -c two-coins",
 )

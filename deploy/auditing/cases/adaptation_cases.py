@@ -27,10 +27,9 @@ from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
 from deploy.auditing.case import Case, Safeguard, without
 
 AUDITED = {
-    "learners cnvx-adap": ("CnvxAdap", "CnvxAdap, private source", "the discrepancy"),
-    "learners ncnvx-adap": ("NCnvxAdap",),
+    "access Adaptation": ("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "the discrepancy"),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 DELTA = 1e-2
 MU = 1.0

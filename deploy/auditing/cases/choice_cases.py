@@ -27,9 +27,10 @@ from deploy.auditing.case import Case
 from deploy.auditing.subjects import registered
 
 AUDITED = {
-    "learners chosen": ("chosen", "a choice"),
+    "access LossSum": ("chosen",),
+    "access choose": ("chosen", "a choice"),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 LAW = Poisson(rate=15.0, most=40)
 

@@ -42,13 +42,13 @@ from deploy.auditing.case import Case
 from deploy.auditing.subjects import Office, office, policy
 
 AUDITED = {
-    "learners exponential": ("exponential",),
-    "learners sgd": ("sgd", "sgd, single precision"),
+    "access FewestMistakes": ("exponential",),
+    "access ClippedSteps": ("sgd", "sgd, single precision"),
     "operations learn": ("a repeated request", "a whole run"),
     "operations rake": ("a draw, raked",),
     "operations reweigh": ("a draw, capped", "a whole run"),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 N, KAPPA, ETA = 44, 0.25, 1.0
 REWEIGHS = 12

@@ -38,12 +38,12 @@ from deploy.auditing.cases.curator_cases import (
 from deploy.auditing.cases.votes_cases import DELTA, MAJORITY, learner, people
 
 AUDITED = {
-    "learners exponential": ("exponential, on draws",),
-    "learners model-agnostic": ("votes, on draws",),
-    "learners parity": ("parity",),
+    "access FewestMistakes": ("exponential, on draws",),
+    "access TeacherAnswers": ("votes, on draws",),
+    "access PlaceParities": ("parity",),
     "operations label": ("labels of public points",),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 
 def capped(kappa: float | None) -> Callable[[tuple[int, int, int]], Sampler]:

@@ -39,14 +39,21 @@ from curator.weights.reweighing import Reweighing
 from deploy.auditing.case import Case, Safeguard, without
 
 AUDITED = {
-    "learners discriminant": ("class moments",),
+    "access ClassMoments": ("class moments",),
+    "access ClippedSum": ("a clipped sum",),
+    "access MostFrequent": ("a selection",),
+    "access NoisyCount": ("a count",),
+    "access NoisyHead": ("a head list",),
+    "access NoisyHistogram": ("a noisy histogram",),
+    "access NoisyShares": ("weighted shares by score and label",),
+    "access RankParities": ("parities of a block", "parities by blocks"),
     "operations count": ("a count",),
     "operations head": ("a head list",),
     "operations margins": ("weighted shares by score and label",),
     "operations parities": ("parities of a block", "parities by blocks"),
     "operations select": ("a selection",),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 Number = Callable[[Any], float]
 """What the auditor looks at in an operation's result."""

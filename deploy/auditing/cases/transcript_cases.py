@@ -32,7 +32,7 @@ from deploy.embedded import Embedded
 AUDITED = {
     "operations learn": ("a protocol's transcript",),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 _SHARED = Path("/", "dev", "shm")
 MEMORY = _SHARED if os.access(_SHARED, os.W_OK) else None

@@ -27,9 +27,9 @@ from curator.sample.base import LocalSample
 from deploy.auditing.case import Case
 
 AUDITED = {
-    "learners model-agnostic": ("noisy votes", "votes by content", "a sparse vector"),
+    "access TeacherAnswers": ("noisy votes", "votes by content", "a sparse vector"),
 }
-"""The cases here of each learner and operation."""
+"""The cases here of each way to use people, and of each operation."""
 
 DELTA = 0.01
 MAJORITY = {"classifier": "DummyClassifier", "parameters": {"strategy": "most_frequent"}}

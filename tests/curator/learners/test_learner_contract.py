@@ -43,7 +43,7 @@ from curator.numerics import gaussian_noise
 from curator.sample.base import LocalSample
 from curator.service.startup import check_room, open_curator
 from curator.weights.reweighing import Reweighing
-from tests.contracts import examples, with_a_number_that_is_none
+from tests.contracts import ONLY, entries, examples, with_a_number_that_is_none
 from tests.curator.learners.counted import CountingSampler
 from tests.support import tiny
 from tests.tiers import for_each, thinned
@@ -224,9 +224,11 @@ ALSO: dict[str, dict[str, Any]] = {
 }
 """Other ways in which some of them learn."""
 EXAMPLES = {
-    f"{name} {place}": example.wire() for name, kind in LEARNERS.items() for place, example in enumerate(kind.example())
+    f"{name} {place}": example.wire()
+    for name, kind in entries(LEARNERS)
+    for place, example in enumerate(kind.example())
 }
-WAYS = {**EXAMPLES, **ALSO}
+WAYS = {**EXAMPLES, **({} if ONLY else ALSO)}
 SHORT: dict[str, dict[str, Any]] = {"model-agnostic": {"queries": 50, "chunks": 20}, "sgd": {"steps": 1234}}
 """Less work than the examples are."""
 
@@ -260,10 +262,6 @@ def test_draws_as_often_as_its_event_pays_for(way: str) -> None:
     wanted = declared(learner.event(S), learner.wire())
     assert sampler.drawn == wanted
     assert (sampler.passes > 0) == (wanted == 0)
-
-
-def test_every_learner_that_draws_is_counted() -> None:
-    assert {settings["name"] for settings in WAYS.values()} == set(LEARNERS.names())
 
 
 # How far neighbours are apart, in units of the noise ------------------------------------------------------------------
@@ -390,6 +388,8 @@ CASES: dict[str, dict[str, Any]] = {
         "mu": 1.0,
     },
 }
+TRIED = {settings["name"] for settings in CASES.values()}
+CASES |= {name: kind.example()[0].wire() for name, kind in LEARNERS.items() if name not in TRIED}
 
 
 def room_people(count: int, bits: bool) -> Records:
@@ -426,10 +426,6 @@ def test_no_call_takes_more_than_it_says(case, public):
     assert taken <= said + (AHEAD if case == "sgd" else SMALL)
     if case != "svm":  # which holds few of its draws where a half-space separates them
         assert said <= 5 * taken + SMALL
-
-
-def test_every_learner_is_tried():
-    assert {settings["name"] for settings in CASES.values()} == set(LEARNERS.names())
 
 
 def test_work_for_which_there_is_no_room_is_refused_before_any_work(tmp_path, monkeypatch):
