@@ -76,14 +76,14 @@ class PopulationSpec(Value):
 
 
 class PublicPopulationSpec(PopulationSpec):
-    """People whose records everybody may see: a public source domain, public points to label.
+    """People whose records are public: a public source domain, public points to label.
 
     Attributes
     ----------
     count
         How many; None: all of a table.
     labelled
-        Whether their labels are known. If not, all are +1, so that nobody can learn from them.
+        Whether their labels are known. If not, all are +1, so that no learner can use them.
     """
 
     count: int | None = Field(default=None, ge=1, le=1 << 26)
@@ -237,7 +237,7 @@ def open_records(
     size
         How many people; None: all of a table.
     order
-        Fresh secret randomness that decides the order of a table's people, without which their slots protect nobody
+        Fresh secret randomness that decides the order of a table's people, without which their slots protect no one
         (:mod:`common.data.tables.sampling`); None: the seed decides it, for people who need no protection.
     counted
         Called with what the public rules did to a table's rows, which takes a little longer; private, as the rows are.

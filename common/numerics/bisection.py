@@ -25,7 +25,7 @@ def between(good: float, bad: float, holds: Callable[[float], bool], width: floa
 
     Returns
     -------
-    ``good`` itself, or a value at which ``holds`` was called and said so.
+    ``good`` itself, or a value at which ``holds`` was called and returned True.
     """
     while abs(bad - good) > width * max(good, bad):
         middle = 0.5 * (good + bad)

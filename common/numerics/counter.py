@@ -6,7 +6,7 @@ result. The hash is SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorand
 * the golden ratio. Among N people of d coordinates, some two share a stretch of it with probability below d
 N^2 / 2^64.
 
-This is for simulations: it protects nobody.
+For simulations only: it gives no privacy.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def _warn_not_kept() -> None:
 def njit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile at first call; the loop runs without the interpreter lock, in IEEE arithmetic (1 / 0 is infinite).
 
-    It says so itself: what is not said, a function inherits from the caller that happens to be compiled first.
+    Both options are written out: what is left out, a function inherits from the caller that is compiled first.
     """
     return _Loop(function, {"fastmath": False, "forceinline": False, **_ALWAYS})
 

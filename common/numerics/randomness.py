@@ -33,7 +33,7 @@ class RandomSource:
     Parameters
     ----------
     key
-        32 bytes; whoever knows them knows the stream.
+        32 bytes, which determine the stream.
     simulated
         True if the key comes from a public seed: good for simulated people only.
     """

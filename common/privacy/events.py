@@ -118,7 +118,7 @@ class PrivateSelection(Event):
     mu
         Each of the releases, together with its score, is mu-GDP.
     law
-        Of their number, which nobody learns.
+        Of their number, which is never released.
     """
 
     kind: Literal["selected"] = "selected"

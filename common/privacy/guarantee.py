@@ -1,4 +1,4 @@
-"""What is promised to whom: an (epsilon, delta) with all that it is about, and the one sentence that says it."""
+"""A guarantee: an (epsilon, delta), what it is about, and the sentence that states it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.privacy.rounding import above
 Protected = Literal["records", "labels"]
 """What of a person's record is protected: the whole of it, or the label alone."""
 Neighbours = Literal["one row", "one label", "one answer"]
-"""What may differ between two worlds that cannot be told apart: a row of the curator's file, n public; the label of a
+"""What may differ between two indistinguishable worlds: a row of the curator's file, n public; the label of a
 row, everything else public; the record of an agent, that it takes part public."""
 Scope = Literal["run", "agent", "run and agent", "fits", "fits and agents", "nothing"]
 """What cannot tell them apart: all that the curator releases in the run, whatever it is asked; the one answer that an
@@ -23,7 +23,7 @@ released."""
 
 
 class Guarantee(Value):
-    """(epsilon, delta)-differential privacy, said in full.
+    """(epsilon, delta)-differential privacy, stated in full.
 
     For any two neighbouring worlds and every set E of what may be seen, P(E) <= e^epsilon P'(E) + delta.
 
@@ -160,7 +160,7 @@ def in_words(given: Guarantee) -> str:
     may be seen. The factor is rounded up.
     """
     if given.covers == "nothing":
-        return "Nothing was released about anybody."
+        return "Nothing was released."
     if given.epsilon is None or given.delta is None:
         return "Nothing is promised."
     factor = math.ceil(min(math.exp(min(given.epsilon, _ENDS_OF_EXP)), 1e300) * 100) / 100
@@ -176,7 +176,7 @@ def in_words(given: Guarantee) -> str:
 
 
 def best_guess(epsilon: float, delta: float) -> float:
-    """Bound how often somebody guesses right who sees an outcome and held two records for equally likely before.
+    """Bound how often a guess is right, given an outcome and two records that were equally likely before.
 
     Of two laws P and P' with P(E) <= e^epsilon P'(E) + delta for every E, and the same the other way round, a guess is
     right with probability 1/2 + TV/2 at most, and TV <= (e^epsilon - 1 + 2 delta)/(e^epsilon + 1) (Kairouz, Oh and

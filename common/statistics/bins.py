@@ -99,7 +99,7 @@ class Within:
 
     @classmethod
     def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
-        """Return them from noisy numbers of people in the fine bins; where nobody is, all fine bins count alike.
+        """Return them from noisy numbers of people in the fine bins; where there are none, all fine bins count alike.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The distribution function of an item of {0,1}^b, at all thresholds, from one question asked of everybody at once.
+"""The distribution function of an item of {0,1}^b, at all thresholds, from one question asked of all agents at once.
 
 As in TreeHist, agents report prefixes, a group for each length (Bassily, Nissim, Stemmer and Thakurta 2017), and the
 share below a threshold is put together from the nodes of the tree of prefixes beside the path to it. Two things are
@@ -110,7 +110,7 @@ def _halves(window: list[Floats], sizes: list[int]) -> Floats:
 
 MAX_CUTS = 1 << 14
 AHEAD = 4
-"""Levels below a node that are heard about it: more would improve little."""
+"""Levels below a node that its estimate uses: more would improve little."""
 _CELLS = 1 << 12
 
 

@@ -1,4 +1,4 @@
-"""All frequent items of {0,1}^b, b up to 64, from one question that is asked of everybody at once.
+"""All frequent items of {0,1}^b, b up to 64, from one question that is asked of all agents at once.
 
 The prefix extending method (Wang, Li and Jha 2019, "Locally differentially private heavy hitter identification"): the
 agents' slots put them into groups, each of which reports prefixes of one length. The prefixes that the first group
@@ -206,7 +206,7 @@ def guarantee(
     _check(beta, least, kept)
     failing = _Failing(query, oracle, agents, beta, least, kept)
     if failing.at(1.0) > beta / 2.0:
-        raise BadInput(f"{agents} agents are not sure to find even what everybody holds: ask more, or raise epsilon")
+        raise BadInput(f"{agents} agents may not find even an item that all of them hold: ask more, or raise epsilon")
     found = between(1.0, least, lambda share: failing.at(share) <= beta / 2.0, 1e-4)
     return DetectionGuarantee(found=found, unlisted=least)
 

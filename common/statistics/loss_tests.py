@@ -167,7 +167,7 @@ class SequentialTest(LossTest):
     Raises
     ------
     BadInput
-        If a parameter is outside its range, or low and high cannot be told apart.
+        If a parameter is outside its range, or low and high cannot be distinguished.
 
     Examples
     --------

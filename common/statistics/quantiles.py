@@ -21,7 +21,7 @@ _PATIENCE = 4
 
 @dataclass(frozen=True)
 class Quantile:
-    """What the agents said about a quantile: it is between ``first`` and ``last``, up to the tolerance.
+    """What answers show about a quantile: it is between ``first`` and ``last``, up to the tolerance.
 
     With the promised probability, for an item x drawn from T,
 
@@ -83,7 +83,7 @@ def find_quantile(
     Raises
     ------
     BadInput
-        If a number is outside its range, before anybody is asked.
+        If a number is outside its range, before any agent is asked.
     """
     bar = _Bar(mechanism, bits, share, tolerance, beta)
     low, high, asked, thresholds = 0, 1 << bits, 0, 0
@@ -154,7 +154,7 @@ class _Seen:
 def _ask_about(
     query: ThresholdQuery, mechanism: Mechanism, bar: _Bar, first: int, patience: int
 ) -> Generator[AskAgents, Answers, _Seen]:
-    """Ask until there is a verdict and no second one in sight, or both, or nobody is left."""
+    """Ask until there is a verdict and no second one in sight, or both, or no agent is left."""
     asked, waited, total, count = 0, 0, 0.0, 0
     above = below = False
     while True:

@@ -43,12 +43,12 @@ class Race:
     1 - confidence. Each of the K (K - 1)/2 differences of two losses has one that misses with probability
     beta/(K (K - 1)) at most over all numbers of matched answers (:func:`common.statistics.paired.bounds`),
     whichever pairs are asked about, and when. By the union bound all hold at once with probability ``confidence``; the
-    rest is deterministic. Let U[i][j] bound loss(i) - loss(j) from above, the loss of one more candidate, nobody, being
+    rest is deterministic. Let U[i][j] bound loss(i) - loss(j) from above, the loss of one more candidate being
     0: its bounds are the ends of the intervals of losses. What follows from several of them is the shortest path,
     U[i][j] <= U[i][k] + U[k][j], so a difference from a leader that has changed still counts, and so do intervals.
     All hold at all times, so the least value that each ever had is kept. A candidate k leaves when U[j][k] < 0 for
     another j: then its loss is above that one's. Whoever the winner w is, loss(w) - min_k loss(k) is at most
-    max(0, max_{k != w} U[w][k]), the gap. Nothing is assumed about how many agents are asked about whom, nor about how
+    max(0, max_{k != w} U[w][k]), the gap. Nothing is assumed about how many agents are asked about which, nor about how
     the winner is chosen among those that are left, so what was seen may decide both: also what is believed of the
     candidates from elsewhere, right or wrong.
 
@@ -61,12 +61,12 @@ class Race:
     confidence
         In (0, 1).
     aim
-        The gap that is asked for. Among those whom answers hardly tell from the one with the least gap, beliefs may
+        The gap that is asked for. Among those that hardly differ from the one with the least gap, beliefs may
         choose: as far as the gap stays within the aim, or, where it is beyond, grows by a quarter at most.
     planned
         About how many answers there will be about each, a public number: where differences are known best.
     mirrored
-        Two candidates exactly one of whom errs on anybody, as two constants do: an answer about the second is the
+        Two candidates exactly one of which errs on any record, as two constants do: an answer about the second is the
         mirror image of one about the first, and counts for both.
 
     Raises
@@ -98,7 +98,7 @@ class Race:
         self._matched: dict[tuple[int, int], Matches] = {}
         self._compared: dict[tuple[int, int], list[float]] = {}
         self._estimates = [self._estimate(k) for k in self._running]
-        # The last row and column are nobody's, whose loss is 0.
+        # The last row and column are of a candidate without loss.
         self._most = [[0.0 if i == j else 1.0 for j in range(candidates + 1)] for i in range(candidates + 1)]
         for k in range(candidates):
             self._most[candidates][k] = 0.0

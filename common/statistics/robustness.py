@@ -1,6 +1,6 @@
 """What agents who lie can move: intervals and tests that hold although a share of the answers are lies.
 
-A liar is an agent whose answer is not what its mechanism gives: it may say whatever suits it, knowing all the others'
+A liar is an agent whose answer is not what its mechanism gives: it may send any answer, knowing all the others'
 answers and what was asked.
 
 *Theorem.* Let a set of values be covered by the interval of :func:`common.statistics.intervals.estimate` for
@@ -158,7 +158,7 @@ class Silence:
 
 
 def silence_bound(questions: list[tuple[int, int]], confidence: float, among: int = 1) -> Silence | None:
-    """Return what is known of the silent; None where everybody who was asked has answered.
+    """Return what is known of the silent; None where all who were asked have answered.
 
     Parameters
     ----------

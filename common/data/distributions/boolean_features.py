@@ -82,7 +82,7 @@ class SparseConjunction(Distribution):
 
     All features are fair coins but those in ``rates``. Where a feature of the truth and a decoy are both
     nearly always 1 under S, the decoy can stand in for it there at a small loss; if T is different, that
-    loss grows where nobody who sees S alone can tell.
+    loss grows where it cannot be seen from S alone.
 
     Attributes
     ----------

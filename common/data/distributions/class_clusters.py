@@ -25,7 +25,7 @@ class ClassClusters(Distribution):
 
         x = clip(centre_c + spread z, 0, 1),     z ~ N(0, I),     centre_cj = 1/2 + radius cos(2 pi c/C + pi j/d)
 
-    The centres lie on a circle, so each class can be told from all others by a half-space, up to the noise. Classes are
+    The centres lie on a circle, so a half-space separates each class from all others, up to the noise. Classes are
     equally frequent in T; in S, class c has a share proportional to ``skew^-c``. The label is +1 for class 0, else -1.
 
     Attributes

@@ -359,12 +359,12 @@ def _size(piece: Piece) -> int:
 
 
 def _key(path: Path, layout: Layout, columns: frozenset[str]) -> _Key | None:
-    """Return what tells a file from others and from what it was before; None where that cannot be told."""
+    """Return a key of a file and its state; None where a change could go unnoticed."""
     try:
         about = path.stat()
     except OSError:
         return None
-    if time.time() - about.st_ctime < SETTLED:  # anybody may set the time of writing, nobody that of the change
+    if time.time() - about.st_ctime < SETTLED:  # the time of writing can be set, that of the change cannot
         return None
     state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
     return path.absolute(), state, layout.fingerprint(), columns

@@ -1,4 +1,4 @@
-"""Rows that somebody has at hand, whatever they come in: a file, a frame of polars or pandas, or a list of mappings."""
+"""Rows given by a user: a file, a frame of polars or pandas, or a list of mappings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_frame(data: Any) -> bool:
 
 
 def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piece]:
-    """Yield the given columns of somebody's rows, as text, piece by piece.
+    """Yield the given columns of a user's rows, as text, piece by piece.
 
     Parameters
     ----------

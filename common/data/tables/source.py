@@ -197,7 +197,7 @@ class Selection(Value):
     So with T the law of the population and S that of the volunteers, dT/dS = E_T[p]/p: bounded weights on the
     law of record and label together. It is covariate shift in the features alone only where the conditions look
     at features. The coins are functions of ``seed`` and the row number only; two sources with the same files and
-    ``seed``, one keeping volunteers and one the population, have nobody in common.
+    ``seed``, one keeping volunteers and one the population, have no person in common.
     """
 
     keep: Literal["volunteers", "population"]
@@ -256,7 +256,7 @@ class TableSource(Value):
     """Public description of a table of real records: bounds and value lists are constants, not computed.
 
     Each record becomes one feature vector by rules that look at that record alone, so replacing a person's
-    row changes that person's features and nobody else's. How many rows the files have is public; how many of them are
+    row changes that person's features and no others. How many rows the files have is public; how many of them are
     kept is not (:mod:`common.data.tables.sampling`).
 
     Attributes
@@ -331,7 +331,7 @@ class TableSource(Value):
     @classmethod
     def _each_once(cls, files: Tokens) -> Tokens:
         if len({plain_name(file) for file in files}) < len(files):
-            raise ValueError("a file is named twice: everybody in it would be two people")
+            raise ValueError("a file is named twice: each person in it would count twice")
         return files
 
     @property

@@ -1,8 +1,8 @@
 """One value has one text, in whatever type, container and spelling it comes.
 
 A column's type is a fact about all of its values: a single missing field makes pandas hold booleans as objects and
-integers as floats, and an export then writes ``1.0`` or ``True`` for everybody. If fields were compared as they happen
-to be written, one person's record would decide how everybody else's is read, and no guarantee would hold. So every
+integers as floats, and an export then writes ``1.0`` or ``True`` in every row. If fields were compared as they happen
+to be written, one person's record would decide how all others are read, and no guarantee would hold. So every
 field, and every value that a description lists, becomes its canonical text by a rule that looks at this one value:
 
 - spaces around a text are left out, and an empty text is a missing value, as None, NaN, NaT and ``pandas.NA`` are;

@@ -49,7 +49,7 @@ from common.privacy.theorems.loss_grids import masses
 from common.privacy.theorems.profiles import Profile
 
 SLACK = 0.01
-"""Share of delta that leaders may cost, and the same again for what is too small to be told from nothing."""
+"""Share of delta that leaders may cost, and the same again for what is too small to be distinguished from 0."""
 
 WORK = 1 << 29
 """So many points, of all moves in all rounds, are spent on T itself."""

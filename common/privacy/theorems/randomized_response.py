@@ -70,35 +70,6 @@ def k_ary_response_probability(epsilon: float, symbols: int) -> float:
     return math.floor(least / (least + symbols - 1) * 2**53) / 2**53
 
 
-def laplace_scale(epsilon: float, sensitivity: float) -> float:
-    """Return the scale b = sensitivity / epsilon of Laplace noise that is pure epsilon-DP, rounded up.
-
-    ``sensitivity`` is the L1 sensitivity: the width of the range for one number in a public range.
-    Dwork, McSherry, Nissim and Smith (2006).
-
-    Raises
-    ------
-    BadInput
-        If an argument is not a positive finite number.
-    """
-    check_epsilon(epsilon)
-    _check_positive("sensitivity", sensitivity)
-    return up(sensitivity / epsilon)
-
-
-def laplace_epsilon(scale: float, sensitivity: float) -> float:
-    """Return the guarantee epsilon = sensitivity / scale of Laplace noise, rounded up.
-
-    Raises
-    ------
-    BadInput
-        If an argument is not a positive finite number.
-    """
-    _check_positive("scale", scale)
-    _check_positive("sensitivity", sensitivity)
-    return up(sensitivity / scale)
-
-
 def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least sigma for which Gaussian noise is (epsilon, delta)-DP, sensitivity / mu*, rounded up.
 

@@ -2,7 +2,7 @@
 
 The base mechanism runs K times, each time with settings drawn from a public law, and each run releases its output
 together with a score; the output of the best score is released, and nothing else. K follows a law of
-:mod:`common.privacy.theorems.stopping` and is never told. Everything here is about a base that is mu-GDP,
+:mod:`common.privacy.theorems.stopping` and is never released. Everything here is about a base that is mu-GDP,
 score included.
 
 What the proofs have in common. Let F, F' be the base's distribution functions in the order of the scores (ties go by
@@ -17,7 +17,7 @@ bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
 
 *The exact privacy profile* of a choice among mu-GDP runs: which base is the worst, and what it costs.
 
-K runs happen, the output of the best score is released, and K is never told
+K runs happen, the output of the best score is released, and K never is
 (:mod:`common.privacy.theorems.selection`). Let f be the generating function of K, and let a mu-GDP
 pair have Phi(Phi^-1(s) + mu) = T(s) as the most, and Phi(Phi^-1(x) - mu) = N(x) as the least that an event of
 probability s, x on the one sample may have on the other.

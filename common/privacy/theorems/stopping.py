@@ -1,7 +1,7 @@
 """How often a private choice tries: laws of a secret number of runs K, in 1..``most``, in ratios of integers.
 
 A choice that tries a fixed number of times has no good guarantee: its best output is the best of *all* runs, and the
-composition of all of them is what it costs. With a random K that nobody learns it is far less (Liu and Talwar 2019;
+composition of all of them is what it costs. With a random K that is never released it is far less (Liu and Talwar 2019;
 Papernot and Steinke 2022, "Hyperparameter tuning with Renyi differential privacy"). What that costs is in
 :mod:`common.privacy.theorems.selection`.
 

@@ -218,7 +218,7 @@ def _tail(level: int, noise: float) -> float:
 
 
 MIN_NOISE, MAX_NOISE = 1e-3, 1e6
-"""What sigma may be, in votes: less hides nothing, and more than anybody has teachers is no answer."""
+"""What sigma may be, in votes: less hides nothing, and more than there are teachers is no answer."""
 
 
 def answer_mu(sigma: float, touched: int = 1) -> float:

@@ -321,8 +321,6 @@ COMPUTED: list[tuple[Callable[[], float], float]] = [
     (lambda: local.randomized_response_probability(0.5), 0.6224593312018544),
     (lambda: local.randomized_response_probability(1e-9), 0.5000000002499999),
     (lambda: local.k_ary_response_probability(1.0, 5), 0.40460967519168933),
-    (lambda: local.laplace_scale(0.3, 2.0), 6.666666666666674),
-    (lambda: local.laplace_epsilon(0.3, 2.0), 6.666666666666674),
     (lambda: adaptation.joint_step(1.0, 0.4), 1.000000000000001),
     (lambda: adaptation.joint_step(1.0, 1.0), 1.2861516952966463),
     (lambda: adaptation.step_noise(0.7, 500, 0.6, joint=True).gradient, 42.532480071324215),

@@ -230,13 +230,6 @@ def test_k_ary_response_known_answers() -> None:
     assert local.k_ary_response_probability(700.0, 1 << 16) == 1 - 2.0**-53
 
 
-def test_laplace_and_its_inverse() -> None:
-    scale = local.laplace_scale(0.5, 2.0)
-    assert scale == pytest.approx(4.0)
-    assert scale > 4.0
-    assert 0.5 < local.laplace_epsilon(4.0, 2.0) < 0.5 + 1e-14
-
-
 @for_each(
     "call",
     [
@@ -248,8 +241,6 @@ def test_laplace_and_its_inverse() -> None:
         lambda: local.k_ary_response_probability(math.nan, 3),
         lambda: local.k_ary_response_probability(701.0, 3),
         lambda: local.k_ary_response_probability(1.0, 1),
-        lambda: local.laplace_scale(1.0, 0.0),
-        lambda: local.laplace_epsilon(math.inf, 1.0),
         lambda: local.analytic_gaussian_sigma(1.0, 0.1, -1.0),
     ],
 )
