@@ -33,11 +33,12 @@ test -n "$(PYTHON)" || { echo "Tandem needs Python 3.11 or newer; say which with
 echo "Installing into .venv ..."; $(PYTHON) deploy/packaging/install.py .venv $(1)
 endef
 
-check: .venv/installed-dev ## format, lint, types, imports
+check: .venv/installed-dev ## format, lint, types, imports, nothing private of a library
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.interfaces
 
 format: .venv/installed-dev ## format the sources and mend what the linter can mend
 	$(BIN)/ruff check --fix-only .

@@ -39,7 +39,6 @@ from deploy.load.target import Target, started
 from deploy.load.testing import AGAIN, Options
 from deploy.remote import Remote, operating
 from referee.collection.enrolment import Caps, Registrar
-from referee.collection.signatures import compiled
 from referee.state.store import Store
 from referee.state.values import Participant
 
@@ -85,7 +84,6 @@ def measure(enrolled: int, individuals: int) -> dict[str, Any]:
 def paired(sizes: Sequence[int], individuals: int) -> list[dict[str, Any]]:
     """Return what an enrolment costs beside each number of enrolled, from groups that are enrolled by turns."""
     token = secrets.token_hex(16)
-    compiled()
     with tempfile.TemporaryDirectory(prefix="enrolled-") as name, ExitStack() as opened:
         registrars = []
         for number, size in enumerate(sizes):

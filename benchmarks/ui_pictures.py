@@ -27,7 +27,7 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
 from common.net.page.guard import Rules
-from common.net.server import Limits, listen, server_of
+from common.net.server import Limits, Server, listen
 from common.scenario import loading
 from curator.console import console_app
 from deploy.deployment import OnProgress
@@ -87,13 +87,13 @@ def page_of(app: Callable[[Rules], Service]) -> Iterator[Rules]:
     """Serve a page from a thread."""
     with listen("127.0.0.1", 0) as listener:
         rules = Rules(secrets.token_urlsafe(24), listener.getsockname()[1])
-        running = server_of(app(rules), Limits(100))
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+        running = Server(app(rules), Limits(100))
+        thread = threading.Thread(target=running.run, args=(listener,))
         thread.start()
         try:
             yield rules
         finally:
-            running.should_exit = True
+            running.stop()
             thread.join()
 
 

@@ -16,8 +16,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.loops import pack
-from common.operations.counting import Count, CountedHead, HeadList, NoisyCount, Select, SelectedFeature
-from common.operations.learning import BlockParities, Label, Labelled, Learn, Learned, LearnParities
+from common.operations.counting import Count, CountedHead, HeadList, ReleasedCount, Select, SelectedFeature
+from common.operations.learning import BlockParities, Labelled, LabelPoints, Learn, Learned, LearnParities
 from common.operations.operation import Operation, R
 from common.operations.weighting import Margins, NoisyMargins, Rake, Reweigh, Reweighed
 from common.privacy.events import Event, NoEvent, Release
@@ -95,17 +95,17 @@ HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __n
 
 
 @HANDLERS.register("count")
-class CountHandler(OperationHandler[Count, NoisyCount]):
+class CountHandler(OperationHandler[Count, ReleasedCount]):
     """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
 
     def event(self, operation: Count, standing: Standing) -> Event:
         return Release(epsilon=operation.epsilon)
 
-    def run(self, operation: Count, access: Access, standing: Standing) -> NoisyCount:
+    def run(self, operation: Count, access: Access, standing: Standing) -> ReleasedCount:
         counted = access.release(
             counts.NoisyCount(operation.epsilon), lambda records: records.features[:, operation.feature] > 0
         )
-        return NoisyCount(count=counted)
+        return ReleasedCount(count=counted)
 
 
 @HANDLERS.register("select")
@@ -168,7 +168,7 @@ class RakeHandler(OperationHandler[Rake, Reweighed]):
     """Weights are changed by the engine, as by :class:`curator.operations.ReweighHandler`; nothing is released.
 
     Deming and Stephan (1940) fit tables by such factors; survey statistics calls it raking. Here the factors come from
-    the referee, who has what the agents say of T and what ``margins`` said of the sample.
+    the referee, who has the agents' answers about T and the shares that ``margins`` released of the sample.
     """
 
     def event(self, operation: Rake, standing: Standing) -> Event:
@@ -227,7 +227,7 @@ def _learner_of(standing: Standing) -> Learner:
 
 
 @HANDLERS.register("label")
-class LabelHandler(OperationHandler[Label, Labelled]):
+class LabelHandler(OperationHandler[LabelPoints, Labelled]):
     """Algorithm 2 and, with ``transfer``, Algorithm 3 of Bassily, Thakkar and Thakurta (2018), on the sample itself.
 
     What it costs follows from the learner's settings and the number of points alone: exact Gaussian releases for GNMax,
@@ -235,10 +235,10 @@ class LabelHandler(OperationHandler[Label, Labelled]):
     asked for at once. Teachers are trained again for each operation: they are functions of their chunks and of seeds.
     """
 
-    def event(self, operation: Label, standing: Standing) -> Event:
+    def event(self, operation: LabelPoints, standing: Standing) -> Event:
         return _model_agnostic_of(standing).answers_event(operation.count)
 
-    def check(self, operation: Label, standing: Standing) -> None:
+    def check(self, operation: LabelPoints, standing: Standing) -> None:
         learner = _model_agnostic_of(standing)
         last, known = operation.first + operation.count, learner.points_of(standing.people, standing.public)
         if last > known:
@@ -250,7 +250,7 @@ class LabelHandler(OperationHandler[Label, Labelled]):
                 f"{operation.count} from number {operation.first} on"
             )
 
-    def run(self, operation: Label, access: Access, standing: Standing) -> Labelled:
+    def run(self, operation: LabelPoints, access: Access, standing: Standing) -> Labelled:
         learner = _model_agnostic_of(standing)
         points = learner.points(access, standing.public, operation.first, operation.count)
         answers = learner.answers(access, points)

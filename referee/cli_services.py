@@ -112,7 +112,6 @@ def serve_command(
     from common.net.server import listen, serve
     from common.net.witness_client import TOKEN, WitnessClient
     from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
-    from referee.collection.signatures import compiled
     from referee.service.app import referee_app
     from referee.service.client import CuratorClient
     from referee.service.companion import page_beside
@@ -152,7 +151,6 @@ def serve_command(
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
         unless_it_starts.pop_all()
-    compiled()  # before anybody waits for it
     say(f"curators and agents give --referee-key {referee.identity.public}")
     follower = Follower(referee)
     follower.start()

@@ -20,7 +20,7 @@ from common.models.explain import lines
 from common.models.export import export as export_model
 from common.models.model import Model as Model
 from common.models.predict import DataNote as DataNote
-from common.models.predict import Predicted, outcome_of
+from common.models.predict import Predicted, target_of
 from common.models.predict import predict as predicted
 from common.scenario import loading
 from common.scenario.scenario import parse
@@ -196,5 +196,5 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 def _predicted(model: Model, data: Any, strict: bool, *, probabilities: bool) -> Predicted:
     found = predicted(model, data, probabilities=probabilities, strict=strict)
     for line in found.notes.sentences(model.table):
-        warnings.warn(f"{outcome_of(model).column}: {line}", DataNote, stacklevel=3)
+        warnings.warn(f"{target_of(model).column}: {line}", DataNote, stacklevel=3)
     return found

@@ -15,7 +15,7 @@ from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import IssuerKey
 from common.log.entries import Head
 from common.log.witness import Witness
-from common.net.server import Limits, listen, server_of
+from common.net.server import Limits, Server, listen
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
 from common.wire import messages
@@ -245,14 +245,13 @@ def served(
     import threading
 
     listener = listen("127.0.0.1", 0)
-    serving = server_of(app, limits, tls)
-    serving.config.log_level, serving.config.timeout_graceful_shutdown = "critical", 1
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]})
+    serving = Server(app, limits, tls, grace=1.0)
+    thread = threading.Thread(target=serving.run, args=(listener,))
     thread.start()
     try:
         yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        serving.should_exit = True
+        serving.stop()
         thread.join(120)
         listener.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.log.transcript import Entry
-from common.net.server import Limits, listen, server_of
+from common.net.server import Limits, Server, listen
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
@@ -141,13 +141,12 @@ def write_entries(run: Path, entries: Sequence[Entry]) -> None:
 def serving(folder: Path) -> Iterator[str]:
     """Serve what a witness has kept, on loopback; gives its address."""
     listener = listen("127.0.0.1", 0)
-    service = server_of(witness_app(folder, "witness-token"), Limits(100), None)
-    service.config.log_level, service.config.timeout_graceful_shutdown = "critical", 1
-    thread = threading.Thread(target=service.run, kwargs={"sockets": [listener]})
+    service = Server(witness_app(folder, "witness-token"), Limits(100), grace=1.0)
+    thread = threading.Thread(target=service.run, args=(listener,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        service.should_exit = True
+        service.stop()
         thread.join(20)
         listener.close()

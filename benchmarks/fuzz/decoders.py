@@ -273,7 +273,7 @@ def _packed(raw: bytes, people: int, kind: Any) -> None:
     """Read packed answers in every way: all ways agree on whether they are some."""
     for count in (20, people):
         outcomes = []
-        for way in (packing.unpack_answers, packing.count_answers, lambda *a: list(packing.unpack_said(*a)[1])):
+        for way in (packing.unpack_answers, packing.count_answers, lambda *a: list(packing.unpack_answered(*a)[1])):
             try:
                 way(raw, count, kind)
                 outcomes.append(True)

@@ -50,8 +50,8 @@ def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKin
     kind
         What an answer is.
     """
-    said = np.where(answered, answers, 0).astype(answer_type(kind))
-    return np.packbits(answered).tobytes() + (np.packbits(said) if kind == "bit" else said).tobytes()
+    filled = np.where(answered, answers, 0).astype(answer_type(kind))
+    return np.packbits(answered).tobytes() + (np.packbits(filled) if kind == "bit" else filled).tobytes()
 
 
 def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.bool_], AnyArray]:
@@ -88,8 +88,8 @@ def count_answers(body: bytes, people: int, kind: AnswerKind) -> int:
     )
 
 
-def unpack_said(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.uint8], Iterator[AnyArray]]:
-    """Decode :func:`pack_answers` into the mask of who answered and, piece by piece, what they said, in order.
+def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.uint8], Iterator[AnyArray]]:
+    """Decode :func:`pack_answers` into the mask of who answered and, piece by piece, their answers, in order.
 
     Raises
     ------
@@ -101,12 +101,12 @@ def unpack_said(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.
         return np.packbits(whole), iter((answers[whole],))
     mask, bits = _halves(body, people)
 
-    def said() -> Iterator[AnyArray]:
+    def pieces() -> Iterator[AnyArray]:
         for at in range(0, len(mask), PIECE):
             answered = np.unpackbits(mask[at : at + PIECE]).astype(np.bool_)
             yield np.unpackbits(bits[at : at + PIECE])[answered]
 
-    return mask, said()
+    return mask, pieces()
 
 
 def _halves(body: bytes, people: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

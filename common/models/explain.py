@@ -22,7 +22,7 @@ from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import LEAF, Trees
 from common.models.model import Model
-from common.models.predict import feature_at, feature_names, outcome_of
+from common.models.predict import feature_at, feature_names, target_of
 
 MAX_LINES = 60
 """Lines of trees that are shown; the JSON document has all."""
@@ -84,7 +84,7 @@ def linear_terms(model: Model) -> Sum | None:
     if isinstance(found, Linear):
         return sum_over_columns(model, found.weights, -found.threshold)
     if isinstance(found, Regressor):
-        outcome = outcome_of(model)
+        outcome = target_of(model)
         total = sum_over_columns(model, found.weights, found.intercept, outcome.high - outcome.low)
         return Sum(total.intercept + outcome.low, total.terms)
     return None
@@ -92,16 +92,16 @@ def linear_terms(model: Model) -> Sum | None:
 
 def lines(model: Model) -> list[str]:
     """Return the model in words, a line each; nothing in it is not in the answer and the scenario."""
-    outcome = outcome_of(model)
+    outcome = target_of(model)
     about = f"predicts {outcome.column}: "
     about += " or ".join(outcome.names) if outcome.names else f"a number in {outcome.low:g} .. {outcome.high:g}"
-    said = [about, *_lines(model.hypothesis, model)]
+    shown = [about, *_lines(model.hypothesis, model)]
     if model.table.shortens and model.hypothesis.inputs:
-        said.append(
+        shown.append(
             f"Rows whose features are longer than {model.table.norm:g} are shortened by a factor s < 1 first: a number "
             f"v then counts as low + s (v - low), low its lower bound, and a category as s instead of 1."
         )
-    return said
+    return shown
 
 
 @singledispatch
@@ -112,7 +112,7 @@ def _lines(hypothesis: Value, model: Model) -> list[str]:
 
 
 def _positive(model: Model) -> tuple[str, str]:
-    names = outcome_of(model).names
+    names = target_of(model).names
     return (names[0], names[1]) if len(names) == 2 else ("-1", "+1")
 
 
@@ -146,7 +146,7 @@ def _(hypothesis: Linear, model: Model) -> list[str]:
 @_lines.register
 def _(hypothesis: Regressor, model: Model) -> list[str]:
     total = linear_terms(model)
-    outcome = outcome_of(model)
+    outcome = target_of(model)
     if total is None:
         raise AssertionError("a regression is linear")
     return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
@@ -160,9 +160,9 @@ def _(hypothesis: Relabelled, model: Model) -> list[str]:
 @_lines.register
 def _(hypothesis: Recalibrated, model: Model) -> list[str]:
     negative, positive = _positive(model)
-    said = [
+    shown = [
         f"{positive} where {hypothesis.slope:.4g} times a score plus an intercept is above 0, else {negative}: the log "
-        f"odds of {positive}, as fitted to what agents of the population said.",
+        f"odds of {positive}, as fitted to the answers of the population's agents.",
         *(
             f"  intercept where {question(model, group, 0.5)}: {intercept:+.4g}"
             for group, intercept in zip(hypothesis.groups, hypothesis.intercepts, strict=False)
@@ -171,19 +171,19 @@ def _(hypothesis: Recalibrated, model: Model) -> list[str]:
     ]
     if isinstance(hypothesis.hypothesis, Linear):
         plane = hypothesis.hypothesis
-        return [*said, "The score:", *_table(sum_over_columns(model, plane.weights, -plane.threshold))]
-    return [*said, "The score:", *(f"  {line}" for line in _lines(hypothesis.hypothesis, model))]
+        return [*shown, "The score:", *_table(sum_over_columns(model, plane.weights, -plane.threshold))]
+    return [*shown, "The score:", *(f"  {line}" for line in _lines(hypothesis.hypothesis, model))]
 
 
 @_lines.register
 def _(hypothesis: Argmax, model: Model) -> list[str]:
-    said = ["The class whose score is greatest, the first of several:"]
-    for name, scored in zip(outcome_of(model).names, hypothesis.hypotheses, strict=True):
+    shown = ["The class whose score is greatest, the first of several:"]
+    for name, scored in zip(target_of(model).names, hypothesis.hypotheses, strict=True):
         if isinstance(scored, Linear):
-            said += [f"score of {name}:", *_table(sum_over_columns(model, scored.weights, -scored.threshold))]
+            shown += [f"score of {name}:", *_table(sum_over_columns(model, scored.weights, -scored.threshold))]
         else:
-            said += [f"score of {name}:", *(f"  {line}" for line in _lines(scored, model))]
-    return said[: 10 * MAX_LINES]
+            shown += [f"score of {name}:", *(f"  {line}" for line in _lines(scored, model))]
+    return shown[: 10 * MAX_LINES]
 
 
 @_lines.register
@@ -218,24 +218,24 @@ def _(hypothesis: Parity, model: Model) -> list[str]:
 def _(hypothesis: Trees, model: Model) -> list[str]:
     negative, positive = _positive(model)
     trees, nodes = len(hypothesis.roots), len(hypothesis.feature)
-    said = [
+    shown = [
         f"{positive} where {hypothesis.base:+.4g} and the values of all trees add up to more than 0, else {negative} "
         f"({trees:,} tree{'s' if trees > 1 else ''} of {nodes:,} nodes):"
     ]
     for number, root in enumerate(hypothesis.roots, start=1):
         pending = [(root, 1, "")]
-        said.append(f"  tree {number}")
-        while pending and len(said) <= MAX_LINES:
+        shown.append(f"  tree {number}")
+        while pending and len(shown) <= MAX_LINES:
             node, depth, begin = pending.pop()
             if hypothesis.feature[node] == LEAF:
-                said.append(f"{'  ' * depth}  {begin}{hypothesis.threshold[node]:+.4g}")
+                shown.append(f"{'  ' * depth}  {begin}{hypothesis.threshold[node]:+.4g}")
                 continue
             asked = question(model, hypothesis.feature[node], hypothesis.threshold[node])
-            said.append(f"{'  ' * depth}  {begin}{asked}?")
+            shown.append(f"{'  ' * depth}  {begin}{asked}?")
             pending += [(hypothesis.left[node], depth + 1, "no: "), (hypothesis.right[node], depth + 1, "yes: ")]
-        if len(said) > MAX_LINES:
-            return [*said[:MAX_LINES], "  ... (all of it is in the JSON document)"]
-    return said
+        if len(shown) > MAX_LINES:
+            return [*shown[:MAX_LINES], "  ... (all of it is in the JSON document)"]
+    return shown
 
 
 def question(model: Model, number: int, threshold: float) -> str:

@@ -94,7 +94,7 @@ def export(model: Model, path: str | Path) -> Path:
     path
         ``.json``: everything, with the names of columns; :func:`common.models.export.load` reads it. ``.onnx``: raw
         columns in, labels out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`, pickled:
-        whoever loads a pickle runs what is in it, so load only one that you have written.
+        loading a pickle runs code that is in it, so load only one that you have written.
 
     Raises
     ------

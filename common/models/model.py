@@ -72,7 +72,7 @@ class Model(Value):
         Raises
         ------
         BadInput
-            If rows are shortened together with what is to be predicted: nobody has that of a new row.
+            If rows are shortened together with what is to be predicted: of a new row that is unknown.
         """
         looked_at = self.hypothesis.inputs
         if not self.table.shortens:

@@ -36,7 +36,7 @@ from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import Trees
 from common.models.model import Model
-from common.models.predict import outcome_of
+from common.models.predict import target_of
 
 FLOAT, DOUBLE, INT, TEXT = (
     int(kind) for kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING)
@@ -249,7 +249,7 @@ def onnx_bytes(model: Model) -> bytes:
     BadInput
         If the model's kind cannot be written so, or the model cannot be used on new rows.
     """
-    graph, outcome = RowsWriter(model), outcome_of(model)
+    graph, outcome = RowsWriter(model), target_of(model)
     found = model.hypothesis
     if isinstance(found, Argmax):
         winner = _winner(graph, found)
@@ -301,11 +301,9 @@ def write(hypothesis: Hypothesis, graph: RowsWriter) -> Written:
     Raises
     ------
     BadInput
-        If nobody has said how.
+        If the kind has no writer.
     """
-    raise BadInput(
-        f"nobody has said how a model of kind {hypothesis.kind!r} is written as ONNX: write .json, which has all kinds"
-    )
+    raise BadInput(f"a model of kind {hypothesis.kind!r} has no writer for ONNX: write .json, which takes all kinds")
 
 
 def _of_sign(graph: RowsWriter, positive: str) -> Written:

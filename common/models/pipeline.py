@@ -1,6 +1,6 @@
 """A model as a pipeline of scikit-learn: raw rows to features, features to labels, both by the released answer's rules.
 
-Made from a model's JSON document, never from a pickle, so that reading a model runs nobody's code. The steps hold plain
+Made from a model's JSON document, never from a pickle, so that reading a model runs no code in it. The steps hold plain
 values as parameters, which ``clone`` copies; they are not fitted again.
 """
 
@@ -21,7 +21,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.regressor import Regressor
 from common.local.hypotheses.relabelled import Relabelled
 from common.models.model import Model
-from common.models.predict import feature_names, features_of, outcome_of, predictions
+from common.models.predict import feature_names, features_of, predictions, target_of
 
 
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -96,7 +96,7 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
     @property
     def classes_(self) -> AnyArray:
         """The names: of two, the negative and the positive."""
-        return np.asarray(outcome_of(self.model).names)
+        return np.asarray(target_of(self.model).names)
 
     @property
     def coef_(self) -> Floats:

@@ -36,7 +36,7 @@ class Predicted:
     values
         Shape (n,): texts as the table spells them, or numbers in the column's own unit.
     probabilities
-        Shape (n,), of the positive label; None where nobody asked.
+        Shape (n,), of the positive label; None where they were not asked for.
     notes
         What was clipped, unlisted or missing.
     """
@@ -102,16 +102,16 @@ def _nothing(model: Model) -> AnyArray:
 
 
 def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
-    """Return the probabilities of the positive label, and nothing where nobody asked."""
+    """Return the probabilities of the positive label, and None where they were not asked for."""
     return model.hypothesis.probabilities(features) if wanted else np.zeros(0)
 
 
 def calibration(model: Model) -> str:
     """Say what the model's probabilities are worth."""
-    name = outcome_of(model).names[-1]
+    name = target_of(model).names[-1]
     if isinstance(model.hypothesis, Recalibrated):
         return (
-            f"probability of {name!r}: that of a logistic fit to what agents of the population said of its score, "
+            f"probability of {name!r}: that of a logistic fit to the agents' answers about its score, "
             f"within the noise of their answers"
         )
     if model.loss == "logistic":
@@ -124,7 +124,7 @@ def calibration(model: Model) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Target:
     """What is predicted of a row.
 
     Attributes
@@ -143,7 +143,7 @@ class Outcome:
     high: float = 1.0
 
 
-def outcome_of(model: Model) -> Outcome:
+def target_of(model: Model) -> Target:
     """Return what a model predicts."""
     return _outcome(model.hypothesis, model)
 
@@ -158,7 +158,7 @@ def predictions(model: Model, features: Singles) -> AnyArray:
     features
         Shape (n, d), float32, as the table makes them.
     """
-    found, outcome = model.hypothesis, outcome_of(model)
+    found, outcome = model.hypothesis, target_of(model)
     if not outcome.names:
         return outcome.low + (outcome.high - outcome.low) * found.values(features)
     if isinstance(found, Argmax):
@@ -167,38 +167,38 @@ def predictions(model: Model, features: Singles) -> AnyArray:
 
 
 @singledispatch
-def _outcome(hypothesis: Hypothesis, model: Model) -> Outcome:
+def _outcome(hypothesis: Hypothesis, model: Model) -> Target:
     """Any kind that is about the record's own label."""
     label = model.table.label
-    return Outcome("label" if label is None else label.column, model.classes)
+    return Target("label" if label is None else label.column, model.classes)
 
 
 @_outcome.register
-def _(hypothesis: Relabelled, model: Model) -> Outcome:
+def _(hypothesis: Relabelled, model: Model) -> Target:
     feature, place = feature_at(model, hypothesis.column)
     if isinstance(feature, Number):
         middle = feature.low + 0.5 * (feature.high - feature.low)
-        return Outcome(feature.column, (f"at most {middle:g}", f"above {middle:g}"))
+        return Target(feature.column, (f"at most {middle:g}", f"above {middle:g}"))
     names = [group[0] for group in feature.groups]
     others = [name for name in names if name != names[place]]
-    return Outcome(feature.column, (others[0] if len(others) == 1 else f"not {names[place]}", names[place]))
+    return Target(feature.column, (others[0] if len(others) == 1 else f"not {names[place]}", names[place]))
 
 
 @_outcome.register
-def _(hypothesis: Argmax, model: Model) -> Outcome:
+def _(hypothesis: Argmax, model: Model) -> Target:
     places = [feature_at(model, hypothesis.first + number) for number in range(len(hypothesis.hypotheses))]
     first = places[0][0]
     if isinstance(first, Number) or any(feature is not first for feature, _ in places):
-        return Outcome("class", tuple(feature_names(model)[hypothesis.first :][: len(places)]))
-    return Outcome(first.column, tuple(first.groups[place][0] for _, place in places))
+        return Target("class", tuple(feature_names(model)[hypothesis.first :][: len(places)]))
+    return Target(first.column, tuple(first.groups[place][0] for _, place in places))
 
 
 @_outcome.register
-def _(hypothesis: Regressor, model: Model) -> Outcome:
+def _(hypothesis: Regressor, model: Model) -> Target:
     feature, _ = feature_at(model, hypothesis.response)
     if isinstance(feature, Number):
-        return Outcome(feature.column, (), feature.low, feature.high)
-    return Outcome(feature.column)
+        return Target(feature.column, (), feature.low, feature.high)
+    return Target(feature.column)
 
 
 def feature_at(model: Model, number: int) -> tuple[Feature, int]:

@@ -10,14 +10,14 @@ from common.core.errors import BadMessage
 from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
 
 
-class NoisyCount(Result):
+class ReleasedCount(Result):
     """The count with noise: it may lie outside 0..n."""
 
     count: Whole
 
 
 @OPERATIONS.register("count")
-class Count(Operation[NoisyCount]):
+class Count(Operation[ReleasedCount]):
     """Count the records of which a feature is 1, and release the number with noise.
 
     Attributes
@@ -26,7 +26,7 @@ class Count(Operation[NoisyCount]):
         What this costs, in [0.001, 30].
     """
 
-    result: ClassVar = NoisyCount
+    result: ClassVar = ReleasedCount
     kind: Literal["count"] = "count"
     feature: int = Field(ge=0, lt=1 << 20)
     epsilon: float = Field(ge=0.001, le=30.0)
@@ -117,7 +117,7 @@ class HeadList(Operation[CountedHead]):
         return self.first + self.bits
 
     def check(self, result: CountedHead) -> None:
-        """Refuse a list that is too long, has a value twice or one of more bits, lacks a count, or counted nobody."""
+        """Refuse a list that is too long, has a value twice or one of more bits, lacks a count, or counted no one."""
         items = result.items
         if len(items) != len(result.counts) or len(set(items)) != len(items) or len(items) > self.most:
             raise BadMessage(f"{self.most} different items at most, each with a count, were asked for")

@@ -65,7 +65,7 @@ class Labelled(Result):
     Attributes
     ----------
     labels
-        One a point: -1, +1, the number of a class, or None where nothing is said.
+        One a point: -1, +1, the number of a class, or None where the vote has no winner.
     protects
         Whether the guarantee is for the records or for their labels only.
     hypothesis
@@ -85,10 +85,10 @@ class Labelled(Result):
 
 
 @OPERATIONS.register("label")
-class Label(Operation[Labelled]):
+class LabelPoints(Operation[Labelled]):
     """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
 
-    Each is -1, +1, the number of a class where the learner tells several apart, or null where nothing is said.
+    Each is -1, +1, the number of a class where the learner tells several apart, or null where the vote has no winner.
     The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
     that costs again.
 

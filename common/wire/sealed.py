@@ -23,15 +23,15 @@ _ENVELOPE = re.compile(
     rb'\{"kind":"(enrolment|poll|report)","message":(\{[^{}]{1,600}\}),'
     rb'"key":"([0-9a-f]{64})","signature":"([0-9a-f]{128})"\}'
 )
-_ENROLMENT = re.compile(rb'\{"agents":([1-9][0-9]{0,8})\}')
-_POLL = re.compile(rb'\{"participant":"([0-9a-f]{64})"\}')
+_ENROLMENT = re.compile(rb'\{"agents":[1-9][0-9]{0,8}\}')
+_POLL = re.compile(rb'\{"participant":"[0-9a-f]{64}"\}')
 _REPORT = re.compile(
-    rb'\{"answer":(-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,17}),"assignment":"([0-9a-f]{64})","digest":"([0-9a-f]{64})",'
-    rb'"question":(0|[1-9][0-9]{0,8}),"report_id":"([0-9a-f]{32})","run":"([0-9a-zA-Z_-]{1,64})"\}'
+    rb'\{"answer":(-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,17}),"assignment":"[0-9a-f]{64}","digest":"[0-9a-f]{64}",'
+    rb'"question":(?:0|[1-9][0-9]{0,8}),"report_id":"[0-9a-f]{32}","run":"[0-9a-zA-Z_-]{1,64}"\}'
 )
 
 
-class Sealed:
+class SignedBytes:
     """A signed message in the usual form; nobody has verified its signature yet.
 
     Attributes
@@ -59,10 +59,10 @@ class Sealed:
         return self.value.wire()
 
 
-AnySigned = Signed | Sealed
+AnySigned = Signed | SignedBytes
 
 
-def sealed(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
+def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
     """Return a signed message of its parts: of its payload in canonical JSON.
 
     Raises
@@ -73,7 +73,7 @@ def sealed(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
     find = _VALUES.get(kind.encode())
     value = None if find is None else find(payload)
     if value is not None:
-        return Sealed(kind, payload, key, signature, value)
+        return SignedBytes(kind, payload, key, signature, value)
     return Signed.parse({"kind": kind, "message": canonical.decode(payload), "key": key, "signature": signature})
 
 
@@ -90,7 +90,7 @@ def read(raw: bytes) -> AnySigned:
         kind, payload, key, signature = found.groups()
         value = _VALUES[kind](payload)
         if value is not None:
-            return Sealed(kind.decode("ascii"), payload, key.decode("ascii"), signature.decode("ascii"), value)
+            return SignedBytes(kind.decode("ascii"), payload, key.decode("ascii"), signature.decode("ascii"), value)
     return Signed.parse(canonical.decode(raw))
 
 
@@ -102,10 +102,10 @@ def payload(signed: AnySigned) -> bytes:
     BadMessage
         If it has no canonical form.
     """
-    return signed.payload if isinstance(signed, Sealed) else canonical.encode(signed.message)
+    return signed.payload if isinstance(signed, SignedBytes) else canonical.encode(signed.message)
 
 
-def said(signed: AnySigned, kind: type[Message]) -> Message:
+def parse_payload(signed: AnySigned, kind: type[Message]) -> Message:
     """Return what a signed message of a kind says.
 
     Raises
@@ -113,14 +113,14 @@ def said(signed: AnySigned, kind: type[Message]) -> Message:
     BadMessage
         If it is no message of the kind.
     """
-    if isinstance(signed, Sealed) and isinstance(signed.value, kind):
+    if isinstance(signed, SignedBytes) and isinstance(signed.value, kind):
         return signed.value
     return kind.parse(signed.message)
 
 
 def field(signed: AnySigned, name: str) -> object:
     """Return one field of a signed message as it came, None if there is none of that name."""
-    return getattr(signed.value, name, None) if isinstance(signed, Sealed) else signed.message.get(name)
+    return getattr(signed.value, name, None) if isinstance(signed, SignedBytes) else signed.message.get(name)
 
 
 def report_payload(report_id: str, run: str, digest: str, question: int, assignment: str, answer: float) -> bytes:
@@ -136,49 +136,18 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
 
 
 def _enrolment(payload: bytes) -> Enrolment | None:
-    found = _ENROLMENT.fullmatch(payload)
-    left_out = {"credential": None, "grant": None, "policy": None}
-    return None if found is None else _made(Enrolment, {"agents": int(found[1]), **left_out})
+    return None if _ENROLMENT.fullmatch(payload) is None else Enrolment.model_validate_json(payload)
 
 
 def _poll(payload: bytes) -> Poll | None:
-    found = _POLL.fullmatch(payload)
-    return None if found is None else _made(Poll, {"participant": found[1].decode("ascii")})
+    return None if _POLL.fullmatch(payload) is None else Poll.model_validate_json(payload)
 
 
 def _report(payload: bytes) -> Report | None:
     found = _REPORT.fullmatch(payload)
-    if found is None:
-        return None
-    answer, assignment, digest, question, report_id, run = found.groups()
-    number, text = float(answer), answer.decode("ascii")
-    if repr(number) != text:  # canonical JSON has one way to write a number
-        return None
-    fields = {
-        "report_id": report_id.decode("ascii"),
-        "run": run.decode("ascii"),
-        "digest": digest.decode("ascii"),
-        "question": int(question),
-        "assignment": assignment.decode("ascii"),
-        "answer": number,
-    }
-    return _made(Report, fields)
-
-
-def _made(kind: type[Message], fields: dict[str, Any]) -> Message:
-    """Return a value with all of its fields, which are valid: ``model_construct`` without looking for defaults."""
-    value = kind.__new__(kind)
-    object.__setattr__(value, "__dict__", fields)
-    object.__setattr__(value, "__pydantic_fields_set__", _FIELDS[kind])
-    object.__setattr__(value, "__pydantic_extra__", None)
-    object.__setattr__(value, "__pydantic_private__", None)
-    return value
-
-
-_FIELDS: dict[type[Value], set[str]] = {
-    kind: {name for name, field in kind.model_fields.items() if field.is_required()}
-    for kind in (Enrolment, Poll, Report)
-}
+    if found is None or repr(float(found[1])).encode("ascii") != found[1]:
+        return None  # canonical JSON has one way to write a number
+    return Report.model_validate_json(payload)
 
 
 _VALUES: dict[bytes, Callable[[bytes], Enrolment | Poll | Report | None]] = {

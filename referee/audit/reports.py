@@ -9,7 +9,7 @@ from itertools import islice
 from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import covered
 from common.wire.messages import PackedReport, Report
-from common.wire.sealed import sealed
+from common.wire.sealed import signed_bytes
 from referee.collection.judging import Asked, Refusal, judge, payload, read
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport
@@ -92,7 +92,7 @@ def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[Store
                 f"{key[:16]}... did not sign this answer to this question: it was asked something else than the "
                 f"transcript says, or its report was changed"
             )
-        signed = sealed(kind, what, key, report.signature.hex())
+        signed = signed_bytes(kind, what, key, report.signature.hex())
         try:
             accepted = judge(read(signed, what, None if report.individual else report.body), asked)
         except Refusal as refusal:

@@ -14,7 +14,7 @@ from common.core.machine import check_memory
 from common.local.answers import Answers, MassAnswers
 from common.local.masks import Mask, paste
 from common.local.mechanisms.mechanism import LocalRandomizer
-from common.local.packing import answer_type, mask_bytes, unpack_answers, unpack_each, unpack_said
+from common.local.packing import answer_type, mask_bytes, unpack_answered, unpack_answers, unpack_each
 from common.log.merkle import RunningRoot
 from common.wire.messages import MAX_LISTED
 from referee.collection.batches import MassBatch
@@ -68,7 +68,7 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
             pieces: Iterable[AnyArray] = (said,)
         else:
             own = batch.slots_from(group[0].slot)
-            answered, pieces = unpack_said(group[0].body, len(own), asked.kind)
+            answered, pieces = unpack_answered(group[0].body, len(own), asked.kind)
             paste(mask, own.start, answered)
         for piece in pieces:
             values[count : count + len(piece)] = piece

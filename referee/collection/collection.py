@@ -30,7 +30,7 @@ from common.local.packing import packed_bytes
 from common.local.queries.query import Query
 from common.log.transcript import append
 from common.wire import messages
-from common.wire.sealed import AnySigned, field, said
+from common.wire.sealed import AnySigned, field, parse_payload
 from referee.collection.aggregation import add_up
 from referee.collection.batches import passed_over, take
 from referee.collection.enrolment import Registrar
@@ -239,7 +239,7 @@ class Collection:
                     raise checked
                 if str(field(signed, "participant")) != signed.key:
                     raise Forged("somebody else signed this poll than the participant that it names")
-                found.append(self.assignment(said(signed, messages.Poll).participant))
+                found.append(self.assignment(parse_payload(signed, messages.Poll).participant))
             except TandemError as error:
                 found.append(error)
         asked = [each for each in found if isinstance(each, tuple)]

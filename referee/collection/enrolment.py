@@ -31,7 +31,7 @@ from common.net.app import token_hash
 from common.scenario.resolved import ResolvedScenario
 from common.wire import messages
 from common.wire.messages import AgentPolicy, Enrolment
-from common.wire.sealed import AnySigned, said
+from common.wire.sealed import AnySigned, parse_payload
 from referee.collection.judging import payloads
 from referee.collection.roster import Roster
 from referee.collection.signatures import sign_all
@@ -165,7 +165,7 @@ class Registrar:
             try:
                 if isinstance(checked, Forged):
                     raise checked
-                wanted = said(signed, messages.Enrolment)
+                wanted = parse_payload(signed, messages.Enrolment)
                 self._admit(wanted.agents, token)
                 if self.issuers and self.roster.position(signed.key) is None:
                     vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))

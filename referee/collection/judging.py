@@ -28,7 +28,7 @@ from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.local.queries.query import Query
 from common.wire import sealed
 from common.wire.messages import Assignment, MassAssignment, PackedReport, Report, pack_index
-from common.wire.sealed import AnySigned, Sealed, report_payload
+from common.wire.sealed import AnySigned, SignedBytes, report_payload
 from referee.collection.batches import AnyBatch, MassBatch, assign
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport
@@ -122,7 +122,7 @@ def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
         If the body is another one than was signed.
     """
     if body is None:
-        return Claim(signed, payload, sealed.said(signed, Report), None)
+        return Claim(signed, payload, sealed.parse_payload(signed, Report), None)
     report = PackedReport.parse(signed.message)
     if hashlib.sha256(body).hexdigest() != report.body_sha256:
         problem = BadMessage("the packed body does not match the SHA-256 in its signed header")
@@ -193,7 +193,7 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
 
 def _as_usual(claim: Claim, accepted: StoredReport, asked: Asked, fingerprint: str) -> bool:
     """Tell whether what was signed can be rebuilt from what is stored of it and from its question."""
-    if isinstance(claim.signed, Sealed) and isinstance(claim.report, Report):
+    if isinstance(claim.signed, SignedBytes) and isinstance(claim.report, Report):
         # It came in canonical JSON with these fields, of which all but the answer were compared with the question.
         return repr(unpack_one(accepted.body, asked.kind)) == repr(claim.report.answer)
     return _payload(accepted, asked, claim.key, fingerprint) == claim.payload

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -297,7 +297,7 @@ class ProblemProtocol(Protocol, Generic[P]):
         """Do what the agents can do alone."""
 
 
-class _Ablation(Protocol):
+class Ablation(Protocol):
     """A protocol about a problem whose other side is left out: it shows what that side is needed for."""
 
     side: ClassVar[Literal["curator", "agents"]]
@@ -317,28 +317,25 @@ class _Ablation(Protocol):
         whole = (PROTOCOLS[name] for name in PROTOCOLS if cls.side in demands_of(name).alone)
         return tuple(loading.altered(one, [f"alone={cls.side}"]) for each in whole for one in each.example())
 
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        """Start what the protocol does with this side."""
+        alone = self.whole.curator_alone if self.side == "curator" else self.whole.agents_alone
+        return alone(self.whole.plan(scenario), public)
 
-class CuratorAlone(_Ablation):
+
+class CuratorAlone(Ablation):
     """Agents are left out."""
 
     side = "curator"
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Start what the protocol does with its curator."""
-        return self.whole.curator_alone(self.whole.plan(scenario), public)
 
-
-class AgentsAlone(_Ablation):
+class AgentsAlone(Ablation):
     """The curator is left out."""
 
     side = "agents"
 
-    def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Start what the protocol does with its agents."""
-        return self.whole.agents_alone(self.whole.plan(scenario), public)
 
-
-ABLATIONS = {"curator": CuratorAlone, "agents": AgentsAlone}
+ABLATIONS: Mapping[str, type[Ablation]] = {"curator": CuratorAlone, "agents": AgentsAlone}
 """By the side that is asked."""
 
 

@@ -10,7 +10,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.queries.loss import LossQuery
-from common.operations.learning import Label, Labelled, Learn
+from common.operations.learning import Labelled, LabelPoints, Learn
 from common.protocols.base import pattern_of
 from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
@@ -92,7 +92,7 @@ class ModelAgnosticProtocol(Protocol):
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
         wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         queries = learner.queries
-        labelled = yield from ask(Label(count=queries, transfer=True))
+        labelled = yield from ask(LabelPoints(count=queries, transfer=True))
         hypothesis = student(labelled, _labels(learner))
         told = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": told, "unanswered": queries - told})

@@ -13,7 +13,7 @@ from common.core.plain import plain
 from common.models.explain import lines
 from common.models.export import load
 from common.models.model import Model, released
-from common.models.predict import Predicted, calibration, outcome_of
+from common.models.predict import Predicted, calibration, target_of
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
 from referee.state.runfolder import read_result, read_scenario
@@ -72,7 +72,7 @@ def notes(model: Model, found: Predicted) -> list[str]:
 
 def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
     """Return the predictions as a table: the column that is predicted, and ``probability``; rows as they were given."""
-    columns = {outcome_of(model).column: found.values.tolist()}
+    columns = {target_of(model).column: found.values.tolist()}
     if found.probabilities is not None:
         columns["probability" if "probability" not in columns else "its probability"] = found.probabilities.tolist()
     return polars.DataFrame(columns)
@@ -87,9 +87,9 @@ def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
     """Return the predictions as JSON."""
     return {
         "scenario": model.scenario,
-        "column": outcome_of(model).column,
+        "column": target_of(model).column,
         "predictions": found.values.tolist(),
-        "positive": outcome_of(model).names[-1] if found.probabilities is not None else None,
+        "positive": target_of(model).names[-1] if found.probabilities is not None else None,
         "probabilities": None if found.probabilities is None else found.probabilities.tolist(),
         "calibration": None if found.probabilities is None else calibration(model),
         "rows": found.notes.rows,

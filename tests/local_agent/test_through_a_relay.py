@@ -51,15 +51,15 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """Listen at the sockets themselves, below all that a service makes of them."""
     found = Wire()
-    come = server.GuardedConnection.data_received
+    come = server.Connection.data_received
 
-    def seen(self: server.GuardedConnection, data: bytes) -> None:
+    def seen(self: server.Connection, data: bytes) -> None:
         port = self.transport.get_extra_info("sockname")[1]
         found.peers[port].add(self.transport.get_extra_info("peername")[0])
         found.bytes[port] += data
         come(self, data)
 
-    monkeypatch.setattr(server.GuardedConnection, "data_received", seen)
+    monkeypatch.setattr(server.Connection, "data_received", seen)
     return found
 
 

@@ -76,15 +76,15 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from common.operations.counting import NoisyCount
+from common.operations.counting import ReleasedCount
 from common.operations.operation import OPERATIONS, Operation
 
 
 @OPERATIONS.register("count-both")
-class CountBoth(Operation[NoisyCount]):
+class CountBoth(Operation[ReleasedCount]):
     """Count the records of which two features are 1, and release the number with noise."""
 
-    result: ClassVar = NoisyCount
+    result: ClassVar = ReleasedCount
     kind: Literal["count-both"] = "count-both"
     first: int = Field(ge=0, lt=1 << 20)
     second: int = Field(ge=0, lt=1 << 20)
@@ -101,25 +101,25 @@ class CountBoth(Operation[NoisyCount]):
 HANDLER = '''
 
 @HANDLERS.register("count-both")
-class CountBothHandler(OperationHandler[CountBoth, NoisyCount]):
+class CountBothHandler(OperationHandler[CountBoth, ReleasedCount]):
     """A noisy count on the sample itself."""
 
     def event(self, operation: CountBoth, standing: Standing) -> Event:
         return Release(epsilon=operation.epsilon)
 
-    def run(self, operation: CountBoth, access: Access, standing: Standing) -> NoisyCount:
+    def run(self, operation: CountBoth, access: Access, standing: Standing) -> ReleasedCount:
         counted = access.release(
             counts.NoisyCount(operation.epsilon),
             lambda records: (records.features[:, [operation.first, operation.second]] > 0).all(axis=1),
         )
-        return NoisyCount(count=counted)
+        return ReleasedCount(count=counted)
 '''
 AUDIT = '''"""A count of people with two features, under audit."""
 
 from __future__ import annotations
 
 from common.operations.both import CountBoth
-from common.operations.counting import NoisyCount
+from common.operations.counting import ReleasedCount
 from deploy.auditing.case import Case
 from deploy.auditing.cases.release_cases import claimed, people, released
 
@@ -130,7 +130,7 @@ def cases() -> list[Case]:
     """One person, who is counted or not."""
     operation = CountBoth(first=0, second=1, epsilon=1.0)
 
-    def number(release: NoisyCount) -> float:
+    def number(release: ReleasedCount) -> float:
         return float(release.count)
 
     twins = {"half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number)}

@@ -16,7 +16,7 @@ from common.local.naming import Names
 from common.local.records import Records
 
 _CELLS = 1 << 20
-"""Features looked at in one go: whatever a hypothesis computes on the way fits in a few megabytes."""
+"""Features looked at in one go: intermediate results of a hypothesis fit in a few megabytes."""
 
 
 def logistic(margins: AnyArray) -> Floats:
@@ -27,7 +27,7 @@ def logistic(margins: AnyArray) -> Floats:
 class Hypothesis(Value):
     """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form.
 
-    It is total: whatever finite features it is given, and whatever overflows on the way, it predicts -1 or
+    It is total: for any finite features, also where an intermediate result overflows, it predicts -1 or
     +1.
     """
 

@@ -55,7 +55,7 @@ class Linear(Hypothesis):
         return len(self.weights)
 
     def margins(self, features: AnyArray) -> Singles:
-        """Return <w, x> - b for each row, shape (n,), float32; of the row alone, whatever block it is in."""
+        """Return <w, x> - b for each row, shape (n,), float32; of the row alone, in any block."""
         margins = np.empty(len(features), dtype=np.float32)
         _margins(features, self.vector, np.float32(self.threshold), margins)
         return margins

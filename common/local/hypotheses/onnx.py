@@ -19,7 +19,7 @@ from common.local.hypotheses.onnx_graph import MAX_BYTES, Graph, evaluator, read
 MAX_NUMBERS = 1 << 20
 """Numbers computed in one go: a few megabytes."""
 MAX_SECONDS = 10.0
-"""How long a block of rows may take; whatever keeps to the bounds on work takes well under a second."""
+"""How long a block of rows may take; a graph within the bounds on work takes well under a second."""
 
 
 def require_packages() -> None:
@@ -87,7 +87,7 @@ class Onnx(Hypothesis):
         return self
 
     def _try(self) -> None:
-        """Evaluate a block of nobody's rows within the time limit."""
+        """Evaluate a block of zeros within the time limit."""
         from onnxruntime import RunOptions
 
         options = RunOptions()

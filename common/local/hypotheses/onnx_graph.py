@@ -2,7 +2,7 @@
 
 Nothing but the protobuf decoder ever sees the stranger's bytes. What they say is checked node by node against
 :data:`~common.local.hypotheses.onnx_operators.OPERATORS`; then a clean model is written from the checked parts
-alone, under new names, without documentation, metadata or fields that nobody asked about; that is what gets evaluated.
+alone, under new names, without documentation, metadata or unknown fields; that is what gets evaluated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
-from common.local.hypotheses.onnx_operators import MAX_WIDTH, ML, OPERATORS, Operand, Rows, Step
+from common.local.hypotheses.onnx_operators import MAX_WIDTH, ML, OPERATORS, Node, Operand, RowMatrix
 from common.local.hypotheses.trees import LEAF, Trees
 
 MAX_BYTES = 1 << 20
@@ -70,7 +70,7 @@ def read_graph(raw: bytes) -> Graph:
         model = ModelProto.FromString(raw)
     except DecodeError:
         raise ValueError("the bytes are not an ONNX model, or one that is nested too deeply") from None
-    return _Reader(_opset(model)).read(model.graph)
+    return _GraphReader(_opset(model)).read(model.graph)
 
 
 def _opset(model: Any) -> int:
@@ -92,7 +92,7 @@ def _opset(model: Any) -> int:
     return int(versions[""])
 
 
-class _Reader:
+class _GraphReader:
     """Goes through a graph once, in the order of its nodes."""
 
     def __init__(self, opset: int) -> None:
@@ -157,7 +157,7 @@ class _Reader:
 
     def _input(self, value: Any) -> int:
         dimension = self._matrix(value, self._types.FLOAT, "input")
-        self._define(value.name, "x", Rows("float", dimension))
+        self._define(value.name, "x", RowMatrix("float", dimension))
         self._work += dimension
         self._numbers += dimension
         return dimension
@@ -165,7 +165,7 @@ class _Reader:
     def _output(self, value: Any) -> str:
         width = self._matrix(value, self._types.INT64, "output")
         own, found = self._known.get(value.name, ("", None))
-        if width != 1 or not isinstance(found, Rows) or (found.dtype, found.width) != ("int64", 1):
+        if width != 1 or not isinstance(found, RowMatrix) or (found.dtype, found.width) != ("int64", 1):
             raise ValueError("the output must be computed by a node: one int64 label a row, shape (rows, 1)")
         return own
 
@@ -212,7 +212,7 @@ class _Reader:
         attributes = self._attributes(node, operator.attributes)
         own, values = zip(*(self._known[given] for given in node.input), strict=True)
         try:
-            results, work = operator.rule(Step(values, attributes))
+            results, work = operator.rule(Node(values, attributes))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         if len(node.output) != len(results) or any(result.width > MAX_WIDTH for result in results):
@@ -225,10 +225,10 @@ class _Reader:
             self._define(given, new, result)
         inputs = list(own)
         if name == "TopK":
-            inputs[0] = self._comparable(inputs[0], Step(values, {}).rows(0, "float", "double"))
+            inputs[0] = self._comparable(inputs[0], Node(values, {}).rows(0, "float", "double"))
         self._nodes.append(self._helper.make_node(name, inputs, names, domain=domain, **attributes))
 
-    def _comparable(self, name: str, value: Rows) -> str:
+    def _comparable(self, name: str, value: RowMatrix) -> str:
         """Make NaN the greatest number: sorting is only defined where every two numbers compare."""
         self._numbers += 2 * value.width
         infinity = np.array(np.inf, dtype={"float": np.float32, "double": np.float64}[value.dtype])

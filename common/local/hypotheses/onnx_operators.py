@@ -26,7 +26,7 @@ _HARD = 16
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowMatrix:
     """A matrix with one row a person.
 
     Attributes
@@ -44,21 +44,21 @@ class Rows:
     below: int = 0
 
 
-Operand = Rows | AnyArray
+Operand = RowMatrix | AnyArray
 """What a node takes: a matrix of rows, or a constant."""
 
 
 @dataclass(frozen=True)
-class Step:
+class Node:
     """One node, as a rule sees it."""
 
     inputs: tuple[Operand, ...]
     attributes: Mapping[str, Any]
 
-    def rows(self, position: int, *dtypes: str) -> Rows:
+    def rows(self, position: int, *dtypes: str) -> RowMatrix:
         """Return an input that must be a matrix of rows, of one of the given types."""
         found = self.inputs[position]
-        if not isinstance(found, Rows):
+        if not isinstance(found, RowMatrix):
             raise ValueError(f"input {position} must depend on the features")
         if found.dtype not in dtypes:
             raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {found.dtype}")
@@ -67,7 +67,7 @@ class Step:
     def constant(self, position: int, *dtypes: str) -> AnyArray:
         """Return an input that must be a constant, of one of the given types."""
         found = self.inputs[position]
-        if isinstance(found, Rows):
+        if isinstance(found, RowMatrix):
             raise ValueError(f"input {position} must be a constant")
         if dtype_of(found) not in dtypes:
             raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {dtype_of(found)}")
@@ -79,7 +79,7 @@ class Step:
             raise ValueError(f"{name} must be 1, across the columns, found {self.attributes.get(name, default)}")
 
 
-Rule = Callable[[Step], tuple[tuple[Rows, ...], int]]
+Rule = Callable[[Node], tuple[tuple[RowMatrix, ...], int]]
 """Gives a node's outputs and its multiply-adds a row; raises ValueError for what is not admitted."""
 
 
@@ -98,7 +98,7 @@ def dtype_of(constant: AnyArray) -> str:
 
 
 def _width(operand: Operand) -> int:
-    if isinstance(operand, Rows):
+    if isinstance(operand, RowMatrix):
         return operand.width
     if operand.size and (operand.ndim < 2 or operand.shape[0] == 1):
         return int(operand.shape[-1]) if operand.ndim else 1
@@ -107,9 +107,9 @@ def _width(operand: Operand) -> int:
 
 def _together(*operands: Operand) -> tuple[str, int]:
     """Return the common type and width of operands, of which those of width 1 are repeated."""
-    if not any(isinstance(operand, Rows) for operand in operands):
+    if not any(isinstance(operand, RowMatrix) for operand in operands):
         raise ValueError("at least one input must depend on the features")
-    dtypes = {operand.dtype if isinstance(operand, Rows) else dtype_of(operand) for operand in operands}
+    dtypes = {operand.dtype if isinstance(operand, RowMatrix) else dtype_of(operand) for operand in operands}
     if len(dtypes) > 1:
         raise ValueError(f"inputs must be of one type, found {' and '.join(sorted(dtypes))}")
     width = max(_width(operand) for operand in operands)
@@ -119,122 +119,122 @@ def _together(*operands: Operand) -> tuple[str, int]:
 
 
 def _each(cost: int, *dtypes: str) -> Rule:
-    def rule(step: Step) -> tuple[tuple[Rows, ...], int]:
-        found = step.rows(0, *dtypes)
-        return (Rows(found.dtype, found.width),), cost * found.width
+    def rule(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+        found = node.rows(0, *dtypes)
+        return (RowMatrix(found.dtype, found.width),), cost * found.width
 
     return rule
 
 
 def _pairs(cost: int, result: str | None, *dtypes: str) -> Rule:
-    def rule(step: Step) -> tuple[tuple[Rows, ...], int]:
-        dtype, width = _together(*step.inputs)
+    def rule(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+        dtype, width = _together(*node.inputs)
         if dtype not in dtypes:
             raise ValueError(f"inputs must be {' or '.join(dtypes)}, found {dtype}")
-        return (Rows(result or dtype, width),), cost * width
+        return (RowMatrix(result or dtype, width),), cost * width
 
     return rule
 
 
-def _where(step: Step) -> tuple[tuple[Rows, ...], int]:
-    chosen = step.rows(0, "bool")
-    values = step.inputs[1:]
-    dtype = _together(Rows(_type(values[0]), 1), *values)[0]
+def _where(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    chosen = node.rows(0, "bool")
+    values = node.inputs[1:]
+    dtype = _together(RowMatrix(_type(values[0]), 1), *values)[0]
     width = max(chosen.width, *(_width(value) for value in values))
-    if any(_width(operand) not in (1, width) for operand in step.inputs):
+    if any(_width(operand) not in (1, width) for operand in node.inputs):
         raise ValueError(f"inputs must have {width} columns or one")
-    return (Rows(dtype, width),), width
+    return (RowMatrix(dtype, width),), width
 
 
 def _type(operand: Operand) -> str:
-    return operand.dtype if isinstance(operand, Rows) else dtype_of(operand)
+    return operand.dtype if isinstance(operand, RowMatrix) else dtype_of(operand)
 
 
 _CASTS = {1: "float", 11: "double"}
 
 
-def _cast(step: Step) -> tuple[tuple[Rows, ...], int]:
-    found = step.rows(0, "float", "double", "bool")
-    if step.attributes.get("to") not in _CASTS:
-        raise ValueError(f"to must be 1 (float) or 11 (double), found {step.attributes.get('to')}")
-    return (Rows(_CASTS[step.attributes["to"]], found.width),), found.width
+def _cast(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float", "double", "bool")
+    if node.attributes.get("to") not in _CASTS:
+        raise ValueError(f"to must be 1 (float) or 11 (double), found {node.attributes.get('to')}")
+    return (RowMatrix(_CASTS[node.attributes["to"]], found.width),), found.width
 
 
-def _matmul(step: Step) -> tuple[tuple[Rows, ...], int]:
-    found = step.rows(0, "float", "double")
-    factor = step.constant(1, found.dtype)
+def _matmul(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float", "double")
+    factor = node.constant(1, found.dtype)
     if factor.ndim != 2 or factor.shape[0] != found.width or factor.size == 0:
         raise ValueError(f"the constant factor must have {found.width} rows, found shape {factor.shape}")
-    return (Rows(found.dtype, factor.shape[1]),), factor.size
+    return (RowMatrix(found.dtype, factor.shape[1]),), factor.size
 
 
 def _reduce(cost: int) -> Rule:
-    def rule(step: Step) -> tuple[tuple[Rows, ...], int]:
-        found = step.rows(0, "float", "double")
-        if step.constant(1, "int64").tolist() not in ([1], [-1]) or step.attributes.get("keepdims", 1) != 1:
+    def rule(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+        found = node.rows(0, "float", "double")
+        if node.constant(1, "int64").tolist() not in ([1], [-1]) or node.attributes.get("keepdims", 1) != 1:
             raise ValueError("a sum, or the like, goes over axes = [1], with keepdims = 1")
-        return (Rows(found.dtype, 1),), cost * found.width
+        return (RowMatrix(found.dtype, 1),), cost * found.width
 
     return rule
 
 
-def _softmax(step: Step) -> tuple[tuple[Rows, ...], int]:
-    found = step.rows(0, "float", "double")
-    step.along_columns()
+def _softmax(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float", "double")
+    node.along_columns()
     return (found,), _HARD * found.width
 
 
-def _argmax(step: Step) -> tuple[tuple[Rows, ...], int]:
-    found = step.rows(0, "float", "double")
-    step.along_columns(default=0)
-    if step.attributes.get("keepdims", 1) != 1:
+def _argmax(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float", "double")
+    node.along_columns(default=0)
+    if node.attributes.get("keepdims", 1) != 1:
         raise ValueError("keepdims must be 1")
-    return (Rows("int64", 1, below=found.width),), found.width
+    return (RowMatrix("int64", 1, below=found.width),), found.width
 
 
-def _topk(step: Step) -> tuple[tuple[Rows, ...], int]:
-    found = step.rows(0, "float", "double")
-    wanted = step.constant(1, "int64")
-    step.along_columns()
-    if step.attributes.get("largest", 1) != 0 or step.attributes.get("sorted", 1) != 1:
+def _topk(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float", "double")
+    wanted = node.constant(1, "int64")
+    node.along_columns()
+    if node.attributes.get("largest", 1) != 0 or node.attributes.get("sorted", 1) != 1:
         raise ValueError("only the smallest are taken, in order: largest = 0, sorted = 1")
     if wanted.shape != (1,) or not 1 <= int(wanted[0]) <= found.width:
         raise ValueError(f"k must be one number in [1, {found.width}], found {wanted.tolist()}")
     count = int(wanted[0])
     # Guarding against NaN takes two further matrices as wide as the input.
-    return (Rows(found.dtype, count), Rows("int64", count, below=found.width)), _HARD * found.width
+    return (RowMatrix(found.dtype, count), RowMatrix("int64", count, below=found.width)), _HARD * found.width
 
 
-def _gather(step: Step) -> tuple[tuple[Rows, ...], int]:
-    table, places = step.inputs
-    axis = step.attributes.get("axis", 0)
-    if isinstance(table, Rows) and not isinstance(places, Rows):
+def _gather(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    table, places = node.inputs
+    axis = node.attributes.get("axis", 0)
+    if isinstance(table, RowMatrix) and not isinstance(places, RowMatrix):
         if axis not in (1, -1) or dtype_of(places) != "int64" or places.ndim != 1 or places.size == 0:
             raise ValueError("columns are chosen by a constant list of int64, along axis 1")
         if places.min() < 0 or places.max() >= table.width:
             raise ValueError(f"columns must lie in [0, {table.width}), found {places.min()}..{places.max()}")
-        return (Rows(table.dtype, places.size, below=table.below),), places.size
-    if isinstance(places, Rows) and not isinstance(table, Rows):
+        return (RowMatrix(table.dtype, places.size, below=table.below),), places.size
+    if isinstance(places, RowMatrix) and not isinstance(table, RowMatrix):
         if axis != 0 or table.ndim != 1:
             raise ValueError(f"a table that is looked into must be a list, found shape {table.shape}, axis {axis}")
         if not 0 < places.below <= len(table):
             raise ValueError(f"positions must be known to lie in a table of {len(table)}: from ArgMax or TopK")
-        return (Rows(dtype_of(table), places.width),), places.width
+        return (RowMatrix(dtype_of(table), places.width),), places.width
     raise ValueError("either the table or the positions must be constant")
 
 
-def _concat(step: Step) -> tuple[tuple[Rows, ...], int]:
-    step.along_columns(default=0)
-    parts = [step.rows(position, "float", "double") for position in range(len(step.inputs))]
+def _concat(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    node.along_columns(default=0)
+    parts = [node.rows(position, "float", "double") for position in range(len(node.inputs))]
     if len({part.dtype for part in parts}) > 1:
         raise ValueError("inputs must be of one type")
     width = sum(part.width for part in parts)
-    return (Rows(parts[0].dtype, width),), width
+    return (RowMatrix(parts[0].dtype, width),), width
 
 
-def _trees(step: Step) -> tuple[tuple[Rows, ...], int]:
-    found = step.rows(0, "float")
-    given = {"n_targets": 1, "aggregate_function": b"SUM", "post_transform": b"NONE", **step.attributes}
+def _trees(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
+    found = node.rows(0, "float")
+    given = {"n_targets": 1, "aggregate_function": b"SUM", "post_transform": b"NONE", **node.attributes}
     if (given["n_targets"], given["aggregate_function"], given["post_transform"]) != (1, b"SUM", b"NONE"):
         raise ValueError("trees must have one target, be summed, and not be transformed")
     columns = [list(given.get(f"nodes_{name}", [])) for name in _NODES]
@@ -252,7 +252,7 @@ def _trees(step: Step) -> tuple[tuple[Rows, ...], int]:
     if list(given.get("target_ids", [])) != [0] * len(leaves) or len(weights) != len(leaves):
         raise ValueError("every leaf must have one value, of target 0")
     _check_forest(roots, columns, iter(weights), found.width)
-    return (Rows("float", 1),), len(places)
+    return (RowMatrix("float", 1),), len(places)
 
 
 def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, width: int) -> None:

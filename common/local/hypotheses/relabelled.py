@@ -87,7 +87,7 @@ def column_labels(records: Records, column: int) -> Labels:
 class Task(Value):
     """Which label to predict, and from which features: a public view of a record.
 
-    A view looks at one record at a time, so neighbouring samples stay neighbours in it, whatever is done next.
+    A view looks at one record at a time, so neighbouring samples stay neighbours in it, for any later computation.
 
     Attributes
     ----------

@@ -51,7 +51,7 @@ class Constant(Hypothesis):
         return f"the rule that {names.labelled(self.label)} for everybody"
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict the label, whatever the features."""
+        """Predict the label for any features."""
         return np.full(len(features), self.label > 0)
 
 

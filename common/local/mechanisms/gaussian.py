@@ -18,7 +18,7 @@ from common.privacy.theorems.randomized_response import analytic_gaussian_sigma
 
 
 @MECHANISMS.register("gaussian")
-class Gaussian(Mechanism):
+class LocalGaussian(Mechanism):
     """Add N(0, sigma^2) to the value: what Kohen & Sheffet call randomized response (Algorithms 2 and 4).
 
     (epsilon, delta)-DP for replacing the record, sensitivity 1 (values in [0, 1]). ``calibration: paper``
@@ -87,7 +87,7 @@ class Gaussian(Mechanism):
         return np.asarray(answers, dtype=np.float64)
 
     def variance(self, value: float) -> float:
-        """Return sigma^2, whatever the value is."""
+        """Return sigma^2, for any value."""
         return self.sigma**2
 
     def log_mgf(self, rate: float) -> float:

@@ -25,10 +25,10 @@ class HadamardResponse(FrequencyOracle):
     """Answer with one bit of the item's Hadamard code, by randomized response; which bit is public.
 
     The Hadamard matrix of order 2^b has the entry (-1)^<r, v> in row r and column v, <,> the inner product of the bits.
-    The agent's row is its public word, of which the low b bits count; the answer is <r, v>, told truly with probability
-    e^eps/(1 + e^eps). Pure epsilon-DP for replacing the record, whatever the row is: it is Warner's response about a
-    bit. An answer supports the items whose entry in that row it names: half of them. For a uniform row two items agree
-    with probability 1/2 exactly (rows of the matrix are orthogonal), so p = e^eps/(1 + e^eps) and q = 1/2.
+    The agent's row is its public word, of which the low b bits count; the answer is <r, v>, truthful with probability
+    e^eps/(1 + e^eps). Pure epsilon-DP for replacing the record, for any row: it is Warner's response about a bit. An
+    answer supports the items whose entry in that row it names: half of them. For a uniform row two items agree with
+    probability 1/2 exactly (rows of the matrix are orthogonal), so p = e^eps/(1 + e^eps) and q = 1/2.
 
     The variance of an item that few hold is (e^eps + 1)^2/(e^eps - 1)^2 per answer: a quarter more than local hashing
     at epsilon = 1, the same as epsilon goes to 0; but an answer is one bit, and a transform of 2^b steps each b long
@@ -57,7 +57,7 @@ class HadamardResponse(FrequencyOracle):
         return randomized_response_probability(self.epsilon)
 
     def symbols(self, domain: int) -> int:
-        """Return 2, whatever the domain is."""
+        """Return 2, for any domain."""
         return 2
 
     def rates(self, domain: int) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from common.privacy.theorems.randomized_response import k_ary_response_probabili
 class KaryResponse(FrequencyOracle):
     """Answer with the own item with probability p = e^eps/(e^eps + k - 1), else with any other, all alike.
 
-    Pure epsilon-DP for replacing the record: every answer has one of two probabilities, p and q = (1-p)/(k-1), whatever
+    Pure epsilon-DP for replacing the record: every answer has one of two probabilities, p and q = (1-p)/(k-1), for any
     the item is, and p/q <= e^eps. p is rounded down to a whole multiple of 1/2^53, coins and the other items are drawn
     with integers: exact. An answer supports the item that it names. The best oracle where k < 3 e^eps + 2; its variance
     grows with k (Kairouz, Bonawitz and Ramage 2016; Wang et al. 2017).
@@ -86,8 +86,8 @@ def respond(symbols: Words, count: int, truth: float, source: RandomSource) -> A
 
     Time does not depend on the symbols.
     """
-    told = source.bernoullis(truth, len(symbols)).view(np.bool_)
+    truthful = source.bernoullis(truth, len(symbols)).view(np.bool_)
     others = source.integers(count - 1, len(symbols))
     own = symbols.astype(np.int64)
     others += others >= own
-    return np.where(told, own, others).astype(answer_type("bit" if count == 2 else count))
+    return np.where(truthful, own, others).astype(answer_type("bit" if count == 2 else count))

@@ -127,7 +127,7 @@ _BLOCK = 1 << 15
 
 
 class BitMechanism(Mechanism):
-    """A mechanism whose answer is one bit: the randomly rounded value, told truly with probability ``truth``.
+    """A mechanism whose answer is one bit: the randomly rounded value, reported truthfully with probability ``truth``.
 
     A value v answers 1 with probability (1 - truth) + (2 truth - 1) v: rounding v to a bit at random and then
     telling the truth about the bit with probability ``truth`` are one coin flip. Whatever v is, that
@@ -156,8 +156,8 @@ class BitMechanism(Mechanism):
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Bits:
         """Answer for each value, shape (n,), uint8; each answer gets fresh randomness."""
         if values.dtype == np.uint8:
-            told = source.bernoullis(self.truth, len(values))
-            return np.asarray(np.minimum(values, 1) ^ told ^ 1, dtype=np.uint8)
+            truthful = source.bernoullis(self.truth, len(values))
+            return np.asarray(np.minimum(values, 1) ^ truthful ^ 1, dtype=np.uint8)
         low = float(GRID - int(self.truth * GRID))
         width = GRID - 2 * low
         answers = np.empty(len(values), dtype=np.bool_)

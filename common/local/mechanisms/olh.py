@@ -67,7 +67,7 @@ class LocalHashing(FrequencyOracle):
         return q * (1.0 - q) / (truth - q) ** 2
 
     def symbols(self, domain: int) -> int:
-        """Return g, whatever the domain is."""
+        """Return g, for any domain."""
         return self.buckets
 
     def rates(self, domain: int) -> tuple[float, float]:

@@ -80,8 +80,8 @@ class CodeQuery(CodedQuery):
         if not (chosen or signs or label):
             asked = "nothing about you, the value is 0 for everybody"
         else:
-            told = names.conditions([*chosen, *signs], *label)
-            asked = f"whether an odd number of these are true of you: {told}. The value is 1 if so, else 0"
+            conditions = names.conditions([*chosen, *signs], *label)
+            asked = f"whether an odd number of these are true of you: {conditions}. The value is 1 if so, else 0"
         return asked if self.present is None else f"{asked}, but 1/2 unless {names.true(self.present)}"
 
     @property

@@ -24,7 +24,7 @@ class CompareQuery(FrequencyQuery):
     """Item 0 if only the first is wrong on me, 2 if only the second is, 1 if neither or both are.
 
     Hypotheses that nearly agree differ on few people; their losses, asked about one by one, have the variance of all
-    who err. What is told here says nothing of those on whom both err. With k-ary randomized response
+    who err. The answer depends on no one on whom both err. With k-ary randomized response
     (:class:`~common.local.mechanisms.krr.KaryResponse`) the difference of the losses is estimated by
     :func:`common.statistics.paired.difference`.
 

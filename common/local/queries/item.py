@@ -54,8 +54,8 @@ class ItemQuery(FrequencyQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         length = self.lengths[slot % len(self.lengths)]
-        told = names.conditions(range(self.first, self.first + length))
-        return f"which of these are true of you, as one of {1 << length:,} combinations: {told}"
+        conditions = names.conditions(range(self.first, self.first + length))
+        return f"which of these are true of you, as one of {1 << length:,} combinations: {conditions}"
 
     @property
     def domain(self) -> int:

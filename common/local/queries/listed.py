@@ -43,8 +43,8 @@ class ListedQuery(FrequencyQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        told = names.conditions(range(self.first, self.first + self.bits))
-        return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {told}"
+        conditions = names.conditions(range(self.first, self.first + self.bits))
+        return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {conditions}"
 
     @property
     def domain(self) -> int:

@@ -53,7 +53,7 @@ class Query(Value):
     def parts(self, slots: Indices) -> Indices:
         """Return which part of the query each slot is asked, shape (n,): alike where the same is asked.
 
-        An agent's noise belongs to the part, so that nobody gets a second sample of the same answer by another slot.
+        An agent's noise belongs to the part, so that another slot gives no second sample of the same answer.
         By default every slot is asked something of its own.
         """
         return slots

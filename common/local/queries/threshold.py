@@ -46,10 +46,10 @@ class ThresholdQuery(AlikeQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        told = names.conditions(range(self.first, self.first + self.bits))
+        conditions = names.conditions(range(self.first, self.first + self.bits))
         return (
             f"whether a binary number of {self.bits} digits is below {self.below:,}: its digits are 1 where these are "
-            f"true of you, else 0: {told}. The value is 1 if so, else 0"
+            f"true of you, else 0: {conditions}. The value is 1 if so, else 0"
         )
 
     @property

@@ -27,7 +27,7 @@ from common.net.addresses import bare, written
 from common.net.app import Service
 from common.net.edge import fault
 from common.net.page.guard import Guard, Rules
-from common.net.server import Limits, listen, raise_descriptors, server_of
+from common.net.server import Limits, Server, listen, raise_descriptors
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 _FILES = resources.files(__name__.rpartition(".")[0])
@@ -215,4 +215,4 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
         rules = Rules(secrets.token_urlsafe(24), taken, command)
         app = make(rules)
         say(f"open http://{written(place, taken)}/?key={rules.key}")
-        server_of(app, Limits(raise_descriptors())).run(sockets=[listener])
+        Server(app, Limits(raise_descriptors())).run(listener)

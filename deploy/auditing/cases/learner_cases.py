@@ -12,7 +12,7 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.learning import Label
+from common.operations.learning import LabelPoints
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.klnrs import Rates, Rule, rates
@@ -115,7 +115,7 @@ def label_case() -> Case:
 
     def labelled(noise: float) -> Subject:
         def subject(records: Records, runs: int, source: RandomSource) -> AnyArray:
-            asked = Label(first=0, count=4)
+            asked = LabelPoints(first=0, count=4)
             workspace = Workspace(
                 LocalSample.of(records), Reweighing(len(records), None, 1.0), learner(8, noise), public=public
             )

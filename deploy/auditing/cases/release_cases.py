@@ -17,7 +17,7 @@ from common.local.hypotheses.rules import Stump
 from common.local.mechanisms.laplace import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.counting import Count, CountedHead, HeadList, NoisyCount, Select, SelectedFeature
+from common.operations.counting import Count, CountedHead, HeadList, ReleasedCount, Select, SelectedFeature
 from common.operations.learning import BlockParities, LearnParities
 from common.operations.operation import Operation
 from common.operations.weighting import Margins
@@ -116,7 +116,7 @@ def count_case() -> Case:
     """One person, who is counted or not."""
     operation = Count(feature=0, epsilon=1.0)
 
-    def number(told: NoisyCount) -> float:
+    def number(told: ReleasedCount) -> float:
         return float(told.count)
 
     twins = {

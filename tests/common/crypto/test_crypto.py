@@ -33,7 +33,7 @@ from common.crypto.vouching import (
     token_request,
 )
 from common.wire.messages import Enrolment
-from common.wire.sealed import Sealed, read
+from common.wire.sealed import SignedBytes, read
 from tests.tiers import for_each
 from tests.vouched import ours
 
@@ -398,7 +398,7 @@ def test_an_enrolment_without_a_word_of_an_issuer_is_what_it_was():
     plain = Enrolment(agents=1)
     assert plain.wire() == {"agents": 1}
     short = read(AGENT.sign(plain.KIND, plain.wire()).raw())
-    assert isinstance(short, Sealed)
+    assert isinstance(short, SignedBytes)
     assert short.value == plain
     assert short.message == plain.wire()
     shown = Enrolment(agents=1, credential=OWN)

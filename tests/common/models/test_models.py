@@ -25,7 +25,7 @@ from common.models.export import document_of, export, load, parse_document, save
 from common.models.model import Model, label_classes, released
 from common.models.onnx_export import onnx_bytes, onnx_inputs, write
 from common.models.pipeline import as_pipeline
-from common.models.predict import calibration, features_of, outcome_of, predict, predictions
+from common.models.predict import calibration, features_of, predict, predictions, target_of
 from common.scenario.loading import load as load_scenario
 from tests.common.models.given import model_of, rows, usable
 from tests.contracts import examples
@@ -61,7 +61,7 @@ class TestEveryKind:
         found = predict(model, data)
         np.testing.assert_array_equal(found.values, predictions(model, whole))
         if not isinstance(hypothesis, Argmax | Regressor):
-            names = outcome_of(model).names
+            names = target_of(model).names
             assert found.values.tolist() == [names[int(label > 0)] for label in hypothesis.predict(whole)]
         needed = frame.select(model.columns)  # neither the label nor what else it does not look at
         np.testing.assert_array_equal(predict(model, needed).values, found.values)
@@ -82,7 +82,7 @@ class TestEveryKind:
         if not isinstance(hypothesis, Argmax) and write.dispatch(type(hypothesis)) is write.dispatch(
             object
         ):  # of an installed package
-            with pytest.raises(BadInput, match="nobody has said how"):
+            with pytest.raises(BadInput, match="has no writer for ONNX"):
                 onnx_bytes(model)
             return
         data = rows(model.table, 200, seed=2)
@@ -305,7 +305,7 @@ class TestProbabilities:
         assert "uncalibrated" in calibration(wide(loss="hinge"))
         plane = model_of(Recalibrated(hypothesis=LINEAR, slope=2.0, intercepts=(0.5, -1.0), groups=(4,)))
         assert "fitted" not in calibration(wide())
-        assert "fit to what agents of the population said" in calibration(plane)
+        assert "fit to the agents' answers" in calibration(plane)
         assert "calibrated on the population is not certified" in calibration(wide(loss="logistic"))
 
 

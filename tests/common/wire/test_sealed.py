@@ -13,7 +13,7 @@ from common.core.errors import BadMessage
 from common.core.values import Value
 from common.crypto.identity import Identity, Signed
 from common.wire import messages, sealed
-from common.wire.sealed import Sealed, read, report_payload
+from common.wire.sealed import SignedBytes, read, report_payload
 from tests.tiers import for_each
 
 SOMEBODY = Identity.create()
@@ -46,12 +46,12 @@ def test_both_ways_of_reading_find_the_same(value: messages.Report | messages.Po
     assert (found.kind, found.key, found.signature) == (parsed.kind, parsed.key, parsed.signature)
     assert canonical.encode(found.message) == canonical.encode(parsed.message)
     assert sealed.payload(found) == sealed.payload(parsed) == canonical.encode(value.wire())
-    assert sealed.said(found, type(value)) == sealed.said(parsed, type(value)) == value
+    assert sealed.parse_payload(found, type(value)) == sealed.parse_payload(parsed, type(value)) == value
     for name in (*type(value).model_fields, "else"):
         assert sealed.field(found, name) == sealed.field(parsed, name)
-    again = sealed.sealed(found.kind, sealed.payload(found), found.key, found.signature)
+    again = sealed.signed_bytes(found.kind, sealed.payload(found), found.key, found.signature)
     assert (type(again), again.signature) == (type(found), found.signature)
-    assert sealed.said(again, type(value)) == value
+    assert sealed.parse_payload(again, type(value)) == value
 
 
 @given(reports)
@@ -63,7 +63,7 @@ def test_a_report_is_written_as_canonical_json(report: messages.Report):
 def test_what_agents_send_is_in_the_usual_form():
     one = messages.Report(report_id="0" * 32, run="r", digest=DIGEST, question=3, assignment=DIGEST, answer=1.0)
     for value in (one, messages.Poll(participant=DIGEST), messages.Enrolment(agents=1)):
-        assert isinstance(read(SOMEBODY.sign(value.KIND, value.wire()).raw()), Sealed)
+        assert isinstance(read(SOMEBODY.sign(value.KIND, value.wire()).raw()), SignedBytes)
 
 
 ONE = b'{"answer":%s,"assignment":"' + DIGEST.encode() + b'","digest":"' + DIGEST.encode()
@@ -155,6 +155,6 @@ def test_values_that_a_pattern_found_are_as_valid_as_others():
         ("enrolment", b'{"agents":999999999}'),
     ):
         found = read(envelope(kind, payload))
-        assert isinstance(found, Sealed)
+        assert isinstance(found, SignedBytes)
         assert isinstance(found.value, Value)
         assert type(found.value).parse(found.value.wire()) == found.value

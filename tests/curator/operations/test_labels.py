@@ -18,7 +18,7 @@ from common.local.mechanisms.laplace import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.counting import HeadList
-from common.operations.learning import Label
+from common.operations.learning import LabelPoints
 from common.operations.operation import parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, Release
@@ -355,7 +355,7 @@ def test_learners_without_answers_of_their_own_are_refused(local_curator):
     records = LocalSample.of(SAMPLE)
     bare = Workspace(records, Reweighing(N, None, 1.0), None, public=PUBLIC)
     with pytest.raises(PolicyRefused, match="takes a curator whose learner is model-agnostic"):
-        bare.event(Label(count=1))
+        bare.event(LabelPoints(count=1))
 
 
 def test_a_curator_does_not_open_with_too_few_public_points_or_too_many_chunks(local_curator):

@@ -12,7 +12,7 @@ import referee.collection.batches
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.crypto.identity import Identity
 from common.local import masks
-from common.local.packing import count_answers, mask_bytes, pack_answers, unpack_answers, unpack_said
+from common.local.packing import count_answers, mask_bytes, pack_answers, unpack_answered, unpack_answers
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES
 from common.wire import messages
@@ -106,13 +106,13 @@ def test_answers_piece_by_piece_are_the_answers(kind, people, monkeypatch):
     rng = np.random.default_rng(people)
     answered, answers = rng.random(people) < 0.7, rng.integers(0, 2, people).astype(np.uint8)
     body = pack_answers(answered, answers, kind)
-    mask, pieces = unpack_said(body, people, kind)
+    mask, pieces = unpack_answered(body, people, kind)
     whole, said = unpack_answers(body, people, kind)
     np.testing.assert_array_equal(mask, np.packbits(whole))
     assert np.concatenate([*pieces, said[:0]]).tolist() == said[whole].tolist()
     assert count_answers(body, people, kind) == whole.sum()
     for wrong in (body + b"\0", body[:-1], b"\xff" * len(body)):
-        for judge in (unpack_answers, unpack_said, count_answers):
+        for judge in (unpack_answers, unpack_answered, count_answers):
             if wrong != body and not (people == 8 and kind == "bit" and len(wrong) == len(body)):
                 with pytest.raises(BadMessage):
                     judge(wrong, people, kind)

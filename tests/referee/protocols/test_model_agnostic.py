@@ -9,7 +9,7 @@ import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.local.queries.loss import LossQuery
-from common.operations.learning import Label
+from common.operations.learning import LabelPoints
 from common.protocols.patterns import agents, curator, sequence
 from common.protocols.steps import Progress
 from common.scenario.scenario import Scenario
@@ -88,7 +88,7 @@ def test_it_asks_for_all_labels_then_tests_what_was_learned():
         else:
             asked.append(step.operation if hasattr(step, "operation") else step.query)
             step = script.send(asked[-1].read(release)) if hasattr(step, "operation") else step
-    assert asked[0] == Label(first=0, count=60, transfer=True)
+    assert asked[0] == LabelPoints(first=0, count=60, transfer=True)
     assert asked[1].hypothesis.wire() == CONSTANT
     assert notes[0].numbers == {"points": 60, "answered": 40, "unanswered": 20}
 
@@ -108,7 +108,7 @@ def model(release: dict[str, Any], known: Any = (-1, 1)) -> Any:
     """Ask for the labels of two points, and return the student's model."""
 
     def script():
-        return student((yield from ask(Label(count=2, transfer=True))), known)
+        return student((yield from ask(LabelPoints(count=2, transfer=True))), known)
 
     return drive(script(), curator("label"), lambda number, step: release, lambda note: None)
 

@@ -14,7 +14,7 @@ import pytest
 
 from common.net.app import Service
 from common.net.page.guard import Rules
-from common.net.server import Limits, listen, server_of
+from common.net.server import Limits, Server, listen
 from tests.tandem.ui.asking import KEY
 
 log = logging.getLogger("tests.axe")
@@ -42,14 +42,13 @@ def serving(make: Any, port: int = 0) -> Iterator[int]:
     listener = listen("127.0.0.1", port)
     port = listener.getsockname()[1]
     app: Service = make(port)
-    running = server_of(app, Limits(1000))
-    running.config.log_level, running.config.timeout_graceful_shutdown = "critical", 1
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+    running = Server(app, Limits(1000), grace=1.0)
+    thread = threading.Thread(target=running.run, args=(listener,))
     thread.start()
     try:
         yield port
     finally:
-        running.should_exit = True
+        running.stop()
         thread.join(120)
         listener.close()
 

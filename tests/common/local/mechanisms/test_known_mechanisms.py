@@ -14,7 +14,7 @@ import pytest
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.gaussian import Gaussian
+from common.local.mechanisms.gaussian import LocalGaussian
 from common.local.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace, _coins
 from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, parse_mechanism
 from common.local.mechanisms.none import NoMechanism
@@ -71,8 +71,8 @@ def test_the_log_mgf_of_laplace_bounds_its_moments(laplace: Laplace, rate: float
 
 
 @for_each("rate", RATES)
-@for_each("gaussian", Gaussian.example(), ids=str)
-def test_the_log_mgf_of_gaussian_bounds_its_moments(gaussian: Gaussian, rate: float) -> None:
+@for_each("gaussian", LocalGaussian.example(), ids=str)
+def test_the_log_mgf_of_gaussian_bounds_its_moments(gaussian: LocalGaussian, rate: float) -> None:
     assert rate**2 * gaussian.sigma**2 / 2 <= gaussian.log_mgf(rate) + 1e-12
 
 
@@ -122,7 +122,7 @@ def test_worst_case_variances_at_one_half() -> None:
     laplace = Laplace(epsilon=0.5)
     assert max(laplace.variance(v) for v in np.linspace(0, 1, 101)) < 2 / 0.5**2 + 0.25 == 8.25
     # The paper's, for a 0/1 loss: the noise and the loss's own variance, 1/4 at most.
-    assert Gaussian(epsilon=0.5, delta=1e-4).variance(0.5) + 0.25 == pytest.approx(79.5, abs=0.05)
+    assert LocalGaussian(epsilon=0.5, delta=1e-4).variance(0.5) + 0.25 == pytest.approx(79.5, abs=0.05)
 
 
 def test_discrete_laplace_tends_to_laplace() -> None:
@@ -139,7 +139,7 @@ def test_truth_is_rounded_to_the_private_side() -> None:
 
 def test_gaussian_refuses_real_people() -> None:
     with pytest.raises(PolicyRefused):
-        Gaussian(epsilon=0.5, delta=1e-4).randomize(np.zeros(1), RandomSource.secure())
+        LocalGaussian(epsilon=0.5, delta=1e-4).randomize(np.zeros(1), RandomSource.secure())
 
 
 @for_each("mechanism", Laplace.example(), ids=str)

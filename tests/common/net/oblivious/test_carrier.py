@@ -134,7 +134,7 @@ def test_a_compressed_response_is_not_unpacked():
 
 
 def test_nobody_there_and_nobody_who_answers(monkeypatch):
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "RELAY_PATIENCE", 0.05)
 
     async def run() -> None:
         way = Carrier()
