@@ -35,7 +35,7 @@ two such means that is at most g over those who answer is at most (1 - M) g + M 
 interval no smaller. A difference is taken apart in the same way, and that of the others is at most 1. Union bound. QED.
 
 It holds for silence that depends on the record. It does not where randomized answers are left out after they were seen:
-those are as good as lies, and :func:`unseen` is for them.
+those are as good as lies, and :func:`estimate_with_missing` is for them.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ SHARES = (0.01, 0.05, 0.1)
 
 
 def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:
-    """Return what is known of the answer's loss were these shares of the answers lies (:mod:`.means.liars`).
+    """Return the answer's loss interval if a share of the answers is adversarial, by share.
 
     By :data:`SHARES`, and the one that the scenario assumes; nothing where the answers to one question are not what the
     estimate is made of.

@@ -100,7 +100,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class AnswerSummary:
-    """What an estimate is made of, as :func:`common.statistics.robustness.robust` takes it.
+    """What an estimate is made of, as :func:`common.statistics.robustness.robust_estimate` takes it.
 
     ``asked`` agents were asked for these answers.
     """
@@ -139,8 +139,8 @@ class Silent:
         where it has none.
     left_out
         What is known of all people if it may depend on the answers as well: somebody has seen them, and left some out
-        (:func:`common.statistics.robustness.unseen`). It needs nothing of those who did not answer; None where it is
-        not known which answers the estimate is made of.
+        (:func:`common.statistics.robustness.estimate_with_missing`). It needs nothing of those who did not answer; None
+        where it is not known which answers the estimate is made of.
     matters
         Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to be shown,
         or is wider than :data:`VAGUE` where no level was shown.
