@@ -73,7 +73,6 @@ class Recording:
 
 
 def changed(raw: bytes, at: int = -1) -> bytes:
-    """Return bytes of which one bit is another."""
     found = bytearray(raw)
     found[at] ^= 1
     return bytes(found)

@@ -50,7 +50,6 @@ def tiny(*overrides: str) -> ResolvedScenario:
 
 @cache
 def small(protocol: str, *overrides: str, alone: str | None = None) -> ResolvedScenario:
-    """Return the first example of a protocol, resolved."""
     sides = [] if alone is None else [f"alone={alone}"]
     return checked(loading.altered(PROTOCOLS[protocol].example()[0], [*sides, *overrides]))
 
@@ -217,7 +216,6 @@ class Bench:
         return self.seen
 
     def finished(self, name: str = "run") -> Finished:
-        """Return what a deployment hands over of a finished run."""
         store = self.referee.store
         result = store.run(name).result
         assert result is not None

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
+import secrets
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from common.numerics.randomness import RandomSource
+from tests.chance import MOST, drawn_from
 from tests.documents.reading import ROOT
 from tests.tiers import for_each, thinned
 
@@ -82,3 +89,119 @@ def test_each_test_belongs_to_one_tier():
     assert len(tiers) == 3
     for slow, thorough in product((False, True), repeat=2):
         assert [eval(tier, {"slow": slow, "thorough": thorough}) for tier in tiers].count(True) == 1, (slow, thorough)
+
+
+LIKELY = """
+import pytest
+
+@pytest.mark.chance({each})
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    pass
+"""
+
+
+def drawn() -> list[object]:
+    legacy = np.random.random()  # noqa: NPY002 - libraries use it
+    return [RandomSource.secure().words(3).tolist(), secrets.token_hex(8), random.random(), legacy]
+
+
+def test_what_is_drawn_follows_from_the_name_alone():
+    drawn()
+    seen = []
+    for name in ("one", "one", "another"):
+        with drawn_from(name):
+            seen.append(drawn())
+    assert seen[0] == seen[1]
+    assert all(first != other for first, other in zip(seen[0], seen[2], strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_nothing_is_drawn_twice_and_a_fork_draws_for_itself():
+    read, write = os.pipe()
+    with drawn_from("a name"):
+        if not (child := os.fork()):
+            os.write(write, os.urandom(32))
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert len({os.urandom(32), os.urandom(32), os.read(read, 32)}) == 3
+    os.close(read)
+    os.close(write)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("each", "status"), [(MOST / 4, 0), (MOST / 2, 4)])
+def test_tests_that_fail_too_often_together_are_not_run(tmp_path: Path, each: float, status: int):
+    (tmp_path / "test_likely.py").write_text(LIKELY.format(each=each))
+    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull]
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=ROOT, env=alone)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert status == 0 or "tests fail by chance with probability 0.00015: 0.0001 is allowed" in done.stderr
+
+
+COMPILING_ROOT = Path(__file__).parents[1]
+LOOP = """
+import numba
+
+@numba.njit(cache=True)
+def doubled(x):
+    return x + x
+"""
+WORKER = """
+import os, sys, time
+from pathlib import Path
+from tests.compiling import share
+from numba.core.typed_passes import NopythonTypeInference
+
+infer = NopythonTypeInference.run_pass
+
+def slowly(self, state):
+    if sys.argv[2] == "shared":
+        time.sleep(1)  # the other one comes meanwhile, and waits
+    else:
+        folder = Path(sys.argv[1])
+        folder.mkdir(exist_ok=True)
+        (folder / str(os.getpid())).touch()
+        while len(list(folder.iterdir())) < 2:  # the other one compiles, too
+            time.sleep(0.01)
+    return infer(self, state)
+
+NopythonTypeInference.run_pass = slowly
+if sys.argv[2] == "shared":
+    share(Path(sys.argv[1]))
+from loop import doubled
+print("ready", flush=True)
+sys.stdin.readline()
+assert doubled(21) == 42
+print(sum(doubled.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "compiled"), [("shared", 1), ("apart", 2)])
+def test_what_one_compiles_the_other_reads(tmp_path: Path, how: str, compiled: int) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(COMPILING_ROOT), str(tmp_path)]),
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(tmp_path / "locks"), how],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    assert sum(int(worker.communicate()[0]) for worker in workers) == compiled

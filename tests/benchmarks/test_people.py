@@ -88,7 +88,6 @@ def test_the_command_goes_on_where_it_was_stopped(tmp_path: Path, capsys: pytest
 
 
 def direct(n: int, chunks: int, draw: np.random.Generator) -> np.ndarray:
-    """Return the midpoints of teachers of real records."""
     kinds, chunk, x = draw.integers(0, V, n), draw.integers(0, chunks, n), draw.uniform(size=n)
     found = np.empty((V, chunks))
     for kind in range(V):

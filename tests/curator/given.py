@@ -49,7 +49,6 @@ def reweighed(table: AnyArray, kappa: float | None, eta: float) -> tuple[Reweigh
 
 
 def cumulative_losses(sample: LocalSample) -> AnyArray:
-    """Return all cumulative losses, in order."""
     return np.concatenate(list(sample.cumulative_losses()))
 
 

@@ -176,7 +176,6 @@ class Commands:
         return done.exit_code, done.stdout, lines
 
     def charged(self) -> int:
-        """Return how many runs were charged so far."""
         status, document, _ = self("budget", "--json")
         assert status == 0
         return len(json.loads(document))

@@ -38,7 +38,6 @@ def logged() -> Iterator[io.StringIO]:
 
 
 def forms(raw: bytes) -> set[str]:
-    """Return how secret bytes could stand in a line."""
     return {raw.hex(), base64.b64encode(raw).decode().rstrip("="), base64.urlsafe_b64encode(raw).decode().rstrip("=")}
 
 

@@ -20,7 +20,6 @@ RUNS = [(name, alone) for name in ABOUT for alone in (None, "curator", "agents")
 
 
 def run(chosen: Scenario, folder: Any) -> dict[str, Any]:
-    """Return the result of a run that was audited."""
     finished = Embedded(folder / "state").run(chosen, 1, "run", lambda text, numbers: None)
     left = leave_folder(folder / "run", chosen, 1, finished)
     found = audit(left)

@@ -1,23 +1,31 @@
 """The compose file, for real: its documented commands exactly as they are printed, with their defaults."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import yaml
 
 from common.scenario.loading import load
 from deploy.checking import checked
+from deploy.processes import free_port
+from tests.documents.reading import ROOT
 
-ROOT = Path(__file__).parents[2]
+COMPOSE_ROOT = Path(__file__).parents[2]
 BASE = "python:3.11-slim-bookworm"
 SERVICES = ("curator", "referee", "local_agent")
 HOSTS = 4
@@ -31,12 +39,16 @@ DOWN_LOAD = f"{LOAD} down --volumes"
 DOCUMENTED = (UP, UP_FOUR, AUDIT, DOWN, UP_LOAD, DOWN_LOAD)
 """The documents' commands that this file runs; a test of the documents finds them there."""
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.xdist_group("docker")]
-
 
 def command(*words: str, seconds: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, timeout=seconds, check=False
+        words,
+        cwd=COMPOSE_ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
     )
 
 
@@ -147,6 +159,9 @@ else:
     return python(container, code) == "yes"
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_the_default_command_prints_a_result_that_an_audit_verifies(
     ended: tuple[dict[str, Any], str], people: int
 ) -> None:
@@ -159,12 +174,18 @@ def test_the_default_command_prints_a_result_that_an_audit_verifies(
     assert "\nverified /runs/ball-1: ended done" in audit
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_every_baseline_runs_with_the_defaults(ended: tuple[dict[str, Any], str]) -> None:
     truth = ended[0]["truth"]
     assert "left_out" not in truth
     assert set(truth["baselines"]) == set(load("ball").baselines)
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_four_hosts_bring_four_times_as_many_people(project: Project, people: int) -> None:
     assert project.first["status"] == "done"
     assert project.first["agents"]["enrolled"] == HOSTS * people
@@ -176,6 +197,9 @@ def test_four_hosts_bring_four_times_as_many_people(project: Project, people: in
     assert places == [people * host for host in range(HOSTS)]
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_up_again_takes_the_same_run_up(project: Project) -> None:
     changing = {"seconds", "peak_memory_bytes", "truth"}
     assert {k: v for k, v in project.again.items() if k not in changing} == {
@@ -184,6 +208,9 @@ def test_up_again_takes_the_same_run_up(project: Project) -> None:
     assert project.again["truth"]["loss_on_target"] == project.first["truth"]["loss_on_target"]
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_agents_reach_the_referee_and_never_the_curator(project: Project) -> None:
     (curator,), (referee,) = project.containers["curator"], project.containers["referee"]
     (address,) = inspect(curator, "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}").split()
@@ -196,10 +223,16 @@ def test_agents_reach_the_referee_and_never_the_curator(project: Project) -> Non
         assert not any(together.map(lambda agent: reaches(agent, address, 8001), agents))
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_containers_are_healthy(project: Project) -> None:
     assert {inspect(c, "{{.State.Health.Status}}") for c in project.running} == {"healthy"}
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_the_root_file_system_is_read_only(project: Project) -> None:
     for container in project.running:
         for place in ("/", "/opt/tandem", "/etc"):
@@ -213,6 +246,9 @@ except OSError as error:
             assert python(container, code) == str(errno.EROFS)
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_nobody_is_root_nor_can_become_it(project: Project) -> None:
     for container in project.running:
         status = dict(
@@ -223,6 +259,9 @@ def test_nobody_is_root_nor_can_become_it(project: Project) -> None:
         assert int(status["CapBnd"], 16) == int(status["CapEff"], 16) == 0
 
 
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
 def test_two_processes_on_a_server_behind_a_proxy_take_what_individuals_and_hosts_say(compose: Compose) -> None:
     """Everything that was acknowledged is stored and counted; nobody but the referee's processes reaches the server."""
     compose = Compose(compose.name, f"{compose.project}-load")  # its curator has another scenario, and so other volumes
@@ -236,3 +275,124 @@ def test_two_processes_on_a_server_behind_a_proxy_take_what_individuals_and_host
         assert not reaches(agent, "driver", 8000)
     finally:
         compose.call(f"{DOWN_LOAD} --timeout 5")
+
+
+def test_every_container_has_limits():
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    for name, service in services.items():
+        assert service["mem_limit"]
+        assert service["pids_limit"] <= 256
+        # An engine starts no container with more than it may grant itself; a service takes all that it gets.
+        assert "ulimits" not in service, name
+
+
+__all__ = ["compose"]
+PINNED = "docker compose --env-file deploy/docker/pinned.env build"
+DIGEST = re.compile(r"TANDEM_BASE=(?P<name>\S+)@(?P<digest>sha256:[0-9a-f]{64})\n")
+DOCKERFILES = ("deploy/docker/Dockerfile", "deploy/docker/database/Dockerfile", "deploy/docker/proxy/Dockerfile")
+
+
+def test_the_base_of_every_image_is_one_that_can_be_named_by_its_digest():
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    built = [service["build"] for service in services.values() if "build" in service]
+    assert {build["args"]["BASE"] for build in built} == {f"${{TANDEM_BASE:-{BASE}}}"}
+    assert {str(Path(build["context"]) / build.get("dockerfile", "Dockerfile")) for build in built} == {*DOCKERFILES}
+    for file in DOCKERFILES:
+        stages = re.findall(r"^FROM (\S+)(?: AS (\w+))?$", (ROOT / file).read_text(), re.MULTILINE)
+        assert {base for base, _ in stages} == {"${BASE}"}
+
+
+def test_the_pinned_base_is_the_default_one_by_its_digest():
+    found = DIGEST.search((ROOT / "deploy/docker/pinned.env").read_text())
+    assert found
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", found["name"])
+
+
+@dataclass
+class Registry:
+    """A registry on this machine, which holds the base image."""
+
+    address: str
+    storage: Path
+    digest: str
+
+    @property
+    def base(self) -> str:
+        return f"{self.address}/python@{self.digest}"
+
+    @property
+    def manifest(self) -> Path:
+        """The file that the digest is of."""
+        kind, value = self.digest.split(":")
+        return self.storage / "docker/registry/v2/blobs" / kind / value[:2] / value / "data"
+
+    def forget(self) -> None:
+        """Have the engine forget what it knows by this registry's names."""
+        for name in (self.base, f"{self.address}/python:base"):
+            command("docker", "image", "rm", "--no-prune", name)
+
+
+@pytest.fixture(scope="module")
+def registry(compose: Compose, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    if shutil.which("docker-registry") is None:
+        pytest.skip("there is no registry on this machine (Debian: apt-get install docker-registry)")
+    folder, address = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
+    config = {"version": 0.1, "http": {"addr": address}, "storage": {"filesystem": {"rootdirectory": f"{folder}/data"}}}
+    (folder / "config.yml").write_text(yaml.safe_dump(config))
+    with (folder / "log").open("wb") as log:
+        serving = subprocess.Popen(["docker-registry", "serve", f"{folder}/config.yml"], stdout=log, stderr=log)
+    try:
+        for _ in range(600):
+            with suppress(httpx.TransportError):
+                httpx.get(f"http://{address}/v2/", trust_env=False, timeout=60)
+                break
+            time.sleep(0.1)
+        assert works("docker", "tag", BASE, f"{address}/python:base")
+        assert works("docker", "push", "--quiet", f"{address}/python:base")
+        known = json.loads(command("docker", "inspect", "--format", "{{json .RepoDigests}}", BASE).stdout)
+        (digest,) = (name.partition("@")[2] for name in known if name.startswith(f"{address}/"))
+        found = Registry(address, folder / "data", digest)
+        yield found
+        found.forget()
+    finally:
+        serving.terminate()
+        serving.wait()
+
+
+def built_on(compose: Compose, base: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the printed command, with another digest in the place of the printed file's."""
+    (folder / "pinned.env").write_text(f"TANDEM_BASE={base}\n")
+    printed = PINNED.replace("deploy/docker/pinned.env", str(folder / "pinned.env"))
+    return compose.call(printed, seconds=1500)
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
+def test_images_are_built_on_the_base_with_that_digest_and_on_no_other(compose, registry, tmp_path):
+    done = built_on(compose, registry.base, tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    layers = "{{json .RootFS.Layers}}"
+    base, image = (
+        json.loads(command("docker", "inspect", "--format", layers, n).stdout) for n in (BASE, "tandem:local")
+    )
+    assert image[: len(base)] == base
+    nowhere = f"{registry.address}/python@sha256:{'0' * 64}"
+    refused = built_on(compose, nowhere, tmp_path)
+    assert refused.returncode != 0
+    assert "manifest" in refused.stdout + refused.stderr
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+@pytest.mark.xdist_group("docker")
+def test_a_registry_that_hands_out_something_else_under_that_digest_is_found_out(compose, registry, tmp_path):
+    registry.forget()
+    held = registry.manifest.read_bytes()
+    registry.manifest.write_bytes(held.replace(b"application/", b"application/ ", 1))
+    try:
+        done = built_on(compose, registry.base, tmp_path)
+        assert done.returncode != 0
+        assert command("docker", "image", "inspect", registry.base).returncode != 0
+    finally:
+        registry.manifest.write_bytes(held)

@@ -99,7 +99,6 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Return what a test of it is called."""
         return " ; ".join(step.command for step in self.steps)[:80]
 
 
@@ -112,12 +111,10 @@ def job(
     thorough: bool = False,
     **rest: Any,
 ) -> Job:
-    """Return the job of a single command."""
     return Job((Step(command, shows, **rest),), prepare, needs=needs, alone=alone, thorough=thorough)
 
 
 def sequence(*steps: Step, **rest: Any) -> Job:
-    """Return the job of several commands."""
     return Job(steps, **rest)
 
 
@@ -128,7 +125,6 @@ def finished(command: str, *shows: str, status: str = "done", **rest: Any) -> Jo
 
 
 def newest(clone: Clone) -> str:
-    """Return the run folder that was left last."""
     return clone.newest_run()
 
 
@@ -145,6 +141,5 @@ def data(name: str = "") -> Callable[[Clone], str]:
 
 
 def result(clone: Clone) -> dict[str, Any]:
-    """Return the result document of the run that was left last."""
     document: dict[str, Any] = json.loads((clone.folder / newest(clone) / "result.json").read_text())
     return document

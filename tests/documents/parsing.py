@@ -71,7 +71,6 @@ def options() -> set[str]:
 
 
 def examples() -> list[str]:
-    """Return the examples that the commands' own help texts give."""
     helps = [_help(program, command) for program in APPS for command in _commands(program)]
     return [
         " ".join(found.split())

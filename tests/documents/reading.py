@@ -65,7 +65,6 @@ class Block:
 
     @property
     def text(self) -> str:
-        """Return the block's text."""
         return "\n".join(self.lines)
 
     def __str__(self) -> str:
@@ -105,7 +104,6 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands() -> list[Printed]:
-    """Return every command that a document prints, in order."""
     found = [command for page in pages() for command in of_page(page)]
     return [*found, *_of_makefile(), *_of_compose()]
 

@@ -80,7 +80,6 @@ class Clone:
             yield said
 
     def newest_run(self) -> str:
-        """Return the run folder that was left last."""
         return str(max((self.folder / "runs").iterdir(), key=lambda run: run.stat().st_mtime).relative_to(self.folder))
 
     @contextmanager

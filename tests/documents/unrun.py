@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.docker.test_compose import DOCUMENTED
-from tests.docker.test_pinned import PINNED
+from tests.docker.test_compose import DOCUMENTED, PINNED
 from tests.documents.reading import ROOT
 
 PARSED: dict[str, dict[str, str]] = {

@@ -37,7 +37,6 @@ LEARNERS: dict[str, tuple[str, ...]] = {
 
 
 def chosen(name: str) -> Scenario:
-    """Return a kept scenario, resolved."""
     if name == "tiny":
         return tiny()
     if name in ABOUT:

@@ -38,8 +38,6 @@ HELD_TO = {
 """Where the contract suites of these kinds are."""
 SUITES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("tests/**/test_*_contract.py"))
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
@@ -57,6 +55,7 @@ def referee(installed: dict[str, str], folder: Path, *arguments: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_they_are_listed_planned_run_and_audited(installed: dict[str, str], tmp_path: Path) -> None:
     listed = referee(installed, tmp_path, "list")
     for noun, name in ADDED.items():
@@ -85,6 +84,7 @@ def test_they_are_listed_planned_run_and_audited(installed: dict[str, str], tmp_
     assert "no distribution has the name 'example-band'" in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_contract_suites_hold_them_too(installed: dict[str, str], tmp_path: Path) -> None:
     """Each kind has a suite with tests of the new one, and all pass."""
     report = tmp_path / "report.xml"
@@ -101,6 +101,7 @@ def test_the_contract_suites_hold_them_too(installed: dict[str, str], tmp_path: 
     assert any(case.attrib["name"].startswith("test_draws_no_more_numbers_of_noise") for case in cases)
 
 
+@pytest.mark.slow
 def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str], tmp_path: Path) -> None:
     """Plug-ins import their room of ``tandem.extend`` only, so a query of a stranger costs an agent no curator."""
     asked = (
@@ -114,3 +115,32 @@ def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str
         command, env=installed, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
     )
     assert ended.stdout.strip() == "[]"
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+MARK = re.compile(r"<!-- file: (\S+) -->\n(?:\n```\w+\n.*?\n```\n)?", re.DOTALL)
+
+
+def quoted(page: str) -> str:
+    """Return the page with every marked file as it is."""
+
+    def block(mark: re.Match[str]) -> str:
+        name = mark.group(1)
+        text = (EXAMPLE / name).read_text("utf-8")
+        return f"<!-- file: {name} -->\n\n```{Path(name).suffix.removeprefix('.').replace('py', 'python')}\n{text}```\n"
+
+    return MARK.sub(block, page)
+
+
+def test_the_page_quotes_the_files_as_they_are() -> None:
+    page = PAGE.read_text("utf-8")
+    assert page == quoted(page), "run: python -m tests.plugins.test_installed_plugins"
+
+
+def test_every_file_of_the_package_is_on_the_page() -> None:
+    files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*.py")} | {"pyproject.toml"}
+    assert files - {"tandem_example_plugins/__init__.py"} == set(MARK.findall(PAGE.read_text("utf-8")))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(quoted(PAGE.read_text("utf-8")), "utf-8")

@@ -33,5 +33,4 @@ def row(method: str, *losses: float, shift: str = "wine-red", epsilon: float = 1
 
 
 def cells(*rows: Row) -> dict[str, Row]:
-    """Return rows by method."""
     return {one["method"]: one for one in rows}

@@ -31,7 +31,6 @@ def table(dimension: int = 9, norm: float | None = None) -> Schema:
 
 
 def model_of(hypothesis: Hypothesis, norm: float | None = None, **rest: Any) -> Model:
-    """Return a model over the table."""
     chosen = table(hypothesis.min_features, norm)
     return Model(scenario="given", table=chosen, hypothesis=hypothesis, classes=("no", "yes"), **rest)
 

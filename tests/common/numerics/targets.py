@@ -41,7 +41,6 @@ def people(dimension: int) -> Records:
 
 
 def sampler(dimension: int, *, fixed: bool) -> Sampler:
-    """Return draws from a sample that was reweighed twice."""
     records = people(dimension)
     rows = FixedRows.of(records, Grid.over(-3.0, 3.0)) if fixed else SingleRows(records)
     sample, weights = LocalSample([rows]), Reweighing(PEOPLE, 0.3, 0.4)

@@ -23,7 +23,6 @@ class Hasty(Race):
 
 
 def bits(rng: np.random.Generator, share: float, count: int) -> np.ndarray:
-    """Return randomized answers about a share."""
     return (rng.random(count) < 1 - WARNER.truth + (2 * WARNER.truth - 1) * share).astype(np.uint8)
 
 

@@ -33,7 +33,6 @@ Fields = dict[str, Any]
 
 
 def rows(count: int = PEOPLE, seed: int = 1) -> list[Fields]:
-    """Return people's fields; some do not know all of them."""
     chance = random.Random(seed)
     found = []
     for _ in range(count):
@@ -100,7 +99,6 @@ class Direct:
 
 
 def person(folder: Path, collection: Collection) -> Contributor:
-    """Return somebody who knows the curator's key."""
     return Contributor(folder, collection.curator)
 
 

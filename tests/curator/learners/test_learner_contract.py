@@ -73,7 +73,6 @@ def wanted(learner, label=threshold):
 
 
 def accepts(check):
-    """Return whether a check refuses nothing."""
     try:
         check()
     except BadScenario:

@@ -518,7 +518,6 @@ def test_a_stab_says_unstable_values_with_probability_delta_and_stable_ones_sure
 
 
 def silent(count, epsilon, source):
-    """Return no noise at all."""
     return np.zeros(count, dtype=np.int64)
 
 

@@ -94,7 +94,6 @@ N, ITEMS, ROUNDS = 60, 5, 4
 
 
 def exact(items: Indices, weights: Floats) -> list[Fraction]:
-    """Return the shares of doubles as they are."""
     total = sum(map(Fraction, weights.tolist()))
     found = [Fraction(0)] * ITEMS
     for item, weight in zip(items.tolist(), weights.tolist(), strict=True):
@@ -191,7 +190,6 @@ CELLS = ScoreCells(hypothesis=Linear(weights=(1.0, 0.5), threshold=0.1), cuts=(-
 
 
 def released(sample: Sample, tilts: int, epsilon: float = 30.0, seed: int = 1) -> Floats:
-    """Return what the operation says after so many rakes."""
     law = Reweighing(len(sample), 0.5, 2.0)
     for _ in range(tilts):
         law.update(sample, Tilt(cells=CELLS, parts=(1024, 0, 512, 100, 0, 1000, 7, 1024)))

@@ -230,7 +230,6 @@ CHEATS: tuple[type[Honest], ...] = (
 
 
 def louder(mechanism: Any) -> Any:
-    """Return the same mechanism with a thousandth less noise."""
     for name in ("epsilon", "mu"):
         if hasattr(mechanism, name):
             return replace(mechanism, **{name: getattr(mechanism, name) * 1.001})
@@ -241,7 +240,6 @@ def louder(mechanism: Any) -> Any:
 
 
 def refused(ask: Callable[[], Any]) -> bool:
-    """Return whether something was refused."""
     try:
         ask()
     except Overdrawn:

@@ -78,7 +78,6 @@ def test_tail_is_neither_cut_nor_light():
 
 
 def words_of(slots, places, signs, chances):
-    """Return words with these parts."""
     return (slots | places << 11 | signs << 13 | chances << 14).astype(np.uint32)
 
 

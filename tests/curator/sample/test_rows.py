@@ -304,7 +304,6 @@ def read(matrix, labels, rows, codes, features, again, signs):
 
 
 def seen(draws):
-    """Return what a loop sees of draws."""
     shape = draws.size, draws.matrix.shape[1]
     features, again, signs = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape[0], np.int8)
     read(*draws, features, again, signs)  # type: ignore[call-arg]

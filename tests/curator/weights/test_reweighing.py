@@ -20,7 +20,6 @@ from tests.tiers import for_each
 
 
 def projected(weights, kappa, eta=1.0):
-    """Return mu of the projection, by the fast code."""
     cumulative_losses = np.log(np.asarray(weights, dtype=np.float64)) / eta
     ones = np.broadcast_to(np.int64(1), cumulative_losses.shape)
     cut = project(np.sort(cumulative_losses), ones, eta, kappa * len(weights))
@@ -69,7 +68,6 @@ def test_projection_agrees_with_bisection_and_underflows_nowhere(cumulative_loss
 
 
 def grained(generator, shape):
-    """Return random losses on the grid of real losses."""
     return generator.integers(0, 1025, shape) / 1024
 
 

@@ -26,8 +26,6 @@ from tests.support import Halted, leave_folder
 
 
 def flipped(at: float) -> Callable[[bytes], bytes]:
-    """Return what changes one bit, at a share of a file's length."""
-
     def change(content: bytes) -> bytes:
         place = min(int(at * len(content)), len(content) - 1)
         return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
@@ -81,13 +79,11 @@ def outcome(folder: Path, chosen: ResolvedScenario, expected: Finished) -> str:
 
 
 def files(state: Path) -> list[str]:
-    """Return the files below a directory that hold something."""
     found = (path for path in sorted(state.rglob("*")) if path.is_file() and path.stat().st_size)
     return [str(path.relative_to(state)) for path in found]
 
 
 def damaged(state: Path, name: str, change: Callable[[bytes], bytes], into: Path) -> Path:
-    """Return a copy of a state in which one file is damaged."""
     shutil.rmtree(into, ignore_errors=True)
     shutil.copytree(state, into)
     (into / name).write_bytes(change((into / name).read_bytes()))

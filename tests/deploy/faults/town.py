@@ -106,7 +106,6 @@ class Town:
             self._clock.wait(seconds)
 
     def stored(self) -> int:
-        """Return how many people's answers the referee has."""
         store = self.referee.store
         return sum(report.answered for q in store.questions(RUN) for report in store.reports(q))
 

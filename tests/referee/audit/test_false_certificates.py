@@ -190,7 +190,6 @@ NOT_NUMBERS: list[Any] = [math.nan, math.inf, -math.inf, True, "1", None, 10**40
 
 
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield where a tree has numbers, and which."""
     if isinstance(tree, dict | list):
         for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
             yield from leaves(value, (*path, key))
@@ -230,7 +229,6 @@ def test_no_value_that_is_no_number_of_its_range_passes(name: str) -> None:
 
 
 def around(value: float) -> list[float]:
-    """Return what an adversary may put in the place of a number."""
     far = [0.0, -1.0, -1e-6, 1e-300, 1e-12, 1e-6, 1e-3, 0.5, 1.0, 3.0, 1e3, 1e6, 1e12, 1e300]
     near = [share * value for share in (-1.0, 0.3, 0.7, 0.9, 0.97, 0.999, 1.001, 1.03, 1.1, 1.5, 4.0)]
     return [*far, *near]

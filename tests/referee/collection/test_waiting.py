@@ -20,7 +20,6 @@ class Sleepless(threading.Condition):
 
 @pytest.fixture
 def questions(bench):
-    """Return a referee's questions, of which nobody sleeps."""
     found = bench.referee.collection.questions
     found._arrived = Sleepless()
     return found

@@ -55,7 +55,6 @@ def quiet(text: str, numbers: dict[str, float]) -> None:
 
 
 def small(*changes: str) -> Scenario:
-    """Return the scenario with fewer people, and little noise."""
     return checked(load("portfolio", [*SMALL, "agents.count=20000", "agents.deadline=5", *changes]))
 
 

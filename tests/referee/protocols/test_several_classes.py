@@ -27,7 +27,6 @@ needs_gas = pytest.mark.skipif(
 
 
 def small() -> Scenario:
-    """Return the scenario with a few people, and little noise."""
     overrides = ["curator.n=3000", "curator.epsilon=20", "curator.learner.queries=100", "public.count=100"]
     return checked(load(NAME, [*overrides, "agents.count=3000"]))
 

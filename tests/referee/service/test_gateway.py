@@ -64,7 +64,6 @@ def app(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
 
 @pytest.fixture
 def through(bench: Bench) -> Iterator[Callable[[Service], RelayedClient]]:
-    """Return how an agent asks through a relay."""
     with ExitStack() as opened:
 
         def asks(relay: Service) -> RelayedClient:

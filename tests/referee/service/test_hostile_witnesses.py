@@ -205,7 +205,6 @@ def finished(bench: Bench, run: str) -> dict[str, Any]:
 
 
 def witnesses_of_the_end(bench: Bench, run: str) -> list[str]:
-    """Return who has signed the end of a run, by key."""
     kept, last = bench.referee.store.last_checkpoint(run), bench.referee.store.last_entry(run)
     assert kept is not None
     assert last is not None

@@ -51,7 +51,6 @@ def people(tmp_path: Path) -> Iterator[tuple[Bench, list[LightAgent]]]:
 
 
 def sent(agent: LightAgent, through: Referee) -> Sent:
-    """Return a report of an agent on what it is asked."""
     found = through.poll(Signed.model_validate_json(agent.poll()))
     assert found is not None
     return Sent(Signed.model_validate_json(agent.answer(found.model_dump_json().encode())))

@@ -46,7 +46,6 @@ PEOPLE = (400, 900)
 
 
 def as_name(text: str) -> str:
-    """Return a text as the name of a file."""
     return text.replace("/", "_")[:200]
 
 
@@ -64,7 +63,6 @@ def tables(folder: Path, label: str, feature: str) -> tuple[Path, Path]:
 
 
 def words_of(line: str) -> list[str]:
-    """Return the words that bash reads in a printed command."""
     out = subprocess.run(["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True).stdout
     return [os.fsdecode(word) for word in out.split(b"\0")[:-1]]
 

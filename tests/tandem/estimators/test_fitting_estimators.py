@@ -29,7 +29,6 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scenario(people: int, agents: int, **changes: Any) -> dict[str, Any]:
-    """Return the scenario of a fit."""
     model = quick(**changes).fit(*square(people, 1), population=square(agents, 2))
     return dict(model._scenario)
 

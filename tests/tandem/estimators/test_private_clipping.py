@@ -21,7 +21,6 @@ SIDES = ("curator", "population")
 
 
 def told(values: list[float], bounds: tuple[float, float]) -> list[str]:
-    """Return the warnings about one column, on both sides."""
     frame = polars.DataFrame({"age": values})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

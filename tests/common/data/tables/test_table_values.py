@@ -231,7 +231,6 @@ def forms(rows, folder):
 
 
 def records(data):
-    """Return each person's features and label."""
     found = select_rows(rows_of(data, SOURCE.columns, SOURCE.layout), SOURCE).records
     return [(*row, label) for row, label in zip(found.features.tolist(), found.labels.tolist(), strict=True)]
 
@@ -489,7 +488,6 @@ RECORD_FIELD = st.one_of(
 
 
 def text(value):
-    """Return a field as somebody writes it into a CSV file."""
     if value is None or value != value:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -65,6 +65,5 @@ def stump_trees(threshold=0.2, **changes):
 
 
 def wire(raw):
-    """Return the JSON form of a hypothesis with these bytes."""
     raw = raw if isinstance(raw, bytes) else raw.SerializeToString()
     return {"kind": "onnx", "model": base64.b64encode(raw).decode()}

@@ -36,7 +36,6 @@ from tests.tiers import for_each
 
 
 def rows(hypothesis, n, dtype=np.float32, seed=1):
-    """Return features, two more than the hypothesis needs."""
     shape, generator = (n, hypothesis.min_features + 2), np.random.default_rng(seed)
     return (generator.normal(size=shape) if dtype == np.float32 else generator.integers(0, 2, shape)).astype(dtype)
 
@@ -285,7 +284,6 @@ def test_out_of_bounds_is_refused_with_its_reason(wire, says):
 
 
 def chain(depth):
-    """Return a tree in which every right child is split again."""
     feature, left, right = [], [], []
     for node in range(0, 2 * depth, 2):
         feature += [0, -1]

@@ -34,7 +34,6 @@ def with_graph_attribute(operator):
 
 
 def hidden_graph():
-    """Return a graph inside an attribute of an admitted operator."""
     found = model([node("Softmax", ["x"], ["score"], axis=1)])
     found.graph.node[0].attribute[0].type = onnx.AttributeProto.GRAPH
     found.graph.node[0].attribute[0].g.name = "inner"

@@ -90,7 +90,6 @@ CONSTANTS = [
 
 
 def double(example):
-    """Return the same graph in double precision."""
     nodes = [node("Cast", ["x"], ["x64"], to=11)]
     for old in example:
         new = onnx.NodeProto()
