@@ -23,9 +23,9 @@ from common.local.losses import HypothesisLoss
 from common.local.mechanisms.warner import Warner
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
+from common.net import messages
 from common.numerics import chacha
 from common.numerics.randomness import RandomSource
-from common.wire import messages
 from curator.learners.base import learn_from, parse_learner
 from curator.numerics.gaussian_noise import normals
 from curator.sample.base import LocalSample

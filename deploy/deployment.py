@@ -11,8 +11,8 @@ from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import Entry
+from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario
-from common.wire.messages import Configuration
 
 OnProgress = Callable[[str, dict[str, float]], None]
 """Called with progress: a text and numbers."""

@@ -13,8 +13,8 @@ from common.log.receipts import StoredCheckpoint
 from common.log.transcript import Entry, split
 from common.net.client import ANSWER, Client, json_of
 from common.net.edge import SMALL, TINY
+from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario
-from common.wire.messages import Configuration
 from deploy.deployment import Finished, OnProgress
 from referee.service.referee import public
 

@@ -23,12 +23,12 @@ from common.local.masks import fill
 from common.local.packing import mask_bytes
 from common.local.queries.query import Query
 from common.local.records import Records
+from common.net.messages import MAX_LISTED, OrderCommitment
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn
 from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import public_sample
-from common.wire.messages import MAX_LISTED, OrderCommitment
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.sample.base import LocalSample, Sample

@@ -15,7 +15,7 @@ from common.core.schedule import Schedule
 from common.core.values import run_name
 from common.crypto.identity import Identity, Signed, verify
 from common.log.receipts import check_receipt
-from common.wire import messages
+from common.net import messages
 from local_agent.person.agent import Agent
 from local_agent.policy import PINNED, Question
 

@@ -14,7 +14,7 @@ from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ord
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.naming import UNNAMED, Names
 from common.local.queries.query import QUERIES, Query
-from common.wire import messages
+from common.net import messages
 
 PINNED = (
     "the key that this agent has pinned: this is another referee, or one that has lost its key; only if you know why "

@@ -15,10 +15,10 @@ from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import IssuerKey
 from common.log.entries import Head
 from common.log.witness import Witness
+from common.net import messages
 from common.net.server import Limits, Server, listen
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
-from common.wire import messages
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.checking import checked

@@ -15,7 +15,7 @@ from common.core import canonical
 from common.crypto.blindrsa import blind, finalize
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, token_input, token_request
-from common.wire import messages
+from common.net import messages
 from deploy.load.client import LightAgent
 from issuer.issuer import Codes, Issuer
 from referee.collection.judging import Sent, claims

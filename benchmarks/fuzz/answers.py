@@ -16,8 +16,8 @@ from common.crypto.identity import Identity
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import StoredCheckpoint
 from common.net.client import Client
+from common.net.messages import Configuration, Perform
 from common.net.witness_client import HttpWitness, WitnessClient
-from common.wire.messages import Configuration, Perform
 from curator.contributions.contributor import CollectorClient
 from deploy import remote
 from issuer.issuer import Keys

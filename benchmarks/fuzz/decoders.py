@@ -32,11 +32,11 @@ from common.log import transcript
 from common.log.ledger import HEAD, KEY, LEDGER
 from common.log.receipts import Checkpoint, Proof, ProofRequest, Receipt, StoredCheckpoint, Witnessed
 from common.models.export import load as load_model
+from common.net import messages, signed
 from common.operations.operation import OPERATIONS
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse
-from common.wire import messages, sealed
 from curator.state.ledger import verify_ledger
 from local_agent.cli import read_record
 from local_agent.person.receipts import read_receipt as read_receipt
@@ -241,7 +241,7 @@ def _both_ways(raw: bytes) -> None:
     except BadMessage as error:
         usual = error
     try:
-        found = sealed.read(raw)
+        found = signed.read(raw)
     except BadMessage:
         if isinstance(usual, Signed):
             raise AssertionError("the pattern refuses what the parser reads") from None
@@ -255,7 +255,7 @@ def _both_ways(raw: bytes) -> None:
         usual.message,
     ):
         raise AssertionError("the pattern reads something else than the parser")
-    if sealed.payload(found) != canonical.encode(usual.message):
+    if signed.payload(found) != canonical.encode(usual.message):
         raise AssertionError("what was signed is another payload")
     verify(usual, usual.kind)
 

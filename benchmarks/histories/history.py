@@ -18,7 +18,7 @@ from benchmarks.histories.faults import Faults
 from benchmarks.histories.world import RUN, NeverEnds, Opening, World, names, scenario, world
 from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import Signed
-from common.wire.messages import unpack_indices
+from common.net.messages import unpack_indices
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
 from referee.service.referee import public

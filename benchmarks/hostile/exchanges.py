@@ -36,11 +36,11 @@ from common.crypto.vouching import Credential, blinded_in, check_credential
 from common.local.records import Records
 from common.log.entries import Extension
 from common.log.receipts import RunSeen, StoredCheckpoint, check_receipt, receipt_for
+from common.net import messages
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, signed_keys
 from common.net.transport import Overdue
 from common.net.witness_client import HttpWitness, WitnessClient
-from common.wire import messages
 from curator.contributions.contributor import RECEIPT, CollectorClient, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt
 from deploy import remote

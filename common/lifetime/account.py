@@ -17,11 +17,11 @@ from common.lifetime.recognition import Digester, People, rows_of_files
 from common.log.entries import Head
 from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness
+from common.net.messages import Spent
 from common.privacy.rounding import above
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
 from common.scenario.sections import Lifetime
-from common.wire.messages import Spent
 
 
 class Account:

@@ -41,11 +41,11 @@ from common.lifetime.recognition import Digester, People, by_id, recognised
 from common.log.entries import Head
 from common.log.ledger import Entry, Journal
 from common.log.witness import FileWitness
+from common.net.messages import Spent
 from common.net.witness_client import witness_at
 from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
 from common.scenario.sections import Lifetime
-from common.wire.messages import Spent
 
 CHARGED, KEYED = "charged", "key"
 """Kinds of entries: a charge; which key the digests are made with."""

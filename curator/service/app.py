@@ -20,6 +20,7 @@ from common.core.values import RUN, Value
 from common.crypto.identity import PROOF_HEADER, Signed, check_announcement
 from common.log import beacon
 from common.log.ledger import LEDGER
+from common.net import messages
 from common.net.app import (
     METRICS,
     Service,
@@ -32,12 +33,11 @@ from common.net.app import (
     signed_of,
 )
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
+from common.net.messages import Perform
 from common.net.metrics import SECONDS, Family, Histogram, Sample, gauge
 from common.net.readiness import free_bytes
 from common.operations.operation import Operation
 from common.privacy.guarantee import Guarantee
-from common.wire import messages
-from common.wire.messages import Perform
 from curator.contributions.app import add_contributions
 from curator.contributions.collection import Collection
 from curator.service.curator import Curator

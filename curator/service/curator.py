@@ -36,6 +36,8 @@ from common.log import beacon
 from common.log.entries import Head
 from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness, behind
+from common.net import messages
+from common.net.messages import Spent
 from common.net.readiness import Check, disk
 from common.operations.operation import Operation, release_of
 from common.planning.accepting import check_real
@@ -45,8 +47,6 @@ from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse, policy_digest
-from common.wire import messages
-from common.wire.messages import Spent
 from curator.engine.engine import Engine
 from curator.engine.policy import Policy
 from curator.learners.base import Learner

@@ -18,8 +18,8 @@ from common.crypto.identity import Identity, Signed
 from common.log.entries import Extension, Head
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, Chain, Entry, Journal, read_head
 from common.log.witness import Witness, behind
+from common.net.messages import Acknowledgement, Perform, Spent
 from common.privacy.events import Event, NoEvent, parse_event
-from common.wire.messages import Acknowledgement, Perform, Spent
 
 OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "result", "acknowledgement"
 

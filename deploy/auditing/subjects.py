@@ -22,10 +22,10 @@ from common.local.records import Records
 from common.log.entries import Head, link
 from common.log.ledger import GENESIS, Chain, Entry, Journal
 from common.log.witness import Witness
+from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.wire import messages
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access

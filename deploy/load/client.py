@@ -15,7 +15,7 @@ from nacl import bindings
 
 from common.core.errors import BadMessage
 from common.crypto.identity import covered
-from common.wire import messages
+from common.net import messages
 
 _END = b"\r\n\r\n"
 

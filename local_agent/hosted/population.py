@@ -22,13 +22,13 @@ from common.lifetime.charging import USERS_OWN, Charging
 from common.local import masks
 from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.packing import pack_answers
+from common.net import messages
+from common.net.messages import Spent
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.planning.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
-from common.wire import messages
-from common.wire.messages import Spent
 from local_agent.hosted import questions
 from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.person import receipts

@@ -14,9 +14,9 @@ from common.crypto.identity import Identity, Signed
 from common.local.naming import Names
 from common.local.packing import pack_one
 from common.local.records import Records
+from common.net import messages
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
-from common.wire import messages
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
 from local_agent.person.credential import held_credential
 from local_agent.person.receipts import store_receipt

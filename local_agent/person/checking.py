@@ -22,7 +22,7 @@ from common.local.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.log.merkle import root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
 from common.log.transcript import Entry, check_entry
-from common.wire.messages import Report
+from common.net.messages import Report
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of
 
 INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "not shown yet", "not witnessed", "left out", "another history"

@@ -16,8 +16,8 @@ from common.core.errors import BadData, BadInput, ConsentWithheld, PeerError, Ta
 from common.core.plain import in_columns, plain
 from common.local.naming import quoted
 from common.net.cli import has_terminal
+from common.net.messages import MassAssignment, unpack_indices
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
-from common.wire.messages import MassAssignment, unpack_indices
 from local_agent.policy import Policy, Question
 
 PURPOSE = 200

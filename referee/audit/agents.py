@@ -16,7 +16,7 @@ from common.core.arrays import Indices
 from common.core.errors import AuditFailed, NotVouched
 from common.core.values import RUN
 from common.crypto.vouching import Grant, IssuerKey, issuer_of
-from common.wire.messages import Configuration
+from common.net.messages import Configuration
 from referee.audit.reports import Place
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import grant_of, unpacked, vouched

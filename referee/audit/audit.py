@@ -23,11 +23,11 @@ from common.crypto.vouching import IssuerKey
 from common.log.beacon import ROUND
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import StoredEntry
+from common.net.messages import Configuration, Terms
 from common.privacy.certificate import Certificate
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import parse_resolved
 from common.statistics.intervals import Estimate
-from common.wire.messages import Configuration, Terms
 from referee.audit.agents import Agents, Vouchers, Vouching
 from referee.audit.ending import check_cost, check_files, check_result, moved_by_liars
 from referee.audit.history import History, check_history, check_reports

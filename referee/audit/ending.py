@@ -8,13 +8,13 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import AuditFailed
+from common.net.messages import Terms
 from common.privacy.accountants.base import grouped
 from common.privacy.budget import certify
 from common.privacy.certificate import Certificate
 from common.privacy.events import Event
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from common.statistics.intervals import Estimate
-from common.wire.messages import Terms
 from referee.audit.certificates import recheck
 from referee.audit.replay import Replay
 from referee.audit.reports import Place

@@ -23,7 +23,7 @@ from common.log.entries import START
 from common.log.merkle import Tree, merkle_root
 from common.log.receipts import Checkpoint, Receipt, StoredCheckpoint, Witnessed, closed_of, entries_tree
 from common.log.transcript import AnyEntry
-from common.wire.messages import Configuration
+from common.net.messages import Configuration
 from referee.collection.aggregation import leaf
 from referee.state.runfolder import open_file, read_file, unpack_reports
 

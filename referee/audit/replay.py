@@ -14,11 +14,11 @@ from common.crypto.identity import Signed, verify
 from common.local.answers import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import AnyEntry
+from common.net.messages import Configuration, Perform
 from common.operations.operation import declared_event, findings
 from common.privacy.events import Event, NoEvent
 from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
-from common.wire.messages import Configuration, Perform
 from referee.audit.agents import Agents
 from referee.audit.reports import Place, checked
 from referee.collection.aggregation import add_up

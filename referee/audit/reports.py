@@ -8,8 +8,8 @@ from itertools import islice
 
 from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import covered
-from common.wire.messages import PackedReport, Report
-from common.wire.sealed import signed_bytes
+from common.net.messages import PackedReport, Report
+from common.net.signed import signed_bytes
 from referee.collection.judging import Asked, Refusal, judge, payload, read
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport

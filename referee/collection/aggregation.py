@@ -16,7 +16,7 @@ from common.local.masks import Mask, paste
 from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.packing import answer_type, mask_bytes, unpack_answered, unpack_answers, unpack_each
 from common.log.merkle import RunningRoot
-from common.wire.messages import MAX_LISTED
+from common.net.messages import MAX_LISTED
 from referee.collection.batches import MassBatch
 from referee.collection.judging import Asked
 from referee.state.values import StoredReport

@@ -18,8 +18,8 @@ import numpy as np
 from common.core.arrays import AnyArray, Indices, Words
 from common.local.masks import BYTES, Mask, cut, encode, fill, ones
 from common.local.queries.query import Query
+from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
 from common.numerics.kernels import njit, njit_inlined
-from common.wire.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
 from referee.collection.order import Order
 from referee.collection.roster import Roster
 from referee.state.values import Cohort, Part, Participant, Question

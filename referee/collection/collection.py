@@ -29,8 +29,8 @@ from common.local.answers import Answers
 from common.local.packing import packed_bytes
 from common.local.queries.query import Query
 from common.log.transcript import append
-from common.wire import messages
-from common.wire.sealed import AnySigned, field, parse_payload
+from common.net import messages
+from common.net.signed import AnySigned, field, parse_payload
 from referee.collection.aggregation import add_up
 from referee.collection.batches import passed_over, take
 from referee.collection.enrolment import Registrar

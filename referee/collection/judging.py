@@ -26,9 +26,9 @@ from common.core.errors import (
 from common.crypto.identity import covered
 from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.local.queries.query import Query
-from common.wire import sealed
-from common.wire.messages import Assignment, MassAssignment, PackedReport, Report, pack_index
-from common.wire.sealed import AnySigned, SignedBytes, report_payload
+from common.net import signed as signed_messages
+from common.net.messages import Assignment, MassAssignment, PackedReport, Report, pack_index
+from common.net.signed import AnySigned, SignedBytes, report_payload
 from referee.collection.batches import AnyBatch, MassBatch, assign
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport
@@ -122,7 +122,7 @@ def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
         If the body is another one than was signed.
     """
     if body is None:
-        return Claim(signed, payload, sealed.parse_payload(signed, Report), None)
+        return Claim(signed, payload, signed_messages.parse_payload(signed, Report), None)
     report = PackedReport.parse(signed.message)
     if hashlib.sha256(body).hexdigest() != report.body_sha256:
         problem = BadMessage("the packed body does not match the SHA-256 in its signed header")
@@ -305,9 +305,9 @@ class Asked:
         return MassAssignment.KIND if mass else Assignment.KIND
 
     def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
-        """Return what a participant is asked in canonical JSON: an :class:`~common.wire.messages.Assignment`.
+        """Return what a participant is asked in canonical JSON: an :class:`~common.net.messages.Assignment`.
 
-        Of a host, where very many are asked, a :class:`~common.wire.messages.MassAssignment`.
+        Of a host, where very many are asked, a :class:`~common.net.messages.MassAssignment`.
 
         Parameters
         ----------
@@ -390,6 +390,6 @@ def _verified_payload(signed: AnySigned, kind: str) -> bytes | TandemError:
     if signed.kind != kind:
         return Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     try:
-        return sealed.payload(signed)
+        return signed_messages.payload(signed)
     except TandemError as error:
         return error

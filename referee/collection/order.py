@@ -18,7 +18,7 @@ import numpy as np
 
 from common.core import canonical
 from common.core.arrays import Indices, Words
-from common.wire.messages import OrderCommitment
+from common.net.messages import OrderCommitment
 
 _ROUNDS = 8
 

@@ -13,8 +13,8 @@ import numpy as np
 from common.core.errors import NotFound
 from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.queries.query import parse_query
+from common.net import messages
 from common.scenario.resolved import parse_resolved
-from common.wire import messages
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked

@@ -13,7 +13,7 @@ import numpy as np
 from common.core.arrays import Bits, Indices
 from common.core.errors import BadMessage
 from common.log.merkle import merkle_root
-from common.wire.messages import MAX_AGENTS
+from common.net.messages import MAX_AGENTS
 from referee.state.values import Participant
 
 _ENTRY = struct.Struct("<32sQ")

@@ -13,6 +13,7 @@ from common.local.hypotheses.rules import Constant, Parity
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.code import CodedQuery, CodeQuery
 from common.local.queries.query import Query
+from common.net.messages import MAX_LISTED, most_agents, too_many
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation, R
 from common.planning.plan import plan
@@ -21,7 +22,6 @@ from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate, tally
 from common.statistics.loss_tests import FixedTest, LossTest, Reached, SequentialTest, Verdict
 from common.statistics.robustness import RobustTest
-from common.wire.messages import MAX_LISTED, most_agents, too_many
 from referee.protocols.base import AnswerSummary
 
 JudgingScript = Generator[AskAgents | Testing, Any, "Finding"]

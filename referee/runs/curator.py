@@ -10,12 +10,12 @@ from common.core.errors import BadMessage, CannotWrite, Forged, PeerMisbehaved, 
 from common.crypto.identity import Signed, verify
 from common.log.entries import Head
 from common.log.witness import behind
+from common.net import messages
 from common.net.client import Client
 from common.net.transport import Overdue, time_limit
 from common.operations.operation import Operation, declared_event
 from common.protocols.steps import Progress
 from common.scenario.resolved import parse_resolved
-from common.wire import messages
 
 
 class CuratorPort(Protocol):

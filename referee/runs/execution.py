@@ -29,10 +29,10 @@ from common.local.answers import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import Entry, append
 from common.log.witness import behind
+from common.net import messages
 from common.net.transport import Overdue, time_limit
 from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import parse_resolved
-from common.wire import messages
 from referee.collection.aggregation import check_room
 from referee.collection.collection import Collection
 from referee.collection.enrolment import Registrar, check_accepted

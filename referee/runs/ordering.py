@@ -16,7 +16,7 @@ from common.core.errors import AuditFailed, BadMessage, PeerMisbehaved
 from common.crypto.identity import Identity, Signed, verify
 from common.log import beacon
 from common.log.receipts import StoredCheckpoint
-from common.wire.messages import Configuration, OrderCommitment, Terms
+from common.net.messages import Configuration, OrderCommitment, Terms
 from referee.collection import order
 from referee.collection.order import commitment, simulated
 from referee.runs.curator import CURATORS

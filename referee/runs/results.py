@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from common.net.messages import Terms
 from common.privacy.guarantee import NOTHING, Guarantee, together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.wire.messages import Terms
 from referee.protocols.base import Judged, Outcome, Silent
 
 TEST = "tested_"

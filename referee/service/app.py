@@ -20,6 +20,7 @@ from common.core.threads import Supervised
 from common.core.values import MAX_PLACE, RUN, Value
 from common.crypto.identity import Signed
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint
+from common.net import messages
 from common.net.app import (
     METRICS,
     Service,
@@ -35,7 +36,6 @@ from common.net.edge import Admitted, Guarded, Opening
 from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
 from common.net.oblivious.relay import encapsulated_body
-from common.wire import messages
 from referee.collection.judging import Sent
 from referee.service.agents_edge import AgentsEdge
 from referee.service.monitoring import checks, of_groups, of_referee

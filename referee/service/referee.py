@@ -17,11 +17,11 @@ from common.core.errors import BadInput, Forged, NotFound, Superseded, TandemErr
 from common.crypto.identity import Identity, Signed, verify
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
+from common.net import messages
+from common.net.signed import AnySigned, field
 from common.planning.accepting import accepted
 from common.protocols.steps import Progress, Testing
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.wire import messages
-from common.wire.sealed import AnySigned, field
 from referee.collection.collection import Collection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed
 from referee.collection.judging import Claim, Sent, claims

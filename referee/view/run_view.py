@@ -16,11 +16,11 @@ from common.core.errors import BadData, BadInput
 from common.core.plain import plain
 from common.models.explain import lines as model_lines
 from common.models.model import released
+from common.net.messages import Spent
 from common.planning.fitting import advice_of
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
-from common.wire.messages import Spent
 from referee.protocols.base import halts, level_of, shown_by
 from referee.view.values import Entry, Gauge, Interval, Promise, Round, RunView, Verdict
 from referee.view.wording import LOSSES, about_a_loss, against, interval_in_words, judged_in_words, promise, verdict

@@ -24,11 +24,11 @@ from common.lifetime.charging import GivenPeople as HandedOver
 from common.lifetime.charging import Side
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.models.model import Model, released
+from common.net.messages import Spent
 from common.numerics.randomness import RandomSource
 from common.privacy.guarantee import Protected
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
-from common.wire.messages import Spent
 from referee.service.referee import public
 from referee.state.runfolder import write_run
 from referee.view.run_view import OVER_ALL_RUNS

@@ -7,10 +7,10 @@ import math
 from pydantic import Field
 
 from common.core.values import Value
+from common.net.messages import Spent
 from common.privacy.guarantee import Guarantee as Promise
 from common.privacy.guarantee import Protected, of_agent, of_curator
 from common.privacy.rounding import up
-from common.wire.messages import Spent
 from referee.view.pages import promises
 from tandem.showing import Drawing, of_epsilons
 

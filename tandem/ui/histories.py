@@ -19,8 +19,8 @@ from common.crypto.identity import Signed
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import AnyEntry
 from common.net.app import Service
+from common.net.messages import Configuration
 from common.net.page.guard import Rules
-from common.wire.messages import Configuration
 from referee.audit.history import check_history, kept_in
 from referee.audit.reports import Place
 from referee.state.runfolder import read_file

@@ -17,11 +17,11 @@ from common.core.errors import BadData, NotFound, PeerMisbehaved, TandemError, U
 from common.core.values import RUN
 from common.crypto.identity import Signed
 from common.net.app import Service
+from common.net.messages import Terms
 from common.net.page.guard import Rules
 from common.net.page.pages import tagged
 from common.privacy.guarantee import Guarantee
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.wire.messages import Terms
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
 from referee.view.run_view import lost, run_view, view_so_far

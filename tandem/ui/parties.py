@@ -17,8 +17,8 @@ from common.core.errors import BadData, TandemError
 from common.core.plain import plain
 from common.local.mechanisms.warner import Warner
 from common.log.transcript import AnyEntry
+from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from common.wire.messages import Configuration
 from deploy.catalogue import explained
 from referee.view.run_view import PROMISED, SIMULATED
 from referee.view.wording import promise

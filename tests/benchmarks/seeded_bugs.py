@@ -17,8 +17,8 @@ from common.core.database import alone
 from common.core.errors import CannotWrite
 from common.crypto.identity import Signed
 from common.log.receipts import receipt_for
+from common.net.messages import Release
 from common.numerics.randomness import RandomSource
-from common.wire.messages import Release
 from curator.state.ledger import Ledger
 from local_agent.hosted import questions
 from local_agent.hosted.population import Population

@@ -19,7 +19,7 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.log.transcript import Entry
-from common.wire.messages import Configuration
+from common.net.messages import Configuration
 from curator.service.startup import open_curator
 from curator.state.ledger import Ledger
 from deploy.embedded import Embedded

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from common.net.messages import OrderCommitment
 from common.scenario.scenario import Scenario
-from common.wire.messages import OrderCommitment
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 from deploy.simulation import conduct

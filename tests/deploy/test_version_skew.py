@@ -12,9 +12,8 @@ import pytest
 from common.core import version
 from common.core.errors import VersionSkew
 from common.core.version import HEADER, PROTOCOL, stated
-from common.net import edge
+from common.net import edge, messages
 from common.net.client import Client
-from common.wire import messages
 from curator.service.app import curator_app
 from local_agent.client import RefereeClient
 from referee.service.app import referee_app

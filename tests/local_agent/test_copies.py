@@ -14,8 +14,8 @@ from common.local.queries.coordinate import CoordinateQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES
 from common.local.records import Records
+from common.net import messages
 from common.numerics.randomness import RandomSource
-from common.wire import messages
 from local_agent.answering import noise_for, question_digest
 from local_agent.hosted.answers import answer_together
 from local_agent.person.agent import Agent

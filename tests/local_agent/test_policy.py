@@ -12,8 +12,8 @@ from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, Forg
 from common.crypto.identity import Identity, Signed
 from common.local.naming import Names
 from common.local.queries.query import QUERIES
+from common.net import messages
 from common.protocols.base import DEMANDS, Demands
-from common.wire import messages
 from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
 from tests.support import seal, tiny
 from tests.tiers import for_each

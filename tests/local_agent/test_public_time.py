@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.local.hypotheses.trees import Trees
-from common.wire import messages
+from common.net import messages
 from local_agent import host as module
 from local_agent.host import Host, public_seconds
 from tests.common.core.test_values import Clock

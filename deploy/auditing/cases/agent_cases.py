@@ -34,10 +34,10 @@ from common.local.queries.loss import LossQuery
 from common.local.queries.query import Query
 from common.local.queries.sole_error import SoleErrorQuery
 from common.local.records import Records
+from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
-from common.wire import messages
 from deploy.auditing.case import Case
 from local_agent.answering import evaluate, randomize_one
 from local_agent.hosted import answers as hosting

@@ -1,5 +1,5 @@
 "use strict";
-// Verifies a transcript's chain and the referee's signatures in the browser (common/wire/transcript.py says what they are).
+// Verifies a transcript's chain and the referee's signatures in the browser (common/log/transcript.py says what they are).
 // An entry's line is canonical JSON with sorted keys, so what its hash covers is the line itself without hash and signature.
 
 const LINE = /^(\{"body":\{.*\}),"hash":"([0-9a-f]{64})",("index":(\d+),"kind":"[^"\\]*","previous":"([0-9a-f]{64})"),"signature":"([0-9a-f]{128})"\}$/su;

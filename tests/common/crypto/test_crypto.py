@@ -32,8 +32,8 @@ from common.crypto.vouching import (
     token_input,
     token_request,
 )
-from common.wire.messages import Enrolment
-from common.wire.sealed import SignedBytes, read
+from common.net.messages import Enrolment
+from common.net.signed import SignedBytes, read
 from tests.tiers import for_each
 from tests.vouched import ours
 

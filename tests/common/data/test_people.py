@@ -17,12 +17,12 @@ from common.crypto.identity import Identity
 from common.data.population import locate
 from common.data.tables import load as load_table
 from common.log.entries import Extension, Head
+from common.net.messages import Terms
 from common.protocols.base import demands_of
 from common.scenario import loading
 from common.scenario.loading import load, shipped
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse, policy_digest, public_sample
-from common.wire.messages import Terms
 from curator.service.startup import open_curator
 from deploy.truth import can_judge
 from local_agent.hosted.population import open_population

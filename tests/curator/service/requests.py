@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 from common.crypto.identity import Signed
-from common.wire import messages
+from common.net import messages
 from tests.support import Bench
 
 LEARN: dict[str, Any] = {"kind": "learn", "round": 1}

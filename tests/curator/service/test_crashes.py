@@ -21,7 +21,7 @@ from common.core.errors import (
 from common.log.entries import Head
 from common.log.ledger import Journal
 from common.log.witness import FileWitness
-from common.wire import messages
+from common.net import messages
 from curator.sample.shard import Shard
 from curator.service.curator import Curator
 from curator.service.startup import open_curator

@@ -29,9 +29,9 @@ from common.core.errors import (
 from common.crypto.identity import Identity, Signed, verify
 from common.local.records import Records
 from common.log.ledger import CLOSED, Entry
+from common.net import messages
 from common.net.client import Client
 from common.privacy.guarantee import of_curator
-from common.wire import messages
 from curator.learners.base import parse_learner
 from curator.sample.base import LocalSample
 from curator.service import app

@@ -14,8 +14,8 @@ import local_agent.hosted.questions as answered_module
 from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
 from common.crypto.identity import verify
 from common.local.packing import unpack_answers
+from common.net import messages
 from common.numerics.randomness import RandomSource
-from common.wire import messages
 from local_agent.hosted import answers as asking
 from local_agent.hosted.population import Population, open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration

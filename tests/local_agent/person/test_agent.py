@@ -17,8 +17,8 @@ from common.local.hypotheses.linear import Linear
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
+from common.net import messages
 from common.numerics.randomness import RandomSource
-from common.wire import messages
 from local_agent.answering import evaluate, randomize_one
 from local_agent.person import agent as agent_module
 from local_agent.person.agent import Agent

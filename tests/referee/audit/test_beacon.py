@@ -16,8 +16,8 @@ from common.crypto.identity import Identity, Signed
 from common.log import beacon
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import Entry, append
+from common.net import messages
 from common.numerics.randomness import RandomSource
-from common.wire import messages
 from referee.audit.audit import audit
 from referee.runs.ordering import ALL, beacon_of
 from referee.service.witness import witness_app

@@ -15,7 +15,7 @@ import pytest
 from common.core.errors import AuditFailed, BudgetExceeded
 from common.crypto.identity import Signed
 from common.log.transcript import Entry
-from common.wire import messages
+from common.net import messages
 from curator.sample.placement import open_sample
 from curator.service.curator import Curator
 from referee.audit.audit import Audit, audit

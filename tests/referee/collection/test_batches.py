@@ -15,7 +15,7 @@ from common.local import masks
 from common.local.packing import count_answers, mask_bytes, pack_answers, unpack_answered, unpack_answers
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES
-from common.wire import messages
+from common.net import messages
 from deploy.simulation import conduct
 from local_agent.host import Host
 from local_agent.hosted.population import open_population

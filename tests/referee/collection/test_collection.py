@@ -25,7 +25,7 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity, Signed
 from common.local.packing import pack_answers
-from common.wire import messages
+from common.net import messages
 from referee.collection import roster
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment import Caps

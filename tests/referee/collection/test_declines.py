@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from common.core.errors import BadMessage, ConfigurationMismatch, Forged, PatternViolation, PolicyRefused
 from common.crypto.identity import Identity
-from common.wire import messages
+from common.net import messages
 from local_agent.cli import app
 from local_agent.host import Host
 from local_agent.policy import Policy

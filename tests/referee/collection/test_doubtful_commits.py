@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from common.core.errors import CannotWrite
 from common.crypto.identity import Identity
-from common.wire import messages
+from common.net import messages
 from tests.support import TOKEN, Bench, seal
 from tests.tiers import for_each
 

@@ -16,7 +16,7 @@ from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.item import ItemQuery
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
-from common.wire import messages
+from common.net import messages
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy

@@ -14,7 +14,7 @@ from common.core.errors import BadMessage
 from common.crypto.identity import Identity, Signed
 from common.local.packing import pack_answers
 from common.local.queries.coordinate import CoordinateQuery
-from common.wire.messages import PackedReport, Report
+from common.net.messages import PackedReport, Report
 from referee.collection import judging as asked_module
 from referee.collection.batches import Batch
 from referee.collection.batches import assign as real_assign

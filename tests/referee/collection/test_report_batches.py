@@ -10,7 +10,7 @@ import pytest
 from common.crypto.identity import Signed
 from common.local.records import Records
 from common.log.receipts import Receipt
-from common.wire import messages
+from common.net import messages
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy

@@ -7,7 +7,7 @@ import pytest
 
 from common.core.errors import BadScenario
 from common.local.answers import Answers, AskAgents
-from common.wire.messages import MAX_AGENTS, MAX_LISTED
+from common.net.messages import MAX_AGENTS, MAX_LISTED
 from deploy import simulation
 from deploy.simulation import SimulatedAgents, conduct
 from referee.audit.audit import audit

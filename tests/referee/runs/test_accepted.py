@@ -12,9 +12,9 @@ from common.core.errors import PolicyRefused, TandemError
 from common.data.population import open_records
 from common.local.answers import AskAgents
 from common.local.queries.query import QUERIES
+from common.net.messages import AgentPolicy
 from common.numerics.randomness import subseed
 from common.scenario.resolved import ResolvedScenario
-from common.wire.messages import AgentPolicy
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy

@@ -7,7 +7,7 @@ import pytest
 
 from common.core.errors import NotFound
 from common.crypto.identity import Identity
-from common.wire import messages
+from common.net import messages
 from referee.collection import roster
 from referee.service import agents_edge
 from referee.service.app import referee_app

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from common.core.errors import BadMessage, Forged, NotFound, RelayUntrusted, Unauthorized
 from common.crypto.identity import Identity, Signed
+from common.net import messages
 from common.net.app import Service
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.client import ThroughRelay
@@ -32,7 +33,6 @@ from common.net.oblivious.encapsulation import (
     verified_keys,
 )
 from common.net.oblivious.relay import relay_app
-from common.wire import messages
 from local_agent.client import RelayedClient
 from referee.service import agents_edge
 from referee.service.app import referee_app

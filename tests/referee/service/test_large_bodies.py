@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from common.crypto.identity import PROOF_HEADER, Identity, announce_body
+from common.net import messages
 from common.net.edge import LARGE
-from common.wire import messages
 from curator.service.app import curator_app
 from referee.service.app import referee_app
 from referee.service.client import CuratorClient

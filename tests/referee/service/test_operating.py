@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from common.core.errors import NotFound, Unauthorized
 from common.crypto.identity import Identity
-from common.wire import messages
+from common.net import messages
 from deploy.remote import Remote, operating
 from referee.audit.audit import audit
 from referee.cli import app

@@ -12,7 +12,7 @@ import referee.runs.execution
 import referee.service.runner
 from common.core.errors import BadInput, BadMessage, BadScenario, Conflict, NotFound
 from common.crypto.identity import Identity
-from common.wire import messages
+from common.net import messages
 from curator.service.curator import Curator
 from local_agent.hosted.population import Population
 from referee.audit.audit import audit

@@ -14,7 +14,7 @@ from common.core.errors import AuditFailed, BadPlugin
 from common.core.registry import Registry
 from common.crypto.identity import Identity
 from common.log.transcript import Entry
-from common.wire import messages
+from common.net import messages
 from curator.service.startup import open_curator
 from referee.audit.agents import Agents
 from referee.audit.audit import audit

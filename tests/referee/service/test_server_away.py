@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from common.crypto.identity import Identity, Signed
-from common.wire import messages
+from common.net import messages
 from deploy.load.client import LightAgent
 from referee.audit.audit import audit
 from referee.service.app import referee_app

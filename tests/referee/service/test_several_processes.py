@@ -15,7 +15,7 @@ import referee.state.tables
 from common.core.database import sqlite_url
 from common.core.errors import AlreadyAnswered, BadInput, CannotWrite, PatternViolation, Superseded, Unauthorized
 from common.crypto.identity import Identity, Signed
-from common.wire import messages
+from common.net import messages
 from deploy.load.client import LightAgent
 from referee.audit.audit import audit
 from referee.collection.judging import Sent, claims

@@ -4,7 +4,7 @@ import pytest
 
 from common.core.errors import Unauthorized
 from common.crypto.identity import Identity
-from common.wire import messages
+from common.net import messages
 from tests.support import TOKEN, seal
 
 pytestmark = pytest.mark.usefixtures("each_store")

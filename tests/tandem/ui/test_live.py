@@ -11,8 +11,8 @@ import pytest
 
 from common.core.errors import NotFound, PeerUnavailable, Unauthorized
 from common.log.transcript import read
+from common.net.messages import Configuration
 from common.statistics.evidence import gather
-from common.wire.messages import Configuration
 from deploy.remote import operating
 from referee.runs.results import rounds_of
 from referee.service.app import referee_app

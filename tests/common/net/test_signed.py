@@ -12,8 +12,9 @@ from common.core import canonical
 from common.core.errors import BadMessage
 from common.core.values import Value
 from common.crypto.identity import Identity, Signed
-from common.wire import messages, sealed
-from common.wire.sealed import SignedBytes, read, report_payload
+from common.net import messages
+from common.net import signed as signed_messages
+from common.net.signed import SignedBytes, read, report_payload
 from tests.tiers import for_each
 
 SOMEBODY = Identity.create()
@@ -45,13 +46,14 @@ def test_both_ways_of_reading_find_the_same(value: messages.Report | messages.Po
     found, parsed = read(signed.raw()), Signed.parse(canonical.decode(signed.raw()))
     assert (found.kind, found.key, found.signature) == (parsed.kind, parsed.key, parsed.signature)
     assert canonical.encode(found.message) == canonical.encode(parsed.message)
-    assert sealed.payload(found) == sealed.payload(parsed) == canonical.encode(value.wire())
-    assert sealed.parse_payload(found, type(value)) == sealed.parse_payload(parsed, type(value)) == value
+    assert signed_messages.payload(found) == signed_messages.payload(parsed) == canonical.encode(value.wire())
+    for one in (found, parsed):
+        assert signed_messages.parse_payload(one, type(value)) == value
     for name in (*type(value).model_fields, "else"):
-        assert sealed.field(found, name) == sealed.field(parsed, name)
-    again = sealed.signed_bytes(found.kind, sealed.payload(found), found.key, found.signature)
+        assert signed_messages.field(found, name) == signed_messages.field(parsed, name)
+    again = signed_messages.signed_bytes(found.kind, signed_messages.payload(found), found.key, found.signature)
     assert (type(again), again.signature) == (type(found), found.signature)
-    assert sealed.parse_payload(again, type(value)) == value
+    assert signed_messages.parse_payload(again, type(value)) == value
 
 
 @given(reports)
@@ -145,7 +147,7 @@ def test_what_differs_is_read_or_refused_as_the_parser_does(name):
 
 def test_what_has_no_canonical_form_is_said_so():
     with pytest.raises(BadMessage, match="not a finite JSON value"):
-        sealed.payload(Signed.parse({**json.loads(POLL), "message": {"participant": "\ud800"}}))
+        signed_messages.payload(Signed.parse({**json.loads(POLL), "message": {"participant": "\ud800"}}))
 
 
 def test_values_that_a_pattern_found_are_as_valid_as_others():

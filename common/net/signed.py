@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from common.core import canonical
 from common.core.values import Value
 from common.crypto.identity import Signed
-from common.wire.messages import Enrolment, Poll, Report
+from common.net.messages import Enrolment, Poll, Report
 
 Message = TypeVar("Message", bound=Value)
 

@@ -1,1 +1,0 @@
-"""Signed messages, transcripts and keys, as they travel and as they are kept."""
