@@ -26,8 +26,9 @@ import referee
 from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
+from common.net.connection import Limits
 from common.net.page.guard import Rules
-from common.net.server import Limits, Server, listen
+from common.net.server import Server, listen
 from common.scenario import loading
 from curator.console import console_app
 from deploy.deployment import OnProgress

@@ -16,7 +16,8 @@ from common.crypto.vouching import IssuerKey
 from common.log.entries import Head
 from common.log.witness import Witness
 from common.net import messages
-from common.net.server import Limits, Server, listen
+from common.net.connection import Limits
+from common.net.server import Server, listen
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.service.curator import Curator

@@ -11,7 +11,8 @@ from typing import Any
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.log.transcript import Entry
-from common.net.server import Limits, Server, listen
+from common.net.connection import Limits
+from common.net.server import Server, listen
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.service.curator import Curator
 from curator.service.startup import open_curator

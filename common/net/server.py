@@ -1,42 +1,31 @@
-"""An HTTP/1.1 server on asyncio, httptools and ``ssl.MemoryBIO`` that holds its connections within limits.
+"""An HTTP/1.1 server on asyncio that holds its connections within limits.
 
 A connection *waits* until a whole request has come on it. If all places are taken, the one that has waited longest
 makes room: clients that send nothing, or slowly, do not lock out others. Heads, idle times, TLS handshakes and answers
 that a client does not take have limits as well. Which stock servers were measured, and what they lack, is in
 ``docs/decisions/own-http-server.md``.
-
-A small request of the fast path goes from the parser to its handler and back (:meth:`common.net.edge.Edge.small`). Any
-other passes the edge as an ASGI request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import resource
 import signal
 import socket
 import ssl
 import sys
 import threading
-import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from email.utils import formatdate
-from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any, cast
-from urllib.parse import unquote
+from typing import Any
 
-import httptools
-
-from common.core.errors import BadInput, Busy, TandemError, TooSlow
+from common.core.errors import BadInput
 from common.core.terminal import say
 from common.net import addresses
 from common.net.app import Service
-from common.net.edge import HOST, PATIENCE, TINY, Call, Handler, Reply, problem
+from common.net.connection import MAX_UNSENT, Connection, Limits, Shared
 
 log = logging.getLogger("tandem")
 
@@ -46,64 +35,10 @@ OTHER_DESCRIPTORS = 128
 """Descriptors that are kept for files, databases and libraries."""
 FEW_CONNECTIONS = 1000
 """With fewer places than this a service says so when it starts."""
-MAX_HEAD = 1 << 14
-"""Bytes of a request's line and headers."""
-MAX_HEADERS = 64
-MAX_PIPELINED = 16
-"""Requests that may wait on one connection for the answer to the one before them."""
-MAX_UNREAD = 1 << 16
-"""Bytes of a body that wait for the service to read them; no more is taken from the connection meanwhile."""
-MAX_UNSENT = 1 << 14
-"""Bytes of answers that may wait for one connection, here and as many in the operating system, beside those sent."""
 UNTAKEN_SECONDS = 30
 """Seconds after which the operating system ends a connection on which nothing of what waits is taken."""
-MAX_UNTAKEN = 16 << 20
-"""Bytes of answers that may wait on all connections before those are dropped on which none is taken."""
-LEAST_TAKEN = 1 << 10
-"""Bytes that must be taken from one look to the next, or nothing counts as taken."""
-LOOKS = 10
-"""Looks within :attr:`Limits.stalled` at whether an answer is taken."""
-MAX_HANDSHAKES = 1024
-"""TLS handshakes that are under way at the same time, some 50 KiB each; the one that began first makes room."""
-LINGER = 1.0
-"""Seconds in which a client that is refused may read why."""
 GRACE = 5.0
 """Seconds that requests under way have when the server stops."""
-_RECORD = 1 << 12
-"""Bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them."""
-_HANDSHAKE = 0x16
-"""The first byte of every TLS connection (RFC 8446, 5.1)."""
-_IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
-_UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-_STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
-_PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")
-"""Paths without a query, in which nothing is encoded."""
-
-Message = MutableMapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How connections are held.
-
-    Attributes
-    ----------
-    connections
-        How many are open at the same time.
-    head
-        Seconds from the first byte of a request, or from the connection's beginning, to the end of its headers.
-    idle
-        Seconds between an answer and the next request.
-    stalled
-        Seconds in which somebody who is sent an answer must take some of it; a tenth of that
-        where too much waits on all connections together.
-    """
-
-    connections: int
-    head: float = 10.0
-    idle: int = 30
-    stalled: float = 10.0
 
 
 def raise_descriptors() -> int:
@@ -145,35 +80,16 @@ class Server:
         How they are encrypted; None: not at all.
     grace
         Seconds that requests under way have when the server stops.
-
-    Attributes
-    ----------
-    connections
-        All that are open.
-    waiting
-        Those on which no whole request has come yet, the longest waiting first.
-    handshakes
-        Those on which a TLS handshake is under way, the longest first.
-    untaken
-        Bytes of answers that wait on all connections that are full.
-    tasks
-        Requests that are answered at present.
     """
 
     def __init__(
         self, app: Service, limits: Limits, tls: ssl.SSLContext | None = None, *, grace: float = GRACE
     ) -> None:
-        self.app, self.limits, self.tls = app, limits, tls
-        self.edge = app.edge
-        self.connections: set[Connection] = set()
-        self.waiting: dict[Connection, None] = {}
-        self.handshakes: dict[Connection, None] = {}
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.untaken = 0
+        self._app = app
+        self._shared = Shared(app, app.edge, limits, tls)
         self._grace = grace
         self._stopping = threading.Event()
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
-        self._date = 0, b""
 
     def run(self, listener: socket.socket) -> None:
         """Serve until :meth:`stop`, or in the main thread SIGINT or SIGTERM, which is then raised again."""
@@ -188,50 +104,26 @@ class Server:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(event.set)
 
-    def make_room(self) -> bool:
-        """Drop the connection that has waited longest; False, if none waits."""
-        longest = next(iter(self.waiting), None)
-        if longest is None:
-            return False
-        del self.waiting[longest]
-        longest.abort()
-        return True
-
-    def begin_handshake(self, connection: Connection) -> None:
-        """Note that a handshake has begun; of too many the first is dropped."""
-        self.handshakes[connection] = None
-        if len(self.handshakes) > MAX_HANDSHAKES:
-            first = next(iter(self.handshakes))
-            del self.handshakes[first]
-            first.abort()
-
-    @property
-    def date(self) -> bytes:
-        """The line of the header ``date``, worked out once a second."""
-        now = int(time.time())
-        if now != self._date[0]:
-            self._date = now, b"date: %s\r\n" % formatdate(now, usegmt=True).encode()
-        return self._date[1]
-
     async def _serve(self, listener: socket.socket) -> None:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self._wake = loop, event
-        async with self.app.router.lifespan_context(self.app):
-            serving = await loop.create_server(lambda: Connection(self, loop), sock=listener, backlog=4096)
+        async with self._app.router.lifespan_context(self._app):
+            serving = await loop.create_server(lambda: Connection(self._shared, loop), sock=listener, backlog=4096)
             if not self._stopping.is_set():
                 await event.wait()
             serving.close()
             await self._finish(loop)
 
     async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
-        for connection in list(self.connections):
+        connections, tasks = self._shared.connections, self._shared.tasks
+        for connection in list(connections):
             connection.finish()
         until = loop.time() + self._grace
-        while (self.connections or self.tasks) and loop.time() < until:
+        while (connections or tasks) and loop.time() < until:
             await asyncio.sleep(0.02)
-        for task in self.tasks:
+        for task in tasks:
             task.cancel()
-        for connection in list(self.connections):
+        for connection in list(connections):
             connection.abort()
 
     @contextmanager
@@ -264,536 +156,6 @@ def _loop_factory() -> Any:
     except ImportError:  # there is none for Windows
         return None
     return uvloop.new_event_loop
-
-
-class _Tls:
-    """The TLS of one connection: between the bytes on the wire and those of HTTP.
-
-    A connection takes its place when it is opened and not when its handshake is over, and what is wrong with a
-    handshake is sent (an alert) before the connection ends. asyncio's own TLS does neither.
-    """
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._object: ssl.SSLObject | None = None  # some 50 KiB, so only once a handshake has begun
-        self.established = self.ended = False
-
-    @property
-    def begun(self) -> bool:
-        return self._object is not None
-
-    def decrypt(self, data: bytes) -> bytes:
-        """Return what came, so far as it is whole: nothing while the handshake lasts. Then send :meth:`outgoing`.
-
-        Raises
-        ------
-        ssl.SSLError
-            If it is no TLS, or not such as the context accepts; an alert is among what is to be sent.
-        """
-        if self._object is None:
-            self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        plain: list[bytes] = []
-        for start in range(0, len(data), _RECORD):
-            self._incoming.write(data[start : start + _RECORD])
-            try:
-                if not self.established:
-                    self._object.do_handshake()
-                    self.established = True
-                while piece := self._object.read(_RECORD):
-                    plain.append(piece)
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLZeroReturnError:
-                self.ended = True
-        return b"".join(plain)
-
-    def encrypt(self, data: bytes) -> bytes:
-        """Return the records of some bytes; none before the handshake is over."""
-        if self._object is None or not self.established:
-            return b""
-        sealed, view = [], memoryview(data)
-        for start in range(0, len(view), _RECORD):
-            self._object.write(view[start : start + _RECORD])
-            sealed.append(self._outgoing.read())
-        return b"".join(sealed)
-
-    def outgoing(self) -> bytes:
-        """Return what the handshake, or an alert, has to send."""
-        return self._outgoing.read()
-
-    def end(self) -> bytes:
-        """Return the notice that nothing more comes, and forget the keys: what waits is encrypted already."""
-        if self._object is not None and self.established:
-            with suppress(ssl.SSLError):
-                self._object.unwrap()
-        self._object, self.established = None, False
-        return self._outgoing.read()
-
-
-class _Request:
-    """A request on a connection, from its head to the end of its answer; as ASGI's ``receive`` and ``send``, too."""
-
-    __slots__ = (
-        "_changed", "_chunked", "_connection", "_continue", "_head", "_read", "answered", "begun", "handler", "headers",
-        "keep_alive", "method", "parts", "target", "unread", "version", "whole",
-    )  # fmt: skip
-
-    def __init__(self, connection: Connection, parser: httptools.HttpRequestParser, target: bytes) -> None:
-        self._connection = connection
-        self.method: bytes = parser.get_method()
-        self.version: str = parser.get_http_version()
-        self.keep_alive: bool = parser.should_keep_alive() and not parser.should_upgrade()
-        self.target, self.headers = target, connection.headers
-        self.handler: Handler | None = None
-        self.parts: list[bytes] = []
-        self.unread = 0
-        self.whole = self.begun = self.answered = False
-        self._changed: asyncio.Event | None = None
-        self._continue = connection.expects_continue
-        self._read = False
-        self._head: list[bytes] | None = None
-        self._chunked = False
-
-    @property
-    def scope(self) -> Message:
-        """The request as ASGI has it.
-
-        Raises
-        ------
-        httptools.HttpParserInvalidURLError
-            If the target is none.
-        """
-        url = httptools.parse_url(self.target)
-        path = url.path.decode("ascii")
-        return {
-            "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": self.version,
-            "method": self.method.decode("ascii"), "scheme": self._connection.scheme, "root_path": "",
-            "path": unquote(path) if "%" in path else path, "raw_path": url.path, "query_string": url.query or b"",
-            "headers": self.headers, "client": self._connection.peer, "server": None,
-        }  # fmt: skip
-
-    def changed(self) -> None:
-        """Wake who waits for the body, or for the connection to end."""
-        if self._changed is not None:
-            self._changed.set()
-
-    async def receive(self) -> Message:
-        """Return the next part of the body, or that the client has gone."""
-        if self._continue and not (self.parts or self.whole):
-            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._continue = False
-        while not (self._connection.lost or self.answered or (not self._read and (self.parts or self.whole))):
-            self._changed = asyncio.Event()
-            await self._changed.wait()
-        if self._connection.lost or self.answered:
-            return {"type": "http.disconnect"}
-        body, self.parts, self.unread, self._read = b"".join(self.parts), [], 0, self.whole
-        self._connection.regulate()
-        return {"type": "http.request", "body": body, "more_body": not self.whole}
-
-    async def send(self, message: Message) -> None:
-        """Send the head, or a part, of the answer."""
-        if self._connection.full:
-            await self._connection.drained()
-        if message["type"] == "http.response.start":
-            self._begin(message["status"], message["headers"])
-            return
-        if self._head is None or self.answered:
-            raise RuntimeError("an answer has one head, and a body behind it")
-        body, more = message.get("body", b""), message.get("more_body", False)
-        if self.method == b"HEAD":
-            body = b""
-        elif self._chunked:
-            body = b"%x\r\n%s\r\n" % (len(body), body) if body else b""
-            body += b"" if more else b"0\r\n\r\n"
-        self._connection.write(b"".join([*self._head, body]))
-        self._head = []
-        if not more:
-            if self._connection.full:
-                await self._connection.drained()
-            self.answered = True
-            self.changed()
-
-    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        names = {name.lower(): value.lower() for name, value in headers}
-        self._chunked = not (b"content-length" in names or self.method == b"HEAD" or status in (204, 304))
-        lines = [_STATUS_LINES[status], self._connection.date]
-        lines += [b"%s: %s\r\n" % header for header in headers]
-        if self._chunked and self.version == "1.1":
-            lines.append(b"transfer-encoding: chunked\r\n")
-        elif self._chunked:
-            self._chunked = self.keep_alive = False  # the end of the connection is the end of the body
-        if names.get(b"connection") == b"close":
-            self.keep_alive = False
-        elif not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        self._head = [*lines, b"\r\n"]
-
-
-class Connection(asyncio.Protocol):
-    """One connection; the parser calls the methods whose names begin with ``on_``.
-
-    Attributes
-    ----------
-    headers, expects_continue
-        Of the request whose head is parsed at present.
-    full
-        Whether so much waits to be taken that nothing more is sent.
-    lost
-        Whether the connection has ended.
-    """
-
-    __slots__ = (
-        "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_server",
-        "_timer", "_tls", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost", "transport",
-    )  # fmt: skip
-
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
-        self._server, self._loop = server, loop
-        self._tls = None if server.tls is None else _Tls(server.tls)
-        self._parser = httptools.HttpRequestParser(self)
-        self._requests: list[_Request] = []  # the first is answered, the others wait for it
-        self._incoming: _Request | None = None  # whose body is on its way
-        self._url = b""
-        self.headers: list[tuple[bytes, bytes]] = []
-        self.expects_continue = False
-        self._head = 0  # bytes of a request's head so far; -1 once it is whole
-        self._timer: asyncio.TimerHandle | None = None
-        self._watching: asyncio.TimerHandle | None = None
-        self._drained: asyncio.Event | None = None
-        self._unsent = 0  # what it adds to all that is untaken
-        self.full = self.lost = self._closing = self._paused = self._idle = False
-
-    # The connection -------------------------------------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(MAX_UNSENT)
-        self._server.connections.add(self)
-        if len(self._server.connections) > self._server.limits.connections and not self._server.make_room():
-            self._reject(Busy("every connection is at work"))
-            return
-        self._server.waiting[self] = None
-        self._start_timer(self._server.limits.head)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = self._closing = True
-        for places in (self._server.waiting, self._server.handshakes):
-            places.pop(self, None)
-        self._server.connections.discard(self)
-        self._stop_timer()
-        self._stop_watching()
-        for request in self._requests:
-            request.changed()
-        if self._drained is not None:
-            self._drained.set()
-
-    @property
-    def scheme(self) -> str:
-        return "http" if self._tls is None else "https"
-
-    @property
-    def peer(self) -> Any:
-        found = self.transport.get_extra_info("peername")
-        return found[:2] if isinstance(found, tuple) else None
-
-    @property
-    def date(self) -> bytes:
-        return self._server.date
-
-    def abort(self) -> None:
-        """End the connection at once."""
-        self._closing = True
-        self.transport.abort()
-
-    def finish(self) -> None:
-        """End the connection once what is under way is answered."""
-        if not self._requests:
-            self._close()
-        for request in self._requests:
-            request.keep_alive = False
-
-    def write(self, data: bytes) -> None:
-        """Send."""
-        if not self._closing:
-            self.transport.write(data if self._tls is None else self._tls.encrypt(data))
-
-    def _close(self) -> None:
-        if not self._closing:
-            self._closing = True
-            if self._tls is not None and (last := self._tls.end()):
-                self.transport.write(last)
-            self.transport.close()
-
-    def _reject(self, error: TandemError) -> None:
-        """Answer somebody whose request is not read, so far as something can be said, and end the connection."""
-        reply = problem(error)
-        self.write(b"".join([*_head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
-        self._close()
-
-    # What comes -----------------------------------------------------------------------------------------------------
-
-    def data_received(self, data: bytes) -> None:
-        if self._closing:
-            return  # what is still on its way to a connection that has ended
-        if self._idle:
-            self._idle = False
-            self._stop_timer()
-        if self._tls is not None:
-            data = self._decrypted(self._tls, data)
-        if data:
-            self._parse(data)
-        if self._tls is not None and self._tls.ended:
-            self._close()
-
-    def _parse(self, data: bytes) -> None:
-        """Parse what has come, within the limits of a head."""
-        if self._head >= 0:
-            self._head += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # what follows is another protocol: the connection ends with the answer
-        except httptools.HttpParserError:
-            self.write(_UNREADABLE)
-            self._close()
-        if self._closing:
-            return
-        if self._head > MAX_HEAD:
-            self.write(_TOO_LONG)
-            self._close()
-        elif self._head > 0 and not self._requests and self._timer is None:
-            self._start_timer(self._server.limits.head)
-        elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
-            self._start_timer(PATIENCE)  # its body is small: it comes within one limit, or not at all
-
-    def _decrypted(self, tls: _Tls, data: bytes) -> bytes:
-        """Return what TLS bytes hold; refuse what is no TLS, and handshakes that fail."""
-        if not tls.begun:
-            if data[0] != _HANDSHAKE:
-                reply = problem(BadInput(_IN_THE_CLEAR))
-                self._refuse(b"".join([*_head_of(reply), b"connection: close\r\n\r\n", reply.body]))
-                return b""
-            self._server.begin_handshake(self)
-        try:
-            plain = tls.decrypt(data)
-        except ssl.SSLError as error:
-            log.info("a TLS connection is refused: %s", error.reason)
-            self._refuse(tls.outgoing())
-            return b""
-        if tls.established:
-            self._server.handshakes.pop(self, None)
-        if out := tls.outgoing():
-            self.transport.write(out)
-        return plain
-
-    def _refuse(self, last: bytes) -> None:
-        """Send why in the clear and end the connection soon: ending it at once would lose that on its way."""
-        self._server.handshakes.pop(self, None)
-        self.transport.write(last)
-        self._closing = True
-        if self._tls is not None:
-            self._tls.end()
-        self._start_timer(LINGER)
-
-    def on_message_begin(self) -> None:
-        self._url, self.headers, self.expects_continue = b"", [], False
-
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) >= MAX_HEADERS:
-            raise ValueError("too many headers")
-        name = name.lower()
-        self.headers.append((name, value))
-        if name == b"expect" and value.lower() == b"100-continue":
-            self.expects_continue = True
-
-    def on_headers_complete(self) -> None:
-        if len(self._requests) > MAX_PIPELINED:
-            raise ValueError("too many requests that wait for each other")
-        self._head = -1
-        self._stop_timer()
-        request = _Request(self, self._parser, self._url)
-        request.handler = self._fast(request)
-        self._incoming = request
-        self._requests.append(request)
-        self._advance()
-
-    def on_body(self, body: bytes) -> None:
-        if self._incoming is not None:
-            self._incoming.parts.append(body)
-            self._incoming.unread += len(body)
-            self._incoming.changed()
-            self.regulate()
-
-    def on_message_complete(self) -> None:
-        request, self._incoming, self._head = self._incoming, None, 0
-        self._server.waiting.pop(self, None)
-        self._stop_timer()
-        if request is not None:
-            request.whole = True
-            request.changed()
-            self._advance()
-            self.regulate()
-
-    def regulate(self) -> None:
-        """Take in no more than can be worked on."""
-        unread = 0 if self._incoming is None else self._incoming.unread
-        pause = self.full or len(self._requests) > 1 or unread > MAX_UNREAD
-        if pause != self._paused and not self._closing:
-            self._paused = pause
-            if pause:
-                self.transport.pause_reading()
-            else:
-                self.transport.resume_reading()
-
-    # Requests and answers -------------------------------------------------------------------------------------------
-
-    def _fast(self, request: _Request) -> Handler | None:
-        """Return the handler of a small request in the usual form; None for every other one."""
-        if self.expects_continue or not request.keep_alive or request.version != "1.1":
-            return None
-        headers = dict(request.headers)
-        if len(headers) < len(request.headers) or b"transfer-encoding" in headers:
-            return None
-        length = headers.get(b"content-length", b"0")
-        if len(length) > 4 or not length.isdigit() or int(length) > TINY:
-            return None
-        if _PLAIN.fullmatch(request.target) is None or HOST.fullmatch(headers.get(b"host", b"")) is None:
-            return None
-        return self._server.edge.small(request.method.decode("ascii"), request.target.decode("ascii"))
-
-    def _advance(self) -> None:
-        """Begin to answer the first request; one of the fast path once it is whole."""
-        if not self._requests:
-            return
-        request = self._requests[0]
-        if not request.begun and (request.whole or request.handler is None):
-            request.begun = True
-            work = self._pass(request) if request.handler is None else self._answer(request, request.handler)
-            task = self._loop.create_task(work)
-            self._server.tasks.add(task)
-            task.add_done_callback(self._server.tasks.discard)
-
-    async def _answer(self, request: _Request, handler: Handler) -> None:
-        """Answer a request of the fast path."""
-        headers, body = dict(request.headers), b"".join(request.parts)
-        call = Call(request.method.decode("ascii"), request.target.decode("ascii"), headers, body=body)
-        reply = await self._server.edge.answer(handler, call)
-        self._server.edge.statuses[reply.status] += 1
-        last = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
-        self.write(b"".join([*_head_of(reply), self.date, last, reply.body]))
-        if self.full:
-            await self.drained()  # who takes no answer gets no further one
-        request.answered = True
-        self._answered(request)
-
-    async def _pass(self, request: _Request) -> None:
-        """Hand a request to the app."""
-        try:
-            await self._server.app(request.scope, request.receive, request.send)
-        except httptools.HttpParserInvalidURLError:
-            self.write(_UNREADABLE)
-            self._close()
-        except Exception as error:  # the app's own handler has answered and logged it, unless that failed
-            if not (request.answered or self.lost):
-                log.error("bug while handling %s", request.method.decode("ascii"), exc_info=error)
-        if request.answered or self._closing:
-            self._answered(request)
-        else:
-            self.abort()
-
-    def _answered(self, request: _Request) -> None:
-        """Go on with the next request, or wait for it."""
-        self._requests.remove(request)
-        if self._closing:
-            return
-        if not (request.keep_alive and request.whole):
-            self._close()
-            return
-        self._advance()
-        self.regulate()
-        if not self._requests:
-            self._wait_if_sent()
-            if self._timer is None:
-                self._idle = self._head == 0
-                self._start_timer(self._server.limits.idle if self._idle else self._server.limits.head)
-
-    def _wait_if_sent(self) -> None:
-        if not (self.full or self._requests or self._closing):
-            self._server.waiting[self] = None
-
-    # Time -----------------------------------------------------------------------------------------------------------
-
-    def _start_timer(self, seconds: float) -> None:
-        self._stop_timer()
-        self._timer = self._loop.call_later(seconds, self._give_up)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _give_up(self) -> None:
-        self._timer = None
-        if self._incoming is not None and not self._closing and self._incoming is self._requests[0]:
-            self._reject(TooSlow("the request's body did not come in time"))
-        else:
-            self.abort()
-
-    # An answer that is not taken ------------------------------------------------------------------------------------
-
-    async def drained(self) -> None:
-        """Wait until what was sent is taken, or the connection is lost."""
-        while self.full and not self.lost:
-            if self._drained is None or self._drained.is_set():
-                self._drained = asyncio.Event()
-            await self._drained.wait()
-
-    def pause_writing(self) -> None:
-        """Take no further request until what was answered is taken, and watch whether it is."""
-        self.full = True
-        self.regulate()
-        self._stop_watching()
-        self._watch(self.transport.get_write_buffer_size(), 0)
-
-    def resume_writing(self) -> None:
-        self.full = False
-        self._stop_watching()
-        if self._drained is not None:
-            self._drained.set()
-        self.regulate()
-        self._wait_if_sent()
-
-    def _watch(self, unsent: int, idle: int) -> None:
-        """Look again later; so many looks in a row have found nothing taken."""
-        self._server.untaken += unsent - self._unsent
-        self._unsent = unsent
-        self._watching = self._loop.call_later(self._server.limits.stalled / LOOKS, self._look, idle)
-
-    def _look(self, idle: int) -> None:
-        unsent = self.transport.get_write_buffer_size()
-        idle = idle + 1 if self._unsent - unsent < LEAST_TAKEN else 0
-        if idle >= LOOKS or (idle and self._server.untaken > MAX_UNTAKEN):
-            self.abort()
-        else:
-            self._watch(unsent, idle)
-
-    def _stop_watching(self) -> None:
-        self._server.untaken -= self._unsent
-        self._unsent = 0
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
-
-
-def _head_of(reply: Reply) -> Iterator[bytes]:
-    yield _STATUS_LINES[reply.status]
-    for header in reply.all_headers():
-        yield b"%s: %s\r\n" % header
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from common.local.records import Records
-from common.net import server
 from common.net.app import Service
+from common.net.connection import Connection
 from common.net.oblivious.encapsulation import REQUEST_BYTES
 from common.net.oblivious.relay import relay_app
 from common.net.tls import Shown, server_context
@@ -51,15 +51,15 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """Listen at the sockets themselves, below all that a service makes of them."""
     found = Wire()
-    come = server.Connection.data_received
+    come = Connection.data_received
 
-    def seen(self: server.Connection, data: bytes) -> None:
+    def seen(self: Connection, data: bytes) -> None:
         port = self.transport.get_extra_info("sockname")[1]
         found.peers[port].add(self.transport.get_extra_info("peername")[0])
         found.bytes[port] += data
         come(self, data)
 
-    monkeypatch.setattr(server.Connection, "data_received", seen)
+    monkeypatch.setattr(Connection, "data_received", seen)
     return found
 
 

@@ -25,9 +25,10 @@ from common.core.plain import command, plain
 from common.core.terminal import say
 from common.net.addresses import bare, written
 from common.net.app import Service
+from common.net.connection import Limits
 from common.net.edge import fault
 from common.net.page.guard import Guard, Rules
-from common.net.server import Limits, Server, listen, raise_descriptors
+from common.net.server import Server, listen, raise_descriptors
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 _FILES = resources.files(__name__.rpartition(".")[0])

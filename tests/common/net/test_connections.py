@@ -15,9 +15,11 @@ import pytest
 from fastapi import FastAPI, Response
 
 from common.core.errors import BadInput
+from common.net import connection as connection_module
 from common.net import server
 from common.net.app import create_app
-from common.net.server import Limits, raise_descriptors
+from common.net.connection import Limits
+from common.net.server import raise_descriptors
 from tests.support import served
 from tests.tiers import for_each
 
@@ -190,7 +192,7 @@ def test_requests_that_wait_on_a_dropped_connection_are_no_fault_of_the_service(
 
 @pytest.mark.slow
 def test_where_too_much_waits_who_takes_nothing_is_dropped_first(monkeypatch):
-    monkeypatch.setattr(server, "LOOKS", 36_000)
+    monkeypatch.setattr(connection_module, "LOOKS", 36_000)
     with served(app(), Limits(50, stalled=3600.0)) as address, connect(address) as deaf:
         deaf.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")  # 64 MiB, and all connections may hold 32
         time.sleep(2.0)

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from common.core.errors import Refused
-from common.net import server
+from common.net import connection as connection_module
 from common.net.app import Service, create_app
+from common.net.connection import MAX_PIPELINED
 from common.net.edge import TINY, Call, Edge, Reply
-from common.net.server import MAX_PIPELINED
 from tests.support import served
 
 STARTED: list[str] = []
@@ -169,7 +169,7 @@ def test_a_body_may_follow_its_head(address):
 
 
 def test_a_body_that_does_not_follow_is_not_waited_for(address, monkeypatch):
-    monkeypatch.setattr(server, "PATIENCE", 0.05)
+    monkeypatch.setattr(connection_module, "PATIENCE", 0.05)
     assert b"408" in answers(address, put("/echo/a", b"body")[:-4])[0][0]
     assert STARTED == []
 

@@ -14,11 +14,12 @@ import httpx
 import pytest
 
 from common.core.errors import BadInput, PeerUnavailable, PeerUntrusted
-from common.net import server, tls
+from common.net import connection as connection_module
+from common.net import tls
 from common.net.app import Service, create_app
 from common.net.client import Client
+from common.net.connection import Limits
 from common.net.edge import TINY, Call, Edge, Reply
-from common.net.server import Limits
 from common.net.tls import Shown, client_context, server_context
 from tests.certified import PAST, believe, circle
 from tests.support import served
@@ -289,7 +290,7 @@ def test_what_is_no_tls_ends_its_connection(sent, open_to_all):
 
 def test_of_too_many_handshakes_under_way_the_first_make_room(ours, monkeypatch):
     believe(monkeypatch, ours, None)
-    monkeypatch.setattr(server, "MAX_HANDSHAKES", 5)
+    monkeypatch.setattr(connection_module, "MAX_HANDSHAKES", 5)
     with served(app(), Limits(50), server_context(shown(ours))) as address, ExitStack() as opened:
         begun = [opened.enter_context(connect(address)) for _ in range(20)]
         for connection in begun:

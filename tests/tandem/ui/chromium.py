@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from common.net.app import Service
+from common.net.connection import Limits
 from common.net.page.guard import Rules
-from common.net.server import Limits, Server, listen
+from common.net.server import Server, listen
 from tests.tandem.ui.asking import KEY
 
 log = logging.getLogger("tests.axe")
