@@ -184,7 +184,6 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
     mu: Mu | FromPlan | None = None
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue:
-        """One: the learner accounts for the difference of the domains itself."""
         return follow(request.given_rounds, lambda: 1, "one call", SOURCE + "Algorithm 1")
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
@@ -219,14 +218,12 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
         return self
 
     def event(self, tv_bound: float) -> Event:
-        """One mu-GDP release from the sample itself, whatever the weights."""
         return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people("n of the statistics; any n is as private", TIGHT)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return mu."""
         if self.mu is None:
             return {}
         text, source = "largest mu with delta_G(eps; mu) <= delta, over sqrt(T)", TIGHT
@@ -283,7 +280,6 @@ class NcnvxAdapSettings(OpenNcnvxAdap, AdaptationSettings):
 
 
 def _payable(epsilon: float, delta: float, rounds: int) -> tuple[float, float]:
-    """Return a budget, or the largest below it whose delta can pay for the distance of the noise from its law."""
     error = error_paid([(Gaussian(mu=1.0), rounds)])
     most = payable(delta, error)
     return (epsilon, delta) if epsilon <= most else (most, delta_left(delta, most, error))

@@ -139,11 +139,9 @@ class GnMax(OpenGnMax, Aggregation):
         return answers_sigma(queries, self.epsilon, self.delta, touched)
 
     def event(self, count: int, queries: int, touched: int) -> Event:
-        """Exactly so many Gaussian releases."""
         return Gaussian(count=count, mu=answer_mu(self.sigma(queries, touched), touched))
 
     def guarantee(self) -> tuple[float, float] | None:
-        """Return epsilon and delta, if given."""
         return None if self.epsilon is None or self.delta is None else (self.epsilon, self.delta)
 
 
@@ -154,15 +152,12 @@ class Stability(OpenStability, Aggregation):
     delta: Delta
 
     def event(self, count: int, queries: int, touched: int) -> Event:
-        """One release of the whole sequence."""
         return Release(epsilon=self.epsilon, delta=self.delta)
 
     def guarantee(self) -> tuple[float, float] | None:
-        """Return epsilon and delta."""
         return self.epsilon, self.delta
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
-        """Refuse a share that is too small for noise."""
         try:
             stability_share(queries, self.epsilon, self.delta)
         except BadInput as unfit:
@@ -181,11 +176,9 @@ class SparseVector(OpenSparseVector, Aggregation):
         return 0.0 if self.estimate is None else down(self.estimate * self.epsilon)
 
     def event(self, count: int, queries: int, touched: int) -> Event:
-        """One release of the whole sequence: its answers do not come cheaper by fewer."""
         return Release(epsilon=self.epsilon, delta=self.delta)
 
     def guarantee(self) -> tuple[float, float] | None:
-        """Return epsilon and delta."""
         return self.epsilon, self.delta
 
     def thresholds(self, queries: int, cutoff: int) -> Thresholds:
@@ -202,7 +195,6 @@ class SparseVector(OpenSparseVector, Aggregation):
         return calibrated(cutoff, queries, left, self.delta)
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
-        """Refuse thresholds that do not exist, and fewer chunks than the printed constants take."""
         if self.estimate is not None and not MIN_EPSILON <= self.estimate_epsilon <= MAX_EPSILON:
             raise BadScenario(
                 f"sparse-vector: the estimate's epsilon must be from {MIN_EPSILON:g} to {MAX_EPSILON:g}, found "

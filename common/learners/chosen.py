@@ -76,7 +76,6 @@ class OpenChosen(OpenSettings):
 
     @property
     def surrogate_loss(self) -> str | None:
-        """That of the candidates, if all have one."""
         losses = {parse_settings(self.candidate(tried)).surrogate_loss for tried in combinations(self.grid)}
         return losses.pop() if len(losses) == 1 else None
 
@@ -85,7 +84,6 @@ class OpenChosen(OpenSettings):
         return {**self.learner, **tried, "mu": self.mu}
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue:
-        """One: what is chosen is the answer."""
         return follow(request.given_rounds, lambda: 1, "one choice", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> ChosenSettings:
@@ -142,14 +140,12 @@ class ChosenSettings(OpenChosen, LearnerSettings):
         return [self.candidate(tried) for tried in combinations(self.grid)]
 
     def event(self, tv_bound: float) -> Event:
-        """One choice among releases from the sample itself, whatever its weights are."""
         return PrivateSelection(mu=self.mu, law=self.law)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people("n of the statistics; any n is as private", SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return mu, and how many runs there are: on the average looked at, and carried out."""
         rule = self.mu if asked.given("mu") == PLAN else None
         text = "largest mu whose choice is (eps, delta)-DP"
         return {

@@ -47,7 +47,6 @@ class OpenDiscriminant(OpenSettings):
     ridge: float = Field(default=1.5, gt=0, le=1e6)
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
-        """Any: nothing is claimed of its accuracy."""
         return fixed(1, "any: the agents tell what the answer is worth", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> DiscriminantSettings:
@@ -79,18 +78,15 @@ class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
     mu: Mu
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether a hypothesis is a half-space."""
         return isinstance(hypothesis, Linear)
 
     def event(self, tv_bound: float) -> Event:
-        """One mu-GDP release from the sample itself."""
         return Gaussian(mu=self.mu)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people("n of the statistics; any n is as private", SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return mu."""
         value = PlannedValue(
             value=self.mu,
             rule=self.mu if asked.given("mu") == PLAN else None,

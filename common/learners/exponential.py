@@ -57,7 +57,6 @@ class OpenExponential(OpenSettings):
         return self
 
     def complete(self, task: PlanTask, n: int | None) -> ExponentialSettings:
-        """Fill in ``epsilon``, 1 as in the paper, then as many ``draws`` as reach the learner's accuracy."""
         epsilon = 1.0 if self.epsilon == PLAN else self.epsilon
         draws = _enough(task, epsilon) if self.draws == PLAN else self.draws
         return self.settled(ExponentialSettings, epsilon=epsilon, draws=draws)
@@ -71,18 +70,15 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
     epsilon: Epsilon
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether a hypothesis is one of the finite class: a stump on the grid, or a conjunction of so many."""
         if self.hypotheses == "stumps":
             grid = np.linspace(self.low, self.high, self.cells)
             return isinstance(hypothesis, Stump) and bool(np.any(grid == hypothesis.threshold))
         return isinstance(hypothesis, Conjunction) and len(hypothesis.features) == self.literals
 
     def event(self, tv_bound: float) -> Event:
-        """One epsilon-DP release from m independent draws."""
         return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=self.epsilon, delta=0.0)
 
     def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
-        """Return Theorem 4.2's n."""
         return follow(
             task.given_n,
             lambda: max(task.sample, formulas.paper_n_release(self.draws, task.rounds, kappa, epsilon, delta)),
@@ -91,7 +87,6 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
         )
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return m."""
         draws = follow(
             asked.given("draws"),
             lambda: _enough(task, self.epsilon),
@@ -102,7 +97,6 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
 
 
 def _enough(task: PlanTask, epsilon: float) -> int:
-    """Return m for which every round reaches the loss ``task.accuracy`` on mu."""
     if task.hypotheses is None:
         raise BadScenario("planning the exponential mechanism's draws needs hypotheses, the size of the class")
     return formulas.draws(task.accuracy, task.beta, task.rounds, epsilon, task.hypotheses)

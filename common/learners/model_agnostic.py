@@ -112,17 +112,14 @@ class OpenModelAgnostic(OpenSettings):
 
     @property
     def protected(self) -> Protected:
-        """What the scenario says: records or labels."""
         return self.protects
 
     @property
     def features_are_public(self) -> bool:
-        """Whether everybody may see the features."""
         return self.public_features
 
     @property
     def class_columns(self) -> tuple[int, int]:
-        """The columns of the classes, if these take the place of the label."""
         return (0, 0) if self.classes is None else (self.classes.first, self.classes.count)
 
     @property
@@ -136,13 +133,11 @@ class OpenModelAgnostic(OpenSettings):
         return 2 if self.classes is None else self.classes.count
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue | None:
-        """One, where the learner's model is the answer; with draws, as many as reweighing takes."""
         if self.draws is not None:
             return None
         return follow(request.given_rounds, lambda: 1, "one sequence of queries", SOURCE)
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue | None:
-        """Return k times the records that a teacher takes; with draws, None: that of the reweighed distribution."""
         if self.draws is not None:
             return None
         rounds = request.given_rounds
@@ -222,7 +217,6 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         return people // 2 if self.sets_aside else people
 
     def event(self, tv_bound: float) -> Event:
-        """Declare m answers."""
         guarantee = self.aggregation.guarantee()
         if self.draws is None or guarantee is None:
             return self.answers_event(self.queries)
@@ -233,13 +227,11 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
         return self.aggregation.event(count, self.queries, self.touched)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
-        """Return n: what the statistics ask for on the sample itself, where any is as private; else as by default."""
         if self.draws is not None:
             return super().planned_people(task)
         return task.any_people("n of the statistics; any n is as private", SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return what the aggregation costs and needs, and how often it then goes wrong."""
         aggregation = self.aggregation
         text = f"least k at which {AGREEMENT:.0%} agreement is heard through the noise"
         found = {"chunks": follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)}
@@ -272,7 +264,6 @@ def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -
 
 
 def _enough(learner: OpenModelAgnostic, aggregation: GnMax | Stability | SparseVector) -> int:
-    """Return the least k at which an agreement is heard."""
     ahead = 2.0 * AGREEMENT - 1.0
     if isinstance(aggregation, GnMax):
         sigma = aggregation.sigma(learner.queries, learner.touched)

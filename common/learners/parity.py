@@ -47,11 +47,9 @@ class OpenParity(OpenSettings):
     blocks: Blocks | FromPlan = _BLOCKS
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue:
-        """One: labels are a parity and T is uniform, so a block of full rank answers with the truth or not at all."""
         return follow(request.given_rounds, lambda: 1, "one iteration", PAPER + "Appendix B")
 
     def planned_sample(self, request: PlanRequest) -> PlannedValue:
-        """Return R blocks times as many rows as full rank takes."""
         keeping, given = self._keeping(request), self.blocks
         if request.paper:
             text = "k 32 X d ln(2d/beta)/eps, k = log_{4/3}(2/beta) blocks"
@@ -66,7 +64,6 @@ class OpenParity(OpenSettings):
         return fixed(count * rows, text, PAPER + "Claim B.2, exact tail; docs/corrections.md, K9")
 
     def complete(self, task: PlanTask, n: int | None) -> ParitySettings:
-        """Fill in ``rule`` as the bounds are, ``epsilon`` (the budget, in equal parts a round), and ``blocks``."""
         keeping = self._keeping(task)
         least = keeping.least(task) if self.blocks == PLAN else self.blocks
         return self.settled(ParitySettings, rule=keeping.rule, epsilon=keeping.epsilon, blocks=least)
@@ -101,18 +98,15 @@ class ParitySettings(OpenParity, LearnerSettings):
         return self
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether a hypothesis is a parity, or the constant -1, which is said where there is no answer."""
         return isinstance(hypothesis, Parity) or hypothesis == Constant(label=-1)
 
     def event(self, tv_bound: float) -> Event:
-        """One pure release from the sample itself: no draws, so no amplification either."""
         return Release(epsilon=self.epsilon)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
         return task.any_people("R blocks of full rank; any n is as private", PAPER + "Appendix B")
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return R."""
         text, source = "least R with b^R < beta and the fewest records", PAPER + "Appendix B"
         if task.paper:
             text, source = "log_{4/3}(2/beta)", PAPER + "Corollary B.3"

@@ -75,7 +75,6 @@ class ScikitSettings(LearnerSettings, Classifier):
         return "logistic" if self.classifier == "LogisticRegression" else None
 
     def event(self, tv_bound: float) -> Event:
-        """No guarantee at all."""
         return NonPrivate()
 
 

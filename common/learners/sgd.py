@@ -86,7 +86,6 @@ class OpenSgd(OpenSettings):
         return self.clip * self.diameter / 2.0
 
     def plan(self, task: PlanTask) -> tuple[SgdSettings, PlannedValue]:
-        """Settle n, noise and steps; the paper's sigma depends on n, and n on R, and R on sigma: a fixed point."""
         given = task.given_n
         learner = self.complete(task, None if given == PLAN else given)
         n = learner.planned_people(task)
@@ -151,18 +150,15 @@ class SgdSettings(OpenSgd, LearnerSettings):
     noise: Noise
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether a hypothesis is a half-space."""
         return isinstance(hypothesis, Linear)
 
     def event(self, tv_bound: float) -> Event:
-        """R subsampled Gaussian steps of ratio u = 2 L / sigma = 2 / noise (replace-one neighbours)."""
         if self.noise == 0.0:
             return NonPrivate()
         # Up to the next double: a ratio rounded down would claim more noise than there is.
         return SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))
 
     def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
-        """Return Algorithm 4's n."""
         return follow(
             task.given_n,
             lambda: max(task.sample, formulas.paper_n_sgd(self.steps, task.rounds, kappa, epsilon)),
@@ -171,7 +167,6 @@ class SgdSettings(OpenSgd, LearnerSettings):
         )
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        """Return R and sigma/L."""
         tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
         steps = follow(
             asked.given("steps"),

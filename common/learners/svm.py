@@ -37,9 +37,7 @@ class SvmSettings(LearnerSettings):
     until: Literal["separated", "minimum"] = "separated"
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether a hypothesis is a half-space."""
         return isinstance(hypothesis, Linear)
 
     def event(self, tv_bound: float) -> Event:
-        """No guarantee at all."""
         return NonPrivate()

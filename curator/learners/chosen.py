@@ -39,7 +39,6 @@ class ChosenLearner(ChosenSettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return convex adaptation with one of two weights of the source."""
         learner = {"name": "cnvx-adap", "iterations": 300, "features": 3, "norm": 1.8, "radius": 3.0}
         law = {"name": "negative-binomial", "gamma": 0.5, "most": 4}
         return (cls.parse({"learner": learner, "grid": {"alpha": [0.3, 0.4]}, "law": law, "mu": 2.0}),)
@@ -48,30 +47,25 @@ class ChosenLearner(ChosenSettings, Learner):
         return [parse_learner(settings) for settings in self.candidates]
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        """Refuse what one of the candidates refuses."""
         for candidate in self._candidates():
             candidate.check(dtype, dimension)
 
     def check_public(self, public: Records | None) -> None:
-        """Refuse what one of the candidates refuses, and a public sample that cannot be split."""
         if self.judges == "public":
             self._divisible(0 if public is None else len(public), "public people")
         for candidate in self._candidates():
             candidate.check_public(public)
 
     def check_people(self, people: int) -> None:
-        """Refuse a sample of which nobody is left for one of the parts, or too few for a candidate."""
         if self.judges == "held-out":
             people -= self._divisible(people, "people")
         for candidate in self._candidates():
             candidate.check_people(people)
 
     def noise_numbers(self, sizes: Sizes) -> int:
-        """Return what the candidate draws that draws most, and one number for its score."""
         return max(candidate.noise_numbers(sizes) for candidate in self._candidates()) + 1
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of both parts, twice while they are put together, and of the largest candidate's work."""
         parts = (sizes.people + sizes.public) * 2 * sizes.width
         return parts + max(candidate.room(sizes) for candidate in self._candidates())
 
@@ -86,12 +80,10 @@ class ChosenLearner(ChosenSettings, Learner):
         return held
 
     def _held(self, begin: int, size: int) -> AnyArray:
-        """Say which of the places begin..begin+size-1 are for validation: a public rule, whatever is in them."""
         edges = np.floor(np.arange(begin, begin + size + 1) * self.validation)
         return np.asarray(edges[1:] > edges[:-1])
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Choose; the weights play no part."""
         parts = max(1, round(self.cut * grain(self.loss)))
 
         def losses(hypothesis: Hypothesis, records: Records) -> AnyArray:
@@ -117,6 +109,5 @@ class ChosenLearner(ChosenSettings, Learner):
         return candidate.learn(part, previous, public)
 
     def _split(self, records: Records) -> tuple[Records, Records]:
-        """Return the training and the validation part of records in their fixed order."""
         held = self._held(0, len(records))
         return records.take(np.flatnonzero(~held)), records.take(np.flatnonzero(held))

@@ -32,21 +32,17 @@ class Discriminant(DiscriminantSettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one that learns from features up to a norm of 2."""
         return (cls(mu=2.0, norm=2.0),)
 
     def noise_numbers(self, sizes: Sizes) -> int:
-        """Return the numbers of both classes' sums."""
         size = sizes.dimension + 1
         return 2 * size + size * (size + 1)
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of a block's rows and of the sums."""
         size = sizes.dimension + 1
         return (8 << 13) * 4 * size + 8 * 12 * size * size
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Release the moments, and return the discriminant that they give."""
         mechanism = ClassMoments(self.norm, access.dimension, self.second, self.mu)
         moments = access.release(mechanism)
         weights, threshold = discriminant(moments, access.people, *mechanism.deviations, self.ridge)

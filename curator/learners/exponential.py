@@ -28,11 +28,9 @@ class Exponential(ExponentialSettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one that chooses a stump."""
         return (cls(hypotheses="stumps", draws=2000, epsilon=1.0),)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        """Conjunctions want 0/1 features, stored as such, and as many as they have literals."""
         if self.hypotheses == "conjunctions" and (dtype != np.uint8 or dimension < self.literals):
             raise BadScenario(
                 f"conjunctions of {self.literals} want that many 0/1 features, found {dimension} of type {dtype}"
@@ -44,12 +42,10 @@ class Exponential(ExponentialSettings, Learner):
             )
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of the draws, twice while they are put together, and of the stumps' counts."""
         cells = 0 if self.hypotheses == "conjunctions" else sizes.dimension * self.cells
         return self.draws * (2 * sizes.width + 32) + 40 * cells
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Choose by the mistakes on m fresh draws."""
         return access.release(self._mechanism, draws=self.draws)
 
     @property

@@ -50,7 +50,6 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return decision trees that vote with Gaussian noise; the student is one, too."""
         tree = {"classifier": "DecisionTreeClassifier"}
         aggregation = {"name": "gnmax", "noise": 8.0}
         numbers = {"chunks": 50, "queries": 1000, "protects": "labels"}
@@ -63,14 +62,12 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     # Before anything is charged -------------------------------------------------------------------------------------
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        """Try both classifiers on random records: the teacher must learn, the student's model must be data."""
         dimension = self._classes.before(dimension)
         points, classes = _random(min(self.queries, _MAX_TRIED), dtype, dimension, self._classes.number)
         self.transfer(points, classes, RandomSource.seeded(0, "trial").derive)
         self.teacher.tried(*_random(_TRIED, dtype, dimension, self._classes.number))
 
     def check_public(self, public: Records | None) -> None:
-        """Refuse to label more public points than there are."""
         found = self.points_of(0, public)
         if self.protects == "records" and found < self.queries:
             raise BadScenario(
@@ -79,7 +76,6 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
             )
 
     def check_people(self, people: int) -> None:
-        """Refuse more chunks than records, and an aggregation that cannot keep to what it states."""
         given = people if self.draws is None else self.draws
         teaching = self.teaching(given - given // 2 if self.protects == "labels" else given)
         self.aggregation.check(self.queries, self.chunks, teaching, self.touched)
@@ -91,7 +87,6 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
             )
 
     def noise_numbers(self, sizes: Sizes) -> int:
-        """Return one number a class, for each answer."""
         return self.class_count
 
     def room(self, sizes: Sizes) -> int:
@@ -167,7 +162,6 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
 
 def _random(count: int, dtype: np.dtype[Any], dimension: int, classes: int) -> tuple[AnyArray, Indices]:
-    """Return points that are nobody's, and their classes: those that nothing explains make the largest models."""
     source = RandomSource.seeded(0, "nobody")
     uniform = source.derive("features").uniforms(count * dimension).reshape(count, dimension)
     features = np.ascontiguousarray((uniform < 0.5) if dtype == np.uint8 else 2.0 * uniform - 1.0, dtype=dtype)

@@ -35,18 +35,15 @@ class ParityLearner(ParitySettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one that keeps nearly every record."""
         return (cls(epsilon=20.0),)
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        """Parities want 0/1 features, stored as such, and at most as many as a parity may have."""
         if dtype != np.uint8 or dimension > MAX_FEATURES:
             raise BadScenario(
                 f"parities want 0/1 features, at most {MAX_FEATURES} of them, found {dimension} of type {dtype}"
             )
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Answer by block, and vote; the weights and the previous hypothesis play no part."""
         answers = access.release(self.mechanism(access.dimension))
         return vote(answers)
 

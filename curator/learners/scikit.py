@@ -45,7 +45,6 @@ class Classifier(settings.Classifier):
         return self
 
     def build(self, seed: int) -> Any:
-        """Return the classifier, not yet fitted; everything random in it starts from the seed."""
         return build(self, seed)
 
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
@@ -98,7 +97,6 @@ class Classifier(settings.Classifier):
             raise BadScenario(f"{self.classifier} cannot learn with {given}: {reason}") from None
 
     def _fitted(self, model: Any, records: Records) -> Hypothesis:
-        """Fit the model, and write it down."""
         # As 0 and 1: semi-supervised classifiers take -1 for "unknown".
         self._fit(model, records.features, (records.labels > 0).astype(np.int64))
         try:
@@ -154,7 +152,6 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return logistic regression."""
         return (cls(classifier="LogisticRegression", draws=2000),)
 
     def room(self, sizes: Sizes) -> int:

@@ -39,11 +39,9 @@ class Sgd(SgdSettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one with noise that many steps drown."""
         return (cls(steps=20_000, noise=1.0, diameter=20.0),)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Run R steps."""
         width = access.dimension + (self.intercept != 0.0)
         answer = access.descend(self.descent, self._first(np.full(width, self.start), previous))
         threshold = -self.intercept * answer[-1] if self.intercept != 0.0 else 0.0

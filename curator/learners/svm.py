@@ -27,17 +27,14 @@ class Svm(SvmSettings, Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one of 2000 draws."""
         return (cls(draws=2000),)
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of the draws' numbers, of margins, and of all distinct draws, if all come near."""
         distinct = min(self.draws, sizes.people)
         margins = 32 * min(sizes.people, 8 * self.draws)
         return 16 * self.draws + margins + distinct * (sizes.width + 4 * sizes.dimension + 96)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Separate the distinct ones among the draws, which are not held but looked up again."""
         drawn = access.distinct(self.draws)
         weights = minimize(
             drawn,

@@ -89,14 +89,12 @@ class TeacherAnswers(Mechanism[Records, Indices]):
 
     @property
     def price(self) -> Event:
-        """What so many answers cost."""
         if not self.drawn:
             return self.aggregation.event(len(self.points), self.queries, self.touched)
         guarantee = self.aggregation.guarantee()
         return NonPrivate() if guarantee is None else Release(epsilon=guarantee[0], delta=guarantee[1])
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Indices:
-        """Return a class a point, shape (count,), int64 in [0, C); negative where none is said."""
         taught = self.taught(Records.joined(list(values)))
         kinds, points = self.classes, self.points
         asked = points if taught.aside is None else np.concatenate([points, kinds.inputs(taught.aside.features)])

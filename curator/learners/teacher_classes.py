@@ -68,23 +68,18 @@ class LabelClasses(Classes):
 
     @property
     def number(self) -> int:
-        """Two."""
         return 2
 
     def inputs(self, features: AnyArray) -> AnyArray:
-        """Return all features."""
         return np.ascontiguousarray(features)
 
     def of(self, records: Records) -> Indices:
-        """Return 1 for the label +1, else 0."""
         return (records.labels > 0).astype(np.int64)
 
     def released(self, answer: int) -> int | None:
-        """Return the label."""
         return None if answer < 0 else 2 * answer - 1
 
     def taught(self, student: Classifier, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
-        """Train the student on the labels."""
         return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
@@ -96,7 +91,6 @@ class ColumnClasses(ClassColumns, Classes):
     """
 
     def before(self, dimension: int) -> int:
-        """Return how many features stand before the columns, for records of so many features."""
         if dimension < self.first + self.count:
             raise BadScenario(
                 f"the classes are to stand in features {self.first} to {self.first + self.count - 1}, records have "
@@ -106,23 +100,18 @@ class ColumnClasses(ClassColumns, Classes):
 
     @property
     def number(self) -> int:
-        """One a column."""
         return self.count
 
     def inputs(self, features: AnyArray) -> AnyArray:
-        """Return the features before the columns."""
         return np.ascontiguousarray(features[:, : self.first])
 
     def of(self, records: Records) -> Indices:
-        """Return the column that is above 1/2; -1 where several are, or none."""
         return column_classes(records.features, self.first, self.count)
 
     def released(self, answer: int) -> int | None:
-        """Return the class."""
         return None if answer < 0 else answer
 
     def taught(self, student: Classifier, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
-        """Train one student a class, to tell it from all others; the class of the surest is the answer."""
         hypotheses = tuple(
             student.written(Records(points, np.where(classes == c, 1, -1).astype(np.int8)), source.derive("class", c))
             if np.any(classes == c)

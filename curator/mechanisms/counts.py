@@ -35,20 +35,16 @@ class NoisyCount(Mechanism[AnyArray, int]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     def person(self, value: Any) -> AnyArray:
-        """Return one truth value."""
         return np.asarray(_one(value) != 0)
 
     @property
     def nobody(self) -> AnyArray:
-        """Not one of them."""
         return np.zeros(1, dtype=np.bool_)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
-        """Count, and add noise."""
         ones = sum(int(np.count_nonzero(_flat(block))) for block in values)
         return int(noisy_counts(np.array([ones]), self.epsilon, source)[0])
 
@@ -75,27 +71,22 @@ class NoisyHistogram(Mechanism[tuple[Indices, AnyArray], Indices]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     def person(self, value: Any) -> tuple[Indices, AnyArray]:
-        """Return one cell and one number."""
         cell, number = (_one(part) for part in value)
         known = 0.0 <= float(cell[0]) < self.cells
         return np.array([int(cell[0]) if known else -1]), np.array([_cut(number)[0] if known else 0])
 
     @property
     def nobody(self) -> tuple[Indices, AnyArray]:
-        """In no cell."""
         return np.array([-1]), np.array([0])
 
     def together(self, people: list[tuple[Indices, AnyArray]]) -> tuple[Indices, AnyArray]:
-        """Return cells and numbers."""
         cells, numbers = zip(*people, strict=True)
         return np.concatenate(cells), np.concatenate(numbers)
 
     def apply(self, values: Iterator[tuple[Indices, AnyArray]], source: RandomSource) -> Indices:
-        """Sum up, and add noise; shape (cells,), int64."""
         sums = np.zeros(self.cells, dtype=np.int64)
         for cells, numbers in values:
             known, kept = _flat(cells), _cut(numbers)
@@ -126,11 +117,9 @@ class MostFrequent(Mechanism[AnyArray, int]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     def person(self, value: Any) -> AnyArray:
-        """Return one row of truth values."""
         found = np.asarray(value)
         if found.shape != (1, self.columns):
             raise ValueError(f"one row of {self.columns} truth values is wanted, found shape {found.shape}")
@@ -138,11 +127,9 @@ class MostFrequent(Mechanism[AnyArray, int]):
 
     @property
     def nobody(self) -> AnyArray:
-        """With none of the properties."""
         return np.zeros((1, self.columns), dtype=np.bool_)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
-        """Return the number of a column."""
         ones, people = np.zeros(self.columns, dtype=np.int64), 0
         for rows in values:
             ones += np.count_nonzero(rows, axis=0)
@@ -168,7 +155,6 @@ def _one(value: Any) -> AnyArray:
 
 
 def _cut(numbers: AnyArray) -> Indices:
-    """Return whole numbers in [-1, 1]."""
     return np.asarray(np.clip(_flat(numbers), -1, 1).astype(np.int64))
 
 

@@ -136,7 +136,6 @@ class FewestMistakes(Mechanism[Records, Hypothesis]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Hypothesis:
@@ -213,7 +212,6 @@ class _Conjunctions(_Class):
 
 
 def _packed(features: Bits) -> Words:
-    """Pack draws into 64-bit words, one row of words a feature; missing draws are 0."""
     rows, width = features.shape
     padded = np.zeros((width, -(-rows // 64) * 64), dtype=np.uint8)
     padded[:, :rows] = features.T
@@ -238,7 +236,6 @@ def _above(features: AnyArray, labels: Labels, grid: Floats, positives: int) -> 
 
 @njit
 def _ones(word: np.uint64) -> np.uint64:
-    """Count the bits set; the compiler knows this idiom as one instruction."""
     word = word - ((word >> _ONE) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)

@@ -257,13 +257,11 @@ def _logistic(margin: Any) -> Any:
 
 @njit_inlined
 def _clipped(slope: float, square: float, intercept: float, unit: float, clip: float) -> Any:
-    """Return the factor on a record, in units, that makes its gradient no longer than the clip."""
     return min(slope / unit, clip / np.sqrt(fma(intercept, intercept, square + _LEAST)))
 
 
 @njit_inlined
 def _step(rank: float, scale: float, regularization: float, origin: float) -> tuple[float, float, float]:
-    """Return the step, the factor on the iterate, and what is added to it."""
     if regularization > 0.0:
         step = 1.0 / (regularization * rank)
         decay = 1.0 - step * regularization
@@ -273,13 +271,11 @@ def _step(rank: float, scale: float, regularization: float, origin: float) -> tu
 
 @njit_inlined
 def _kept(k: int, made: int, burn: int, shrink: float) -> float:
-    """Return the factor with which the iterate after ``made`` steps is summed up; a block's first was by the last."""
     return shrink if k > 0 and made > burn else 0.0
 
 
 @njit_inlined
 def _shrink(distance: float, radius: float | None) -> float:
-    """Return the factor that takes an iterate at this squared distance from the start onto the ball."""
     if radius is None:
         return 1.0
     return radius / np.sqrt(distance) if distance > radius * radius else 1.0
@@ -287,7 +283,6 @@ def _shrink(distance: float, radius: float | None) -> float:
 
 @njit_inlined
 def _on_grid(gradient: Any, counts: float, noise: AnyArray | None, noises: Any) -> Any:
-    """Return the gradient, rounded, with its noise: whole numbers, added exactly; without noise as it is."""
     if noise is None:
         return gradient * counts
     return fma(nearest(gradient), counts, noises)
@@ -295,7 +290,6 @@ def _on_grid(gradient: Any, counts: float, noise: AnyArray | None, noises: Any) 
 
 @njit_inlined
 def _last_on_grid(gradient: float, counts: float, noise: AnyArray | None, k: int, dimension: int) -> Any:
-    """Return the same of the intercept's coordinate; 0 where there is none."""
     if noise is None:
         return gradient * counts
     present = np.float64(noise.shape[1] > dimension)
@@ -304,13 +298,11 @@ def _last_on_grid(gradient: float, counts: float, noise: AnyArray | None, k: int
 
 @njit_inlined
 def _load(array: AnyArray, some: int | None) -> Any:
-    """Return the first eight items of an array, or the first ``some`` and zeros behind."""
     return load(array, 0) if some is None else load_some(array, 0, some)
 
 
 @njit_inlined
 def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: AnyArray) -> Any:
-    """Return the noise of coordinates j, ..., j + 7 in step k, or of ``count``; zeros without noise."""
     if noise is None:
         return alike(0.0, places)
     place = k * noise.shape[1] + j
@@ -319,7 +311,6 @@ def _noises(noise: AnyArray | None, k: int, j: int, count: int | None, places: A
 
 @njit_inlined
 def _ones(count: int | None, places: AnyArray) -> Any:
-    """Return ones for eight coordinates, or for ``count`` of them and zeros behind."""
     return alike(_load(_ONES, count), places)
 
 
@@ -344,7 +335,6 @@ def _in_box(place: Any, radius: float | None) -> Any:
 
 @njit_inlined
 def _buffer(size: int, away: AnyArray) -> AnyArray:
-    """Return zeros, at least so many and whole vectors of them, that begin with a cache line."""
     memory = np.zeros(size + WIDTH + _LINE // away.itemsize, dtype=away.dtype)
     begin = -memory.ctypes.data % _LINE // away.itemsize
     return memory[begin : begin + size + WIDTH]
@@ -352,7 +342,6 @@ def _buffer(size: int, away: AnyArray) -> AnyArray:
 
 @njit_inlined
 def _entire(matrix: AnyArray, codes: Any, row: int, k: int) -> float:
-    """Return the sum of draw k's features."""
     sums = alike(0.0, _ONES)
     for j in range(0, matrix.shape[1], WIDTH):
         sums = sums + alike(some_features_again(matrix, codes, row, k, j, min(matrix.shape[1] - j, WIDTH)), _ONES)

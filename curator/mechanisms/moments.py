@@ -79,12 +79,10 @@ class ClassMoments(Mechanism[Records, Moments]):
 
     @property
     def price(self) -> Gaussian:
-        """mu-GDP."""
         return Gaussian(mu=self.mu)
 
     @cached_property
     def _squares(self) -> tuple[float, float]:
-        """a^2 and b^2, rounded up: then records are at most as long as is said."""
         return up((1.0 - self.second) / _LONGEST), up(self.second / _LONGEST**2)
 
     @property
@@ -103,7 +101,6 @@ class ClassMoments(Mechanism[Records, Moments]):
         return up(each / math.sqrt(a2), 8.0), up(each / math.sqrt(b2), 8.0)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Moments:
-        """Return the noisy sums."""
         size = self.width + 1
         first = np.zeros((2, size), dtype=np.int64)
         second = np.zeros((2, size, size), dtype=np.int64)
@@ -121,7 +118,6 @@ class ClassMoments(Mechanism[Records, Moments]):
         return Moments(first / GRID, second / GRID**2)
 
     def _cells(self, features: AnyArray) -> Floats:
-        """Return z in cells, whole numbers in double precision, |x| at most GRID of them."""
         cells = clipped(features, self.norm, float(GRID))
         return np.asarray(np.hstack([np.full((len(cells), 1), float(ONE)), cells]), dtype=np.float64)
 

@@ -48,11 +48,9 @@ class PlaceParities(Mechanism[Records, list[FeatureSet | None]]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> list[FeatureSet | None]:
-        """Return each block's answer: the features that its parity sums up. It does not depend on the pieces."""
         kept, answers = rates(self.rule, self.epsilon)
         systems = [Equations(self.dimension) for _ in range(self.blocks)]
         coins, begin = source.derive("kept"), 0
@@ -97,7 +95,6 @@ class RankParities(Mechanism[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     @property
@@ -112,7 +109,6 @@ class RankParities(Mechanism[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
         return rates(self.rule, self.epsilon if self.blocks == 1 else down(self.epsilon / self.blocks))
 
     def apply(self, values: Iterator[tuple[Words, Bits, Bits]], source: RandomSource) -> tuple[Answers, ...]:
-        """Return, by part and block, the coefficients that are 1 in the answer, or None."""
         keys, x, sums = (np.concatenate(column) for column in zip(*values, strict=True))
         law, answers = self.law, []
         for part in range(self.parts):

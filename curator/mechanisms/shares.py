@@ -132,7 +132,6 @@ class NoisyShares:
 
 
 def _halves(weights: Floats) -> tuple[AnyArray, AnyArray]:
-    """Return weights in [0, 1] as whole multiples of 2^-31, and what is left in multiples of 2^-62; in doubles."""
     scaled = np.ldexp(np.clip(weights, 0.0, 1.0), _BITS)
     high = np.floor(scaled)
     return high, np.floor(np.ldexp(scaled - high, _BITS))

@@ -54,11 +54,9 @@ class NoisyHead(Mechanism[Words, tuple[Words, Indices, int]]):
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Words], source: RandomSource) -> tuple[Words, Indices, int]:
-        """Return items, their noisy counts, and among how many people they were counted."""
         held = np.concatenate(list(values)).astype(np.uint64) & np.uint64((1 << self.bits) - 1)
         noise = Laplace(epsilon=down(self.epsilon / 2.0))
         items = listed(held[::2], self.bits, self.most, noise, source.derive("list"))
@@ -111,7 +109,6 @@ def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSo
 
 
 def _empty(held: Words, ranks: AnyArray, absent: int) -> Words:
-    """Return the cells of some ranks among those that nobody holds."""
     before = np.pad(held - np.arange(len(held), dtype=np.uint64), (0, absent), constant_values=(1 << 64) - 1)
     places = np.minimum(ranks, (1 << 64) - 1).astype(np.uint64)
     return places + np.searchsorted(before, places, side="right").astype(np.uint64)
@@ -233,7 +230,6 @@ class Tail:
 
     @cached_property
     def _parts(self) -> tuple[Fraction, Fraction]:
-        """Chances that abs(Z) - 1 is flat, or of digits, and at least ``least - 1``."""
         flat = self.noise.flat_chance
         return flat * Fraction((1 << FLAT_BITS) - self.least + 1, 1 << FLAT_BITS), (1 - flat) * self._reached[-1]
 
@@ -258,7 +254,6 @@ class Tail:
 
     @cached_property
     def _tight(self) -> list[int]:
-        """Chances of each digit where those above are the bits of ``least - 1`` and the number is no smaller."""
         chances = []
         for digit, whole in enumerate(self.noise.chances[1:]):
             one, bit = Fraction(whole, self.noise.one), (self.least - 1) >> digit & 1
@@ -267,7 +262,6 @@ class Tail:
 
 
 def _points(count: int, source: RandomSource) -> Iterator[int]:
-    """Draw integers uniform on 0..2^384-1."""
     size = FIXED_BITS // 8
     drawn = source.words(count * size // 8).astype("<u8").tobytes()
     return (int.from_bytes(drawn[begin : begin + size], "little") for begin in range(0, len(drawn), size))

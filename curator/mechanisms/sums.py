@@ -46,11 +46,9 @@ class ClippedSum(Mechanism[AnyArray, Floats]):
 
     @property
     def price(self) -> Gaussian:
-        """mu-GDP."""
         return Gaussian(mu=self.mu)
 
     def person(self, value: Any) -> AnyArray:
-        """Return one row: several rows of one person are added up, and clipped as a whole."""
         rows = np.asarray(value, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"rows of {self.width} numbers are wanted, found shape {rows.shape}")
@@ -58,7 +56,6 @@ class ClippedSum(Mechanism[AnyArray, Floats]):
 
     @property
     def nobody(self) -> AnyArray:
-        """Zeros."""
         return np.zeros((1, self.width))
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> Floats:
@@ -100,11 +97,9 @@ class LossSum(Mechanism[AnyArray, int]):
 
     @property
     def price(self) -> Gaussian:
-        """mu-GDP."""
         return Gaussian(mu=self.mu)
 
     def person(self, value: Any) -> AnyArray:
-        """Return one loss: several losses of one person are added up, and cut as a whole."""
         found = np.asarray(value, dtype=np.float64)
         if found.ndim > 1 or not np.isfinite(found).all():
             raise ValueError(f"finite losses are wanted, found shape {found.shape}")
@@ -112,11 +107,9 @@ class LossSum(Mechanism[AnyArray, int]):
 
     @property
     def nobody(self) -> AnyArray:
-        """No loss."""
         return np.zeros(1, dtype=np.int64)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
-        """Return whole parts."""
         total = sum(int(np.clip(block, 0, self.parts).sum(dtype=np.int64)) for block in values)
         return noisy_sum(total, self.parts, self.mu, source)
 

@@ -67,7 +67,6 @@ def geometric_noise(count: int, epsilon: float, source: RandomSource) -> Indices
 
 @lru_cache(maxsize=64)
 def _noise(epsilon: float) -> Laplace:
-    """Return the noise, whose chances are worked out once."""
     return Laplace(epsilon=epsilon)
 
 

@@ -322,7 +322,6 @@ class Access:
             raise self._meter.refuse("records as they are")
 
     def _fresh(self) -> RandomSource:
-        """Return randomness that no release has used: two with the same noise would cancel it."""
         self._releases += 1
         return self._source if self._releases == 1 else self._source.derive("release", self._releases)
 

@@ -301,7 +301,6 @@ def _draw(key: AnyArray, core: AnyArray, rest: AnyArray, rest_alias: AnyArray, d
 
 @njit_inlined
 def _ask_ahead(words: AnyArray, rest: AnyArray, rest_alias: AnyArray) -> None:
-    """Ask memory for what the draws of the rest will read, before the core is drawn."""
     for t in range(ROOM):
         slot = np.int64(words[t] >> np.uint32(32 - MAGNITUDE_BITS))
         prefetch(rest, 3 * slot)
@@ -378,5 +377,4 @@ def _draw_rest(
 
 @njit_inlined
 def _joined(words: AnyArray, row: int, t: int) -> Any:
-    """Return 64 bits of two rows of words, the upper half first."""
     return np.uint64(np.uint64(words[row * ROOM + t]) << np.uint64(32)) | np.uint64(words[(row + 1) * ROOM + t])

@@ -73,7 +73,6 @@ def half_space(weights: Floats, dimension: int, intercept: float) -> Linear:
 
 
 def _margins(rows: Distinct, weights: Floats, intercept: float) -> Singles:
-    """Return l_i <w, y_i> of all rows, shape (m,), in the precision in which the half-space predicts."""
     return rows.signed_margins(half_space(weights, rows.dimension, intercept))
 
 
@@ -227,7 +226,6 @@ class ActiveSet:
 
 
 def _with(matrix: AnyArray, sign: float, features: Singles, last: Floats, roots: Floats) -> None:
-    """Add the sign times sum_i r_i^2 y_i y_i^T to the upper triangle of a matrix, in its precision and in place."""
     rows = np.zeros((len(features), len(matrix)), dtype=matrix.dtype)
     _scale(features, last, roots, rows)
     add_squares(matrix, rows, sign)
@@ -257,13 +255,11 @@ def _refined(rough: Singles, features: Singles, last: Floats, costs: Floats, tar
 
 
 def _conditioned(factored: Singles, rest: Floats) -> Floats:
-    """Solve with the rough factor; scaled, since single precision ends at 1e38."""
     scale = float(np.abs(rest).max()) or 1.0
     return _solved(factored, rest / scale) * scale
 
 
 def _solved(factored: AnyArray, target: Floats) -> Floats:
-    """Solve with a factor, in its precision."""
     values = np.zeros(len(factored), dtype=factored.dtype)
     values[: len(target)] = target
     solve(factored, values)
@@ -301,7 +297,6 @@ def _product(features: Singles, last: Floats, i: int, vector: Floats) -> Any:
 
 @njit_inlined
 def _add_row(features: Singles, last: Floats, i: int, factor: float, total: Floats) -> None:
-    """Add f l_i y_i."""
     dimension = features.shape[1]
     for j in range(dimension):
         total[j] = fma(factor, np.float64(features[i, j]), total[j])
@@ -317,14 +312,12 @@ def _products(features: Singles, last: Floats, vector: Floats, products: Floats)
 
 @njit
 def _add(features: Singles, last: Floats, factors: Floats, total: Floats) -> None:
-    """Add sum_i f_i l_i y_i."""
     for i in range(len(factors)):
         _add_row(features, last, i, factors[i], total)
 
 
 @njit
 def _apply(features: Singles, last: Floats, costs: Floats, vector: Floats, image: Floats) -> None:
-    """Add sum_i c_i y_i <y_i, v>."""
     for i in range(len(costs)):
         _add_row(features, last, i, costs[i] * _product(features, last, i, vector), image)
 

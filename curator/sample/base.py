@@ -224,14 +224,11 @@ class LocalSample(Sample):
 
     @property
     def in_place(self) -> Rows | None:
-        """The rows, if they are in one piece, long, and in memory."""
         return self._whole if self._whole is not None and self._whole.long and not self._whole.mapped else None
 
     @property
     def whole(self) -> Rows | None:
-        """The rows, if they are in one piece."""
         return self._whole
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
-        """Ask the shards one after the other."""
         return [question(self._shards[shard], *given) for shard, given in arguments.items()]

@@ -119,7 +119,6 @@ class Cluster(Sample):
         return pids
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
-        """Ask the shards at the same time."""
         name = question.__name__
         asked = [(shard, self._workers[shard]) for shard in arguments]
         pending = [worker.answer.remote(name, arguments[shard]) for shard, worker in asked]
@@ -131,7 +130,6 @@ class Cluster(Sample):
         return answers
 
     def _changed(self, shard: int, name: str, given: tuple[Any, ...]) -> None:
-        """Note a change, and forget those that it makes void."""
         kept = [] if name == Shard.restore.__name__ else self._changes[shard]
         self._changes[shard] = [*(change for change in kept if change[0] != Shard.bucket_sums.__name__), (name, given)]
 
@@ -203,7 +201,6 @@ def _connect(workers: int, most: int) -> None:
 
 
 def _reach(address: str) -> None:
-    """Raise OSError if nobody listens at an address of the form [ray://]HOST:PORT; others are Ray's to judge."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), PATIENCE).close()

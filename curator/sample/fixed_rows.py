@@ -125,40 +125,32 @@ class FixedRows(Rows):
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return int(self._codes.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Learners see float32."""
         return np.dtype(np.float32)
 
     def block(self, begin: int, end: int) -> Records:
-        """Decode the rows begin, ..., end - 1."""
         return self._decoded(self._codes[begin:end])
 
     def take(self, rows: Indices) -> Records:
-        """Gather rows, then decode them: memory is asked for more rows at a time if nothing else is done meanwhile."""
         codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
         gather(self._codes, rows, codes)
         return self._decoded(codes)
 
     @property
     def long(self) -> bool:
-        """Whether a row takes several cache lines."""
         return is_long(self.dimension, self._codes.dtype)
 
     @property
     def mapped(self) -> bool:
-        """Whether they are mapped from a file."""
         return self._mapped
 
     def located(self, rows: Indices) -> GatheredRows:
-        """Return the codes where they lie: loops decode them."""
         return GatheredRows(self._codes, None, rows, self._meaning())
 
     def copied(self, rows: Indices) -> GatheredRows:
-        """Return copies of the codes: half of what decoded rows would take."""
         codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
         gather(self._codes, rows, codes)
         return GatheredRows(codes, None, None, self._meaning())
@@ -216,7 +208,6 @@ class FixedRows(Rows):
 
 
 def _unrolled(values: Sequence[Any], dtype: type[Any]) -> Any:
-    """Return a tuple where there are few values: its length is part of its type, so loops over it are unrolled."""
     return tuple(dtype(value) for value in values) if len(values) <= _UNROLLED else np.array(values, dtype=dtype)
 
 

@@ -157,7 +157,6 @@ class Shard:
         return self._counted(lambda begin, end: None, most)
 
     def _advance(self, reached: int, most: int) -> None:
-        """Refuse work after which a score could lie beyond the tables of those who count."""
         if reached > most:
             raise ValueError(f"scores may reach {reached}, beyond {most}: restore the sample before another law begins")
         self._most = reached
@@ -262,7 +261,6 @@ def widened(before: int, after: int) -> int:
 
 
 def _width(most: int) -> type[np.unsignedinteger[Any]]:
-    """Return the narrowest type for scores up to ``most``."""
     return next(width for width in _WIDTHS if most <= np.iinfo(width).max)
 
 
@@ -274,7 +272,6 @@ def _add(cumulative_losses: AnyArray, losses: AnyArray, factor: int) -> None:
 
 @njit
 def _tally(cumulative_losses: AnyArray, tables: AnyArray) -> None:
-    """Count scores; neighbours in different tables, so that one count need not wait for the last."""
     turns = len(tables) - 1
     for i in range(len(cumulative_losses)):
         tables[i & turns, cumulative_losses[i]] += 1

@@ -38,20 +38,16 @@ class SingleRows(Rows):
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return int(self._features.shape[1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the features."""
         return self._features.dtype
 
     def block(self, begin: int, end: int) -> Records:
-        """Return a view."""
         return Records(self._features[begin:end], self._labels[begin:end])
 
     def take(self, rows: Indices) -> Records:
-        """Gather rows, asking memory for each a little ahead."""
         features = np.empty((len(rows), self.dimension), dtype=self.dtype)
         labels = np.empty((len(rows), 1), dtype=np.int8)
         gather(self._features, rows, features)
@@ -60,16 +56,13 @@ class SingleRows(Rows):
 
     @property
     def long(self) -> bool:
-        """Whether a row takes several cache lines."""
         return is_long(self.dimension, self._features.dtype)
 
     @property
     def mapped(self) -> bool:
-        """Whether they are mapped from a file."""
         return self._mapped
 
     def located(self, rows: Indices) -> GatheredRows:
-        """Return the features where they lie."""
         return GatheredRows(self._features, self._labels, rows, None)
 
     def signed_margins(self, plane: Linear, rows: Indices) -> Singles:
@@ -86,14 +79,12 @@ class SingleRows(Rows):
         return self._last[1][rows]
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
-        """Return what computes the losses; a half-space's mistakes are looked up where its margins are known."""
         if self._last is None or weighing != HypothesisLoss(self._last[0]):
             return super().losses(weighing)
         margins, labels = self._last[1], self._labels
         return lambda begin, end: wrong(margins[begin:end], labels[begin:end])
 
     def check(self) -> None:
-        """Check all records, block by block."""
         self.block(0, len(self)).check()
 
 

@@ -153,7 +153,6 @@ class Source:
 
 
 def _counts(n: int, rounds: int) -> tuple[int, int]:
-    """Return the bytes of n counts up to ``rounds``, and the bytes that they take while they widen to that."""
     widths = [1, *(width for width, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
     return n * widths[-1], n * sum(widths[-2:])
 

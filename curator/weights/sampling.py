@@ -88,7 +88,6 @@ class Density:
 
 
 def _limits(p: Floats) -> Words:
-    """Return the words up to which a uniform word is accepted with chance p, rounded up."""
     stripes = np.maximum(np.ceil(np.ldexp(p, 64)), 1.0)
     whole = stripes >= 2.0**64
     return np.where(whole, np.uint64(2**64 - 1), np.where(whole, 1.0, stripes).astype(np.uint64) - np.uint64(1))
@@ -294,28 +293,22 @@ class TaskSampler(Sampler):
 
     @property
     def dimension(self) -> int:
-        """Number of features that the task looks at."""
         return self._task.features
 
     def draws(self, count: int, source: RandomSource) -> Records:
-        """Draw ``count`` records independently from mu, seen through the task."""
         return self._task.of(super().draws(count, source))
 
     def located(self, count: int, source: RandomSource) -> GatheredRows:
-        """Do the same, for one compiled loop."""
         return GatheredRows.of(self.draws(count, source))
 
     def distinct(self, count: int, source: RandomSource) -> Distinct:
-        """Draw ``count`` records independently from mu, as the distinct ones among them, seen through the task."""
         drawn = super().distinct(count, source)
         return DistinctViews(drawn.sample, drawn.rows, drawn.times, self._task)
 
     def everybody(self) -> Iterator[Records]:
-        """Yield the sample as it is, seen through the task."""
         return map(self._task.of, super().everybody())
 
     def weighted(self) -> Iterator[tuple[Records, Floats]]:
-        """Yield the sample, seen through the task, with its weights."""
         return ((self._task.of(records), weights) for records, weights in super().weighted())
 
 
@@ -335,21 +328,16 @@ class DistinctViews(Distinct):
 
     @property
     def dimension(self) -> int:
-        """Number of features that the task looks at."""
         return self.task.features
 
     def blocks(self, size: int) -> Iterator[Records]:
-        """Yield the views, ``size`` at a time, in the sample's order; none is kept."""
         return map(self.task.of, super().blocks(size))
 
     def take(self, places: Indices) -> Records:
-        """Return the views at the given places among these, which ascend."""
         return self.task.of(super().take(places))
 
     def located(self, places: Indices) -> GatheredRows:
-        """Return views of the records at the given places, which ascend, for compiled loops."""
         return GatheredRows.of(self.take(places))
 
     def signed_margins(self, plane: Linear) -> Singles:
-        """Return the signed margins of all views."""
         return self._copied_margins(plane)

@@ -160,7 +160,6 @@ class ConvexSettings(ConvexFields, AdaptationSettings):
 
     @property
     def bounds(self) -> Bounds:
-        """The public bounds on a record; residuals within the clip, which must be a number by now."""
         if self.residual_clip == "public":
             raise AssertionError("the clip is not computed yet: call clipped first")
         return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
@@ -390,11 +389,9 @@ class Adaptation(Mechanism[Side, Floats]):
 
     @property
     def price(self) -> Event:
-        """mu-GDP."""
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
     def apply(self, values: Iterator[Side], source: RandomSource) -> Floats:
-        """Return w, shape (d,)."""
         sides = list(values)
         own = Side(
             np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])

@@ -32,20 +32,16 @@ class AdaptationLearner(PublicSettings, Learner):
     """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        """Refuse records that have too few features."""
         if dimension < self.wanted:
             raise BadScenario(f"{self.name} looks at features up to number {self.wanted - 1}, people have {dimension}")
 
     def check_public(self, public: Records | None) -> None:
-        """Refuse to adapt from nothing, or from people with other features."""
         self._fitting(public)
 
     def noise_numbers(self, sizes: Sizes) -> int:
-        """Return one number a weight and one a person in each iteration, and the discrepancy's."""
         return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1
 
     def room(self, sizes: Sizes) -> int:
-        """Return the bytes of both samples in doubles, some times over while they are brought within their bounds."""
         rows = sizes.people + sizes.public
         whitened = 0 if self.whitening == "none" else 16 * self.features * rows + 64 * self.features**2
         return rows * (sizes.width + 48 * self.features + 64) + whitened
@@ -121,22 +117,18 @@ class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one that adapts a half-space."""
         return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
 
     @property
     def wanted(self) -> int:
-        """Features that a record must have."""
         return self.features if self.response is None else self.response + 1
 
     def responses(self, records: Records) -> Floats:
-        """Return the response, from [0, 1] to [-1, 1], or the labels."""
         if self.response is None:
             return super().responses(records)
         return 2.0 * np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0) - 1.0
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Learn from everybody and the public sample; only w is released."""
         found = self.adapted(access, public, self.settings(ConvexSettings))
         if self.response is None:
             return self.half_space(found)
@@ -155,9 +147,7 @@ class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one that adapts a half-space."""
         return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Learn from everybody and the public sample; only w is released."""
         return self.half_space(self.adapted(access, public, self.settings(NonconvexSettings)))
