@@ -22,12 +22,12 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from benchmarks.adaptation.objective import Objective
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from curator.learners.adaptation import algorithms
 from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, prepare, smoothness
-from curator.learners.adaptation.domains import Domains, Side
-from curator.learners.adaptation.objective import Objective
+from curator.learners.adaptation.domains import Domains, DomainSide
 
 CONVEX_SIZES = (500, 1000, 2000, 4000)
 NONCONVEX_SIZES = (1000, 2000, 4000, 8000)
@@ -72,7 +72,7 @@ def domains(n: int, seed: int, labels: bool) -> Domains:
         features /= np.maximum(1.0, np.linalg.norm(features, axis=1))[:, None]
         line = np.resize([0.5, -0.3, 0.6, 0.1 * (1 + shift)], DIMENSION)
         responses = np.clip(features @ line + 0.3 * draw.normal(size=size), -1.0, 1.0)
-        sides.append(Side(features, np.where(responses > 0, 1.0, -1.0) if labels else responses))
+        sides.append(DomainSide(features, np.where(responses > 0, 1.0, -1.0) if labels else responses))
     return Domains(sides[0], sides[1])
 
 

@@ -24,7 +24,7 @@ from common.numerics.kernels import njit_inlined
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 
 MAX_SECONDS = 60.0
 BEYOND_CACHES = 1 << 28
@@ -90,7 +90,7 @@ def measure(m: int = 8_000, n: int = 10_000, d: int = 384, iterations: int = 15_
     for size in (m, n):
         features = draw.normal(size=(size, d))
         features /= np.linalg.norm(features, axis=1)[:, None]
-        sides.append(Side(features, np.clip(4.0 * features[:, 0], -1.0, 1.0)))
+        sides.append(DomainSide(features, np.clip(4.0 * features[:, 0], -1.0, 1.0)))
     domains = Domains(sides[0], sides[1])
     settings = ConvexSettings(alpha=0.5, kappa_1=5.0, kappa_2=10.0, kappa_inf=1.0, iterations=iterations)
     mu, source = mu_allowed(1.0, 1e-6), RandomSource.seeded(1)

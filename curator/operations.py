@@ -21,7 +21,7 @@ from common.operations.learning import BlockParities, Labelled, LabelPoints, Lea
 from common.operations.operation import Operation, R
 from common.operations.weighting import Margins, NoisyMargins, Rake, Reweigh, Reweighed
 from common.privacy.events import Event, NoEvent, Release
-from curator.learners.base import Learner, Sizes
+from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.mechanisms import counts
 from curator.mechanisms.counts import MostFrequent
@@ -208,7 +208,7 @@ class LearnHandler(OperationHandler[Learn, Learned]):
         public = 0 if standing.public is None else len(standing.public)
         try:
             _learner_of(standing).check(standing.dtype, seen)
-            _learner_of(standing).check_noise(Sizes(standing.people, public, seen, standing.dtype.itemsize))
+            _learner_of(standing).check_noise(CallSizes(standing.people, public, seen, standing.dtype.itemsize))
         except BadScenario as unfit:
             raise PolicyRefused(unfit.detail) from None
 

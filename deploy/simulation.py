@@ -30,7 +30,7 @@ from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import public_sample
 from curator.engine.engine import Engine
-from curator.engine.policy import Policy
+from curator.engine.policy import CuratorPolicy
 from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
@@ -63,7 +63,7 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
         The run's.
     """
     public_people = public_sample(scenario, seed)
-    policy = Policy.of(scenario, sample, public_people)
+    policy = CuratorPolicy.of(scenario, sample, public_people)
     return Engine(policy, sample, RandomSource.seeded(seed, "curator"), public=public_people)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
-from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.domains import DomainSide
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ Method = Callable[[Pair, Split], Iterable[Candidate]]
 """Fits a method on a split's source and training rows, once for each of its settings."""
 
 
-def score(task: Task, side: Side, weights: Floats) -> float:
+def score(task: Task, side: DomainSide, weights: Floats) -> float:
     """Return the mean squared error (less is better), or the share of labels found (more is better)."""
     scores = side.features @ weights
     if task == "regression":

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.adaptation.datasets.base import Pair, Task
 from common.core.arrays import Indices
 from common.core.errors import BadInput
-from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.domains import DomainSide
 
 Copies = Literal["none", "leaky", "clean"]
 
@@ -25,10 +25,10 @@ class Split:
 
     number: int
     task: Task
-    source: Side
-    train: Side
-    validation: Side
-    test: Side
+    source: DomainSide
+    train: DomainSide
+    validation: DomainSide
+    test: DomainSide
 
 
 def split(pair: Pair, number: int, copies: Copies = "none") -> Split:
@@ -65,9 +65,9 @@ def resampled(pair: Pair, number: int, size: int) -> Split:
     return Split(number, base.task, base.source, taken(base.train, drawn), base.validation, base.test)
 
 
-def taken(side: Side, rows: Indices) -> Side:
+def taken(side: DomainSide, rows: Indices) -> DomainSide:
     """Return some rows of a side."""
-    return Side(np.ascontiguousarray(side.features[rows]), np.ascontiguousarray(side.responses[rows]))
+    return DomainSide(np.ascontiguousarray(side.features[rows]), np.ascontiguousarray(side.responses[rows]))
 
 
 def _cut(order: Indices, sizes: tuple[int, ...]) -> list[Indices]:

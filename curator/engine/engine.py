@@ -17,7 +17,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation, R, Result, parse_operation
 from common.privacy.events import Event, NoEvent
 from curator.engine.failures import constant_failure, silence
-from curator.engine.policy import Policy, check_features
+from curator.engine.policy import CuratorPolicy, check_features
 from curator.learners.base import Learner
 from curator.metering.access import Access
 from curator.operations import HANDLERS, Standing
@@ -30,7 +30,7 @@ def extended(lineage: str, number: str, operation: dict[str, Any]) -> str:
     return canonical.digest([lineage, number, operation])
 
 
-class History:
+class OperationHistory:
     """Operations in the order in which they were entered; only the last one may still be unfinished."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class History:
         return self._last
 
 
-class Finished(NamedTuple):
+class FinishedOperation(NamedTuple):
     """An operation that was carried out, and what was released."""
 
     operation: Operation[Any]
@@ -160,7 +160,11 @@ class Workspace:
 
 
 def replayed(
-    policy: Policy, sample: Sample, public: Records | None, finished: Sequence[Finished], kept: KeptWeights | None
+    policy: CuratorPolicy,
+    sample: Sample,
+    public: Records | None,
+    finished: Sequence[FinishedOperation],
+    kept: KeptWeights | None,
 ) -> Workspace:
     """Return the workspace that operations lead to, in their order; nothing is drawn and nothing released.
 
@@ -227,7 +231,7 @@ class Engine:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: CuratorPolicy,
         sample: Sample,
         randomness: RandomSource,
         *,
@@ -238,14 +242,14 @@ class Engine:
         self._policy = policy
         self._sample = sample
         self._randomness = randomness
-        self._history = History()
+        self._history = OperationHistory()
         self._running = False
         finished, lineages = [], []
         for entry in past:
             lineage = self._history.enter(entry.operation_id, entry.operation)
             if entry.result is not None:
                 operation = parse_operation(entry.operation)
-                finished.append(Finished(operation, operation.read(entry.result)))
+                finished.append(FinishedOperation(operation, operation.read(entry.result)))
                 if operation.reweighs_by is not None:
                     lineages.append(lineage)
         self.workspace = replayed(policy, sample, public, finished, kept(lineages))

@@ -14,7 +14,7 @@ from common.local.records import Records
 from common.operations.operation import Operation, parse_operation
 from common.protocols.base import demands_of, pattern_of
 from common.scenario.resolved import ResolvedScenario
-from curator.learners.base import Learner, Sizes, parse_learner
+from curator.learners.base import CallSizes, Learner, parse_learner
 from curator.sample.base import Sample
 
 
@@ -31,7 +31,7 @@ def check_features(operation: Operation[Any], dimension: int) -> None:
 
 
 @dataclass(frozen=True)
-class Policy:
+class CuratorPolicy:
     """What the curator agrees to do, whoever asks.
 
     Attributes
@@ -60,7 +60,7 @@ class Policy:
     further: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> Policy:
+    def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> CuratorPolicy:
         """Return the policy in a resolved scenario, which is for this private and this public sample.
 
         Raises
@@ -84,7 +84,7 @@ class Policy:
         public: Records | None,
         *,
         public_is_read: bool = True,
-    ) -> Policy:
+    ) -> CuratorPolicy:
         """Return the policy in a resolved scenario for samples of this shape, before any record is seen.
 
         Parameters
@@ -112,7 +112,7 @@ class Policy:
                 learner.check_public(public)
             learner.check_people(n)
             if public_is_read:
-                learner.check_noise(Sizes(n, 0 if public is None else len(public), dimension, dtype.itemsize))
+                learner.check_noise(CallSizes(n, 0 if public is None else len(public), dimension, dtype.itemsize))
         protocol, alone = scenario.protocol, scenario.alone
         operations = pattern_of(protocol, alone).kinds("curator")
         name = protocol if alone is None else f"{protocol}, {alone} alone"

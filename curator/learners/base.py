@@ -18,7 +18,7 @@ from curator.metering.access import Access
 from curator.weights.sampling import Sampler
 
 
-class Sizes(NamedTuple):
+class CallSizes(NamedTuple):
     """What the memory and the noise of a learner's call depend on, beside its settings; all public.
 
     Attributes
@@ -87,14 +87,14 @@ class Learner(LearnerSettings):
             Saying what it wants.
         """
 
-    def noise_numbers(self, sizes: Sizes) -> int:
+    def noise_numbers(self, sizes: CallSizes) -> int:
         """Return how many numbers of Gaussian noise one step, or one release, of a call draws at most.
 
         By default one a feature, and one for the intercept.
         """
         return sizes.dimension + 1
 
-    def check_noise(self, sizes: Sizes) -> None:
+    def check_noise(self, sizes: CallSizes) -> None:
         """Refuse more numbers of Gaussian noise than the budget pays for, before anything is charged.
 
         Raises
@@ -104,7 +104,7 @@ class Learner(LearnerSettings):
         """
         check_numbers(self.event(1.0), self.noise_numbers(sizes))
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         """Return how many bytes of memory a call takes beside the sample, as far as that grows with people or draws.
 
         An upper bound: a sample with which this would not fit is refused before any work. By default 0, for learners

@@ -13,7 +13,7 @@ from common.learners.chosen import ChosenSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import count, grain
 from common.local.records import Records
-from curator.learners.base import LEARNERS, Learner, Sizes, parse_learner
+from curator.learners.base import LEARNERS, CallSizes, Learner, parse_learner
 from curator.mechanisms.sums import LossSum
 from curator.metering.access import Access
 
@@ -62,10 +62,10 @@ class ChosenLearner(ChosenSettings, Learner):
         for candidate in self._candidates():
             candidate.check_people(people)
 
-    def noise_numbers(self, sizes: Sizes) -> int:
+    def noise_numbers(self, sizes: CallSizes) -> int:
         return max(candidate.noise_numbers(sizes) for candidate in self._candidates()) + 1
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         parts = (sizes.people + sizes.public) * 2 * sizes.width
         return parts + max(candidate.room(sizes) for candidate in self._candidates())
 

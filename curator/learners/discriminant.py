@@ -11,7 +11,7 @@ from common.learners.discriminant import DiscriminantSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear
 from common.local.records import Records
-from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.moments import ClassMoments, Moments
 from curator.metering.access import Access
 
@@ -34,11 +34,11 @@ class Discriminant(DiscriminantSettings, Learner):
     def example(cls) -> tuple[Self, ...]:
         return (cls(mu=2.0, norm=2.0),)
 
-    def noise_numbers(self, sizes: Sizes) -> int:
+    def noise_numbers(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
         return 2 * size + size * (size + 1)
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         size = sizes.dimension + 1
         return (8 << 13) * 4 * size + 8 * 12 * size * size
 

@@ -11,7 +11,7 @@ from common.core.errors import BadScenario
 from common.learners.exponential import ExponentialSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
-from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.exponential import FewestMistakes
 from curator.metering.access import Access
 
@@ -41,7 +41,7 @@ class Exponential(ExponentialSettings, Learner):
                 f"are more than {MAX_HYPOTHESES:,}: fewer literals"
             )
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         cells = 0 if self.hypotheses == "conjunctions" else sizes.dimension * self.cells
         return self.draws * (2 * sizes.width + 32) + 40 * cells
 

@@ -13,10 +13,10 @@ from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.base import LEARNERS, Learner, Sizes
-from curator.learners.scikit import Classifier
+from curator.learners.base import LEARNERS, CallSizes, Learner
+from curator.learners.scikit import Trainable
 from curator.learners.teacher_answers import MAX_SET_ASIDE, TeacherAnswers
-from curator.learners.teacher_classes import Classes, ColumnClasses, LabelClasses
+from curator.learners.teacher_classes import ColumnClasses, LabelClasses, TeacherClasses
 from curator.metering.access import Access, Stream
 
 _TRIED, _MAX_TRIED = 1000, 1 << 14
@@ -45,8 +45,8 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at most.
     """
 
-    teacher: Classifier
-    student: Classifier
+    teacher: Trainable
+    student: Trainable
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
@@ -56,7 +56,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return (cls.parse({"teacher": tree, "student": tree, "aggregation": aggregation, **numbers}),)
 
     @property
-    def _classes(self) -> Classes:
+    def _classes(self) -> TeacherClasses:
         return LabelClasses() if self.classes is None else ColumnClasses.parse(self.classes.wire())
 
     # Before anything is charged -------------------------------------------------------------------------------------
@@ -86,10 +86,10 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
                 f"{self.queries} points are to be labelled, the unlabelled half of the sample has {people // 2}"
             )
 
-    def noise_numbers(self, sizes: Sizes) -> int:
+    def noise_numbers(self, sizes: CallSizes) -> int:
         return self.class_count
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         """Return the bytes of the records, twice while they are put together and once without classes; of the votes.
 
         A vote is a byte, and twice that while they are counted.

@@ -18,7 +18,7 @@ from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.export.hypotheses import as_hypothesis
-from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.metering.access import Access
 
 MIN_AGREEMENT = 0.999
@@ -36,7 +36,7 @@ def classifiers() -> dict[str, type[Any]]:
     return dict(all_estimators("classifier"))
 
 
-class Classifier(settings.Classifier):
+class Trainable(settings.Classifier):
     """A classifier of scikit-learn with its constructor's arguments, which it accepts."""
 
     @model_validator(mode="after")
@@ -139,7 +139,7 @@ def _argument(value: Any, seed: int) -> Any:
 
 
 @LEARNERS.register("scikit")
-class Scikit(settings.ScikitSettings, Classifier, Learner):
+class Scikit(settings.ScikitSettings, Trainable, Learner):
     """A scikit-learn classifier, trained on m draws.
 
     Models travel as data, never as pickles: those with a linear decision function as a half-space
@@ -154,7 +154,7 @@ class Scikit(settings.ScikitSettings, Classifier, Learner):
     def example(cls) -> tuple[Self, ...]:
         return (cls(classifier="LogisticRegression", draws=2000),)
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         """Return the bytes of the draws, twice while they are put together, and of the classifier's copy in doubles.
 
         A classifier whose model grows faster than its records, as a kernel's does, takes more.

@@ -11,7 +11,7 @@ from common.learners.svm import SvmSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
-from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.metering.access import Access
 from curator.numerics.squared_hinge import half_space, minimize
 
@@ -29,7 +29,7 @@ class Svm(SvmSettings, Learner):
     def example(cls) -> tuple[Self, ...]:
         return (cls(draws=2000),)
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         distinct = min(self.draws, sizes.people)
         margins = 32 * min(sizes.people, 8 * self.draws)
         return 16 * self.draws + margins + distinct * (sizes.width + 4 * sizes.dimension + 96)

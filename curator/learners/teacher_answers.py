@@ -16,10 +16,10 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.theorems.votes import Thresholds, stability_level, stability_share
-from curator.learners.scikit import Classifier
-from curator.learners.teacher_classes import Classes, ColumnClasses, LabelClasses
+from curator.learners.scikit import Trainable
+from curator.learners.teacher_classes import ColumnClasses, LabelClasses, TeacherClasses
 from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.sums import noisy_winners
 from curator.mechanisms.whole_numbers import geometric_noise
 
@@ -37,7 +37,7 @@ class Taught(NamedTuple):
 
 @central
 @dataclass(frozen=True, eq=False)
-class TeacherAnswers(Mechanism[Records, Indices]):
+class TeacherAnswers(CentralMechanism[Records, Indices]):
     """The private classes of public points, by the votes of teachers on disjoint chunks.
 
     Values are records. A record is in one chunk (two where content identifies it), and a teacher is a function of its
@@ -65,8 +65,8 @@ class TeacherAnswers(Mechanism[Records, Indices]):
     """
 
     aggregation: GnMax | Stability | SparseVector
-    teacher: Classifier
-    classes: Classes
+    teacher: Trainable
+    classes: TeacherClasses
     chunks: int
     by: Identity
     queries: int
@@ -77,7 +77,7 @@ class TeacherAnswers(Mechanism[Records, Indices]):
     def __post_init__(self) -> None:
         if type(self.aggregation) not in (GnMax, Stability, SparseVector):
             raise TypeError(f"no aggregation is a {type(self.aggregation).__name__}")
-        if type(self.teacher) is not Classifier or type(self.classes) not in (LabelClasses, ColumnClasses):
+        if type(self.teacher) is not Trainable or type(self.classes) not in (LabelClasses, ColumnClasses):
             raise TypeError("teachers are a Classifier that tells labels or columns apart")
         if len(self.points) > self.queries and (self.drawn or not self.aggregation.in_parts):
             raise ValueError(f"{len(self.points)} points are more than the {self.queries} of one sequence")

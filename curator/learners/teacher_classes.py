@@ -16,13 +16,13 @@ from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
 from common.local.hypotheses.linear import GREATEST, Linear
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.scikit import Classifier
+from curator.learners.scikit import Trainable
 
 _NEVER = Linear(weights=(0.0,), threshold=GREATEST)
 """Stands for a class that no point has: below all others, everywhere."""
 
 
-class Classes(Value):
+class TeacherClasses(Value):
     """How a record's class is read, an answer is told, and a student learns from classes 0..C-1."""
 
     @property
@@ -53,7 +53,7 @@ class Classes(Value):
         """Return what is released for an answer: None if it is negative, as nothing is said then."""
 
     @abstractmethod
-    def taught(self, student: Classifier, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
+    def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         """Train a student on points of known classes, none negative.
 
         Raises
@@ -63,7 +63,7 @@ class Classes(Value):
         """
 
 
-class LabelClasses(Classes):
+class LabelClasses(TeacherClasses):
     """Two classes: labels -1 and +1."""
 
     @property
@@ -79,11 +79,11 @@ class LabelClasses(Classes):
     def released(self, answer: int) -> int | None:
         return None if answer < 0 else 2 * answer - 1
 
-    def taught(self, student: Classifier, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
+    def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
-class ColumnClasses(ClassColumns, Classes):
+class ColumnClasses(ClassColumns, TeacherClasses):
     """C classes that stand as one-hot columns among the features.
 
     See :class:`common.local.hypotheses.argmax.Argmax`. They take the place of labels: teachers and students look
@@ -111,7 +111,7 @@ class ColumnClasses(ClassColumns, Classes):
     def released(self, answer: int) -> int | None:
         return None if answer < 0 else answer
 
-    def taught(self, student: Classifier, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
+    def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         hypotheses = tuple(
             student.written(Records(points, np.where(classes == c, 1, -1).astype(np.int8)), source.derive("class", c))
             if np.any(classes == c)

@@ -12,14 +12,14 @@ from common.core.arrays import AnyArray, Bits, Indices
 from common.learners.model_agnostic import Identity
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.scikit import Classifier
+from curator.learners.scikit import Trainable
 
 NEGATIVE, POSITIVE = 0, 1
 """Classes of the labels -1 and +1."""
 
 
 def votes(
-    classifier: Classifier,
+    classifier: Trainable,
     records: Records,
     chunk: Indices,
     chunks: int,
@@ -63,7 +63,7 @@ def votes(
     return cast
 
 
-def _vote(classifier: Classifier, features: AnyArray, classes: Indices, points: AnyArray, seed: int) -> Bits | int:
+def _vote(classifier: Trainable, features: AnyArray, classes: Indices, points: AnyArray, seed: int) -> Bits | int:
     if len(classes) == 0:
         return NEGATIVE
     if classes.min() == classes.max():

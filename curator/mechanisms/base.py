@@ -15,7 +15,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-class Mechanism(ABC, Generic[T, A]):
+class CentralMechanism(ABC, Generic[T, A]):
     """A mechanism, with public parameters, that maps private values of people to what may be released.
 
     Learners and operations name one and never see what it is given; :class:`curator.metering.access.Access` applies it,
@@ -62,10 +62,10 @@ class Mechanism(ABC, Generic[T, A]):
         return np.concatenate(people)  # type: ignore[arg-type, return-value]
 
 
-CENTRAL: set[type[Mechanism[Any, Any]]] = set()
+CENTRAL: set[type[CentralMechanism[Any, Any]]] = set()
 """The mechanisms that are trusted."""
 
-M = TypeVar("M", bound=type[Mechanism[Any, Any]])
+M = TypeVar("M", bound=type[CentralMechanism[Any, Any]])
 
 
 def central(kind: M) -> M:

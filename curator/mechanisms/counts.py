@@ -12,14 +12,14 @@ from common.core.arrays import AnyArray, Floats, Indices
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.exponential import choose_level
 from curator.mechanisms.whole_numbers import noisy_counts
 
 
 @central
 @dataclass(frozen=True)
-class NoisyCount(Mechanism[AnyArray, int]):
+class NoisyCount(CentralMechanism[AnyArray, int]):
     """How many people have a property, with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009).
 
     Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced, so this
@@ -51,7 +51,7 @@ class NoisyCount(Mechanism[AnyArray, int]):
 
 @central
 @dataclass(frozen=True)
-class NoisyHistogram(Mechanism[tuple[Indices, AnyArray], Indices]):
+class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
     """Sums of whole numbers by cell, with two-sided geometric noise in every cell.
 
     Values are a cell and a number a person, both of shape (k,). Cells outside 0..cells-1 count for nobody, numbers are
@@ -97,7 +97,7 @@ class NoisyHistogram(Mechanism[tuple[Indices, AnyArray], Indices]):
 
 @central
 @dataclass(frozen=True)
-class MostFrequent(Mechanism[AnyArray, int]):
+class MostFrequent(CentralMechanism[AnyArray, int]):
     """The exponential mechanism (McSherry and Talwar 2007): column i with chance proportional to e^{epsilon C_i/2}.
 
     Values are rows of truth values, one a person, shape (k, columns). C_i, the number of people who have property i,

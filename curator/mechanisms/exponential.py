@@ -20,7 +20,7 @@ from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.whole_numbers import place_of, random_bits
 
 _SHARE_BITS = 64
@@ -105,7 +105,7 @@ _ONE = np.uint64(1)
 
 @central
 @dataclass(frozen=True)
-class FewestMistakes(Mechanism[Records, Hypothesis]):
+class FewestMistakes(CentralMechanism[Records, Hypothesis]):
     """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on the records.
 
     Replacing one record changes every count by at most 1, so this is epsilon-DP (McSherry & Talwar); with probability

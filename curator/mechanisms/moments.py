@@ -15,7 +15,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian
 from common.privacy.rounding import up
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.sums import clipped
 from curator.numerics.gaussian_noise import whole_normals
 
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
 
 @central
 @dataclass(frozen=True)
-class ClassMoments(Mechanism[Records, Moments]):
+class ClassMoments(CentralMechanism[Records, Moments]):
     """The sums of z and of z z^T over the people of each class, z = (1/2, x/r): mu-GDP, replace one.
 
     A record adds the vector v = (a z, b z z^T) to the block of its class and nothing to the other's, with

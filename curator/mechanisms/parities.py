@@ -15,7 +15,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import Rates, Rule, rates
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.numerics.equations import Equations
 
 Answers = tuple[FeatureSet | None, ...]
@@ -23,7 +23,7 @@ Answers = tuple[FeatureSet | None, ...]
 
 @central
 @dataclass(frozen=True)
-class PlaceParities(Mechanism[Records, list[FeatureSet | None]]):
+class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
     """Solve the records' equations <x, a> = [label is +1] in disjoint blocks; each answers, or says bottom (None).
 
     Each block (``Algorithm A`` of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, Section 4.2) says bottom
@@ -71,7 +71,7 @@ class PlaceParities(Mechanism[Records, list[FeatureSet | None]]):
 
 @central
 @dataclass(frozen=True)
-class RankParities(Mechanism[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
+class RankParities(CentralMechanism[tuple[Words, Bits, Bits], tuple[Answers, ...]]):
     """The curator of Lemma 3.3, "The power of synergy": sort, divide into blocks of ranks, learn a parity in each.
 
     Values are, for each person, a number to sort by, the equation's coefficients (k, width) and its right side.

@@ -21,13 +21,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.protocols.blender import threshold
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.whole_numbers import noisy_counts, random_bits
 
 
 @central
 @dataclass(frozen=True)
-class NoisyHead(Mechanism[Words, tuple[Words, Indices, int]]):
+class NoisyHead(CentralMechanism[Words, tuple[Words, Indices, int]]):
     """Two noisy histograms, of the people at even places (which values?) and at odd ones (how many hold them?).
 
     Values are one item a person, shape (k,), uint64. *The list* is a function of the histogram of the whole domain with

@@ -15,13 +15,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian
 from common.privacy.rounding import down, up
 from common.privacy.theorems.votes import MAX_NOISE, MIN_NOISE
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 from curator.numerics.gaussian_noise import FINE_GRID, fine_normals, whole_normals
 
 
 @central
 @dataclass(frozen=True)
-class ClippedSum(Mechanism[AnyArray, Floats]):
+class ClippedSum(CentralMechanism[AnyArray, Floats]):
     """The sum of one vector a person, each clipped to an L2 norm, with Gaussian noise: mu-GDP.
 
     Values are rows, shape (k, width). Row and noise are whole multiples of one unit, so the sum is exact and no
@@ -79,7 +79,7 @@ class ClippedSum(Mechanism[AnyArray, Floats]):
 
 @central
 @dataclass(frozen=True)
-class LossSum(Mechanism[AnyArray, int]):
+class LossSum(CentralMechanism[AnyArray, int]):
     """The sum of one loss a person, in whole parts, each cut to 0..parts, with Gaussian noise: mu-GDP.
 
     Values are whole numbers, shape (k,); see :func:`curator.mechanisms.sums.noisy_sum`.

@@ -12,7 +12,7 @@ from common.local.hypotheses.relabelled import Task
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, PrivateSelection
-from curator.mechanisms.base import CENTRAL, Mechanism
+from curator.mechanisms.base import CENTRAL, CentralMechanism
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.random_stopping import choose
 from curator.mechanisms.shares import NoisyShares
@@ -114,7 +114,7 @@ class Access:
     # What is paid for -------------------------------------------------------------------------------------------------
 
     def release(
-        self, mechanism: Mechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
+        self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
     ) -> A:
         """Apply a central mechanism, and return what it releases.
 

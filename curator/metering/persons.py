@@ -4,8 +4,9 @@ A mechanism's guarantee is about one value a person. A function that is given a 
 rows of each, leave some out, look at the mean of the block, change records in place, or fail where one of them is odd:
 honest mistakes, each of which costs people more than was charged. So a function that is not the curator's own is called
 with one record, a copy, and what it returns is made one person's value by the mechanism
-(:meth:`curator.mechanisms.base.Mechanism.person`), which clips it as a whole. A person of whom it makes nothing usable
-counts as nothing: whether there is such a person changes no more than any other replaced record, and is told to nobody.
+(:meth:`curator.mechanisms.base.CentralMechanism.person`), which clips it as a whole. A person of whom it makes nothing
+usable counts as nothing: whether there is such a person changes no more than any other replaced record, and is told to
+nobody.
 
 So that a mistake which has nothing to do with people is not passed over, the function is tried on a record of zeros
 first. What this cannot hold is a function that keeps something from one call to the next.
@@ -21,7 +22,7 @@ import numpy as np
 
 from common.core.arrays import Indices
 from common.local.records import Records
-from curator.mechanisms.base import Mechanism
+from curator.mechanisms.base import CentralMechanism
 
 T = TypeVar("T")
 HOME = __name__.partition(".")[0]
@@ -39,7 +40,7 @@ class NoValue(ValueError):
 
 
 def person_by_person(
-    of: Callable[[Records], Any], mechanism: Mechanism[T, Any], dimension: int, dtype: np.dtype[Any]
+    of: Callable[[Records], Any], mechanism: CentralMechanism[T, Any], dimension: int, dtype: np.dtype[Any]
 ) -> Callable[[Records], T]:
     """Return what gives the mechanism a block's values, each made of one record alone.
 

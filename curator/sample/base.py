@@ -16,7 +16,7 @@ from common.local.losses import Weighing
 from common.local.records import Records
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.rejection import AcceptanceTable, Picked
-from curator.sample.rows import Rows
+from curator.sample.rows import ShardRows
 from curator.sample.shard import ScoreHistogram, Shard
 from curator.sample.single_rows import SingleRows
 
@@ -126,12 +126,12 @@ class Sample(ABC):
     # Records --------------------------------------------------------------------------------------------------------
 
     @property
-    def in_place(self) -> Rows | None:
+    def in_place(self) -> ShardRows | None:
         """All rows, where a loop in this process had better read single ones where they lie; else None."""
         return None
 
     @property
-    def whole(self) -> Rows | None:
+    def whole(self) -> ShardRows | None:
         """All rows, if they are in one piece in this process."""
         return None
 
@@ -209,7 +209,7 @@ class LocalSample(Sample):
         How many threads may work at a time; None: one for each core.
     """
 
-    def __init__(self, rows: Sequence[Rows], threads: int | None = None) -> None:
+    def __init__(self, rows: Sequence[ShardRows], threads: int | None = None) -> None:
         sizes = [len(part) for part in rows]
         grid = rows[0].grid if isinstance(rows[0], FixedRows) else None
         super().__init__(sizes, rows[0].dimension, rows[0].dtype, grid)
@@ -223,11 +223,11 @@ class LocalSample(Sample):
         return cls([SingleRows(records)])
 
     @property
-    def in_place(self) -> Rows | None:
+    def in_place(self) -> ShardRows | None:
         return self._whole if self._whole is not None and self._whole.long and not self._whole.mapped else None
 
     @property
-    def whole(self) -> Rows | None:
+    def whole(self) -> ShardRows | None:
         return self._whole
 
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:

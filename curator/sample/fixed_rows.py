@@ -18,7 +18,7 @@ from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
 from common.numerics.kernels import njit, njit_exact
 from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
-from curator.sample.rows import Codes, GatheredRows, Rows, gather, is_long
+from curator.sample.rows import Codes, GatheredRows, ShardRows, gather, is_long
 
 _UNROLLED = 16
 """Up to so many features the compiler gets a loop of its own for each number of them."""
@@ -92,7 +92,7 @@ class Grid:
         return codes
 
 
-class FixedRows(Rows):
+class FixedRows(ShardRows):
     """Codes on a public grid; the label is the lowest bit of the first (1 for +1). A row takes 2 d bytes.
 
     Parameters

@@ -17,7 +17,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
 from curator.sample.base import LocalSample, Sample
 from curator.sample.source import OnProgress, Source, Work, in_blocks
-from curator.sample.storage import Layout
+from curator.sample.storage import RecordLayout
 
 if TYPE_CHECKING:
     from common.data.population import Contributed
@@ -97,7 +97,7 @@ def open_sample(
     return sample
 
 
-def layout_of(scenario: ResolvedScenario) -> Layout:
+def layout_of(scenario: ResolvedScenario) -> RecordLayout:
     """Return how the sample of a resolved scenario will be laid out; no table is read.
 
     Raises
@@ -108,7 +108,7 @@ def layout_of(scenario: ResolvedScenario) -> Layout:
     if scenario.source.table is None:
         return (source := _source(scenario, Path(), 0)).layout(source.population())
     features = np.zeros((1, scenario.source.dimension), dtype=np.float32)
-    return Layout.of(scenario.curator.storage, scenario.source, Records(features, np.ones(1, dtype=np.int8)))
+    return RecordLayout.of(scenario.curator.storage, scenario.source, Records(features, np.ones(1, dtype=np.int8)))
 
 
 def _source(

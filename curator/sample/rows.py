@@ -23,7 +23,7 @@ _LONG = 128
 """Bytes from which on a row is better read where it lies than copied: shorter ones must be asked for many at a time."""
 
 
-class Rows(ABC):
+class ShardRows(ABC):
     """Records in a fixed order, in memory or mapped from a file, never copied as a whole.
 
     What a method returns of a row depends on that row alone, bit for bit: not on the block it is read in, nor on where

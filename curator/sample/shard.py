@@ -16,7 +16,7 @@ from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.kernels import njit
 from curator.sample.rejection import STEP, AcceptanceTable, Picked, accept, find, stack
-from curator.sample.rows import Rows
+from curator.sample.rows import ShardRows
 
 BLOCK = 1 << 16
 """Records worked on in one go: what is computed of them stays in a core's cache."""
@@ -67,7 +67,7 @@ class Shard:
         How many threads may work at a time; None: one for each core.
     """
 
-    def __init__(self, rows: Rows, first: int = 0, threads: int | None = None) -> None:
+    def __init__(self, rows: ShardRows, first: int = 0, threads: int | None = None) -> None:
         self._rows = rows
         self._first = first
         self._threads = threads or processors()

@@ -11,13 +11,13 @@ from common.core.arrays import AnyArray, Bits, Indices, Labels, Singles
 from common.local.hypotheses.linear import Linear
 from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
-from curator.sample.rows import GatheredRows, Rows, gather, is_long
+from curator.sample.rows import GatheredRows, ShardRows, gather, is_long
 
 _MANY = 4
 """Rows for each one asked for, up to which a sweep over all of them, later reweigh included, costs less."""
 
 
-class SingleRows(Rows):
+class SingleRows(ShardRows):
     """Records as they are; features and labels may be mapped from files, read-only.
 
     Parameters

@@ -20,8 +20,8 @@ from common.data.population import RecordSource, open_records
 from common.numerics.randomness import RandomSource
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.sections import Storage
-from curator.sample.rows import Rows
-from curator.sample.storage import Layout, RowFile
+from curator.sample.rows import ShardRows
+from curator.sample.storage import RecordLayout, RowFile
 
 if TYPE_CHECKING:
     from common.data.population import Contributed
@@ -80,11 +80,11 @@ class Source:
             self.scenario.source, self.data, self.seed, self.size, order, counted=counted, contributed=self.contributed
         )
 
-    def layout(self, population: RecordSource) -> Layout:
+    def layout(self, population: RecordSource) -> RecordLayout:
         """Return how their records are laid out."""
-        return Layout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
+        return RecordLayout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
 
-    def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> Rows:
+    def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> ShardRows:
         """Bring the records of people begin, ..., end - 1 to where they are kept."""
         layout = self.layout(population)
         if self.scenario.curator.storage.place == "memory":
@@ -146,7 +146,7 @@ class Source:
         if storage.numbers == "fixed" or source.table is not None:
             return storage.numbers != "fixed"
         try:
-            Layout.of(Storage(numbers="fixed"), source, self.population().records(np.arange(1)))
+            RecordLayout.of(Storage(numbers="fixed"), source, self.population().records(np.arange(1)))
         except BadInput:
             return False
         return True
@@ -165,8 +165,8 @@ PAUSE = 5.0
 
 
 def keep_in_memory(
-    population: RecordSource, begin: int, end: int, layout: Layout, threads: int, on_progress: OnProgress
-) -> Rows:
+    population: RecordSource, begin: int, end: int, layout: RecordLayout, threads: int, on_progress: OnProgress
+) -> ShardRows:
     """Return the records of people begin, ..., end - 1 in memory; beside them it takes a few MiB a thread."""
     columns: list[AnyArray] = [np.empty((end - begin, width), dtype=dtype) for dtype, width in layout.columns]
 
@@ -183,12 +183,12 @@ def keep_on_disk(
     population: RecordSource,
     begin: int,
     end: int,
-    layout: Layout,
+    layout: RecordLayout,
     threads: int,
     on_progress: OnProgress,
     folder: Path,
     people: str,
-) -> Rows:
+) -> ShardRows:
     """Return the records of people begin, ..., end - 1 mapped from a file, which is written if it is not there whole.
 
     Parameters
@@ -221,7 +221,7 @@ def _intact(file: RowFile, threads: int, on_progress: OnProgress) -> bool:
     return False
 
 
-def _encoded(population: RecordSource, first: int, last: int, layout: Layout) -> list[AnyArray]:
+def _encoded(population: RecordSource, first: int, last: int, layout: RecordLayout) -> list[AnyArray]:
     return layout.encode(population.records(np.arange(first, last)))
 
 

@@ -19,14 +19,14 @@ from common.data.population import PopulationSpec
 from common.local.records import Records
 from common.scenario.sections import Storage
 from curator.sample.fixed_rows import FixedRows, Grid
-from curator.sample.rows import Rows
+from curator.sample.rows import ShardRows
 from curator.sample.single_rows import SingleRows
 
 _CELLS = 1 << 19
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """The columns in which records are kept, one array each with a row a record.
 
     Attributes
@@ -51,7 +51,7 @@ class Layout:
         return np.dtype(np.float32) if self.grid is not None else self.columns[0][0]
 
     @classmethod
-    def of(cls, storage: Storage, people: PopulationSpec, example: Records) -> Layout:
+    def of(cls, storage: Storage, people: PopulationSpec, example: Records) -> RecordLayout:
         """Return the layout that a scenario names for people of whom some records are given.
 
         Raises
@@ -81,7 +81,7 @@ class Layout:
             return [self.grid.encode(records)]
         return [records.features, records.labels.reshape(-1, 1)]
 
-    def rows(self, columns: list[AnyArray]) -> Rows:
+    def rows(self, columns: list[AnyArray]) -> ShardRows:
         """Return the rows that whole columns hold (not copied)."""
         if self.grid is not None:
             return FixedRows(columns[0], self.grid)
@@ -109,7 +109,7 @@ class RowFile:
         Digest of who these people are.
     """
 
-    def __init__(self, path: Path, layout: Layout, count: int, people: str) -> None:
+    def __init__(self, path: Path, layout: RecordLayout, count: int, people: str) -> None:
         self.path = path
         self.layout = layout
         self.count = count

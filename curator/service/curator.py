@@ -48,7 +48,7 @@ from common.privacy.guarantee import Guarantee, of_curator
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse, policy_digest
 from curator.engine.engine import Engine
-from curator.engine.policy import Policy
+from curator.engine.policy import CuratorPolicy
 from curator.learners.base import Learner
 from curator.sample.base import Sample
 from curator.state.directory import StateDirectory
@@ -82,7 +82,7 @@ def planned_events(
     return [learner.event(bound) for bound in bounds]
 
 
-def planned_by(scenario: ResolvedScenario, policy: Policy) -> Sequence[Event]:
+def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Event]:
     """Return all that a run of a resolved scenario may cost the curator's people: what the budget must hold."""
     share = None if scenario.curator.epsilon is None else scenario.curator.share
     before = scenario.reweighs_before
@@ -156,7 +156,7 @@ class Curator:
         if scenario.people == "real" and seed is not None:
             raise BadScenario("people are real: the curator's noise must not come from a seed")
         check_real(scenario)
-        self._policy = Policy.of(scenario, sample, public)
+        self._policy = CuratorPolicy.of(scenario, sample, public)
         planned = planned_by(scenario, self._policy)
         self._budget = open_budget(section.epsilon, section.delta, planned)
         self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)

@@ -21,8 +21,8 @@ from common.operations.operation import Operation
 from common.privacy.budget import open_budget
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import policy_digest, public_sample
-from curator.engine.policy import Policy, check_features
-from curator.learners.base import Sizes, parse_learner
+from curator.engine.policy import CuratorPolicy, check_features
+from curator.learners.base import CallSizes, parse_learner
 from curator.operations import HANDLERS, Standing
 from curator.sample.placement import check_sample, layout_of, open_sample
 from curator.sample.source import OnProgress, in_blocks
@@ -170,7 +170,7 @@ def check_policy(
     if public is None and read:
         public = public_sample(scenario, 0)
     layout, section = layout_of(scenario), scenario.curator
-    policy = Policy.agreed(scenario, layout.dtype, layout.dimension, public, public_is_read=read)
+    policy = CuratorPolicy.agreed(scenario, layout.dtype, layout.dimension, public, public_is_read=read)
     open_budget(section.epsilon, section.delta, planned_by(scenario, policy))
     standing = Standing(
         people=policy.n,
@@ -210,7 +210,7 @@ def check_room(scenario: ResolvedScenario, folder: Path) -> None:
         check_sample(scenario, folder, in_blocks)
         return
     learner, public = parse_learner(policy.learner), _public_people(scenario)
-    check_sample(scenario, folder, lambda d, itemsize: learner.room(Sizes(policy.n, public, d, itemsize)))
+    check_sample(scenario, folder, lambda d, itemsize: learner.room(CallSizes(policy.n, public, d, itemsize)))
 
 
 def _public_people(scenario: ResolvedScenario) -> int:

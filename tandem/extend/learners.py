@@ -11,7 +11,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.rounding import down, up
 from common.statistics.formulas import PlannedValue, fixed, follow
-from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.sums import ClippedSum
@@ -23,6 +23,7 @@ __all__ = [
     "Access",
     "AnyArray",
     "BadScenario",
+    "CallSizes",
     "Calls",
     "ClippedSteps",
     "ClippedSum",
@@ -46,7 +47,6 @@ __all__ = [
     "RandomSource",
     "Records",
     "Release",
-    "Sizes",
     "SubsampledRelease",
     "SubsampledSteps",
     "down",

@@ -17,7 +17,7 @@ from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
 from curator.learners.adaptation.discrepancy import Loss, discrepancy
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.public_fits import least_squares, logistic_in_ball
 
 RIDGE = 1e-5
@@ -60,7 +60,7 @@ def best_effort(pair: Pair, split: Split) -> Iterator[Candidate]:
     """
     least = training_loss(pair, split)
     apart = discrepancy(Domains(split.source, split.train), pair.radius, NORM, loss_of(split.task)).value
-    together = Side(
+    together = DomainSide(
         np.concatenate([split.source.features, split.train.features]),
         np.concatenate([split.source.responses, split.train.responses]),
     )
@@ -99,17 +99,17 @@ BASELINES: dict[str, Method] = {
 }
 
 
-def _equal(side: Side) -> Floats:
+def _equal(side: DomainSide) -> Floats:
     return np.full(len(side), 1.0 / len(side))
 
 
-def _fit(pair: Pair, side: Side, shares: Floats, start: Floats | None = None) -> Floats:
+def _fit(pair: Pair, side: DomainSide, shares: Floats, start: Floats | None = None) -> Floats:
     if pair.task == "regression":
         return least_squares(side, shares, pair.radius)
     return logistic_in_ball(side, shares, RIDGE, pair.radius, start)
 
 
-def _losses(pair: Pair, side: Side, weights: Floats) -> Floats:
+def _losses(pair: Pair, side: DomainSide, weights: Floats) -> Floats:
     scores = side.features @ weights
     if pair.task == "regression":
         return np.asarray((scores - side.responses) ** 2)
@@ -117,8 +117,8 @@ def _losses(pair: Pair, side: Side, weights: Floats) -> Floats:
 
 
 @lru_cache(maxsize=16)
-def _matching(source: Side) -> tuple[Side, KernelMeanMatching]:
+def _matching(source: DomainSide) -> tuple[DomainSide, KernelMeanMatching]:
     """Return the source's rows, or a random part of them, and the matching that belongs to them."""
     rows = np.random.default_rng(0).permutation(len(source))[:MAX_MATCHED]
-    taken = Side(source.features[rows], source.responses[rows])
+    taken = DomainSide(source.features[rows], source.responses[rows])
     return taken, KernelMeanMatching(taken.features)

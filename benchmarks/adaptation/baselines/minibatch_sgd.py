@@ -23,7 +23,7 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.accountants.renyi import RenyiAccountant
 from common.privacy.events import SubsampledSteps
-from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.domains import DomainSide
 
 
 def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:
@@ -58,7 +58,7 @@ def noise_for(epsilon: float, delta: float, steps: int, tv_bound: float) -> floa
 
 
 def descend(
-    target: Side,
+    target: DomainSide,
     epsilon: float,
     delta: float,
     radius: float,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
-from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.domains import DomainSide
 
 Task = Literal["regression", "classification"]
 
@@ -52,8 +52,8 @@ class Pair:
 
     name: str
     task: Task
-    source: Side
-    target: Side
+    source: DomainSide
+    target: DomainSide
     sizes: tuple[int, int, int]
     radius: float
     copies: int = 1

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Raw, Task
 from common.core.arrays import Floats
-from curator.learners.adaptation.domains import Side, whitening
+from curator.learners.adaptation.domains import DomainSide, whitening
 
 NORM = 1.0
 """Largest L2 norm of a scaled row, its constant feature included."""
@@ -36,10 +36,10 @@ def scaled(
     scaling = whitening(source.features, longest)
     centre = float(source.responses.mean()) if task == "regression" else 0.0
 
-    def side(raw: Raw) -> Side:
+    def side(raw: Raw) -> DomainSide:
         rows = _clipped(scaling.moved(raw.features), longest)
         features = np.column_stack([rows, np.full(len(rows), CONSTANT)])
-        return Side(features, (raw.responses - centre) / (1.0 + abs(centre)))
+        return DomainSide(features, (raw.responses - centre) / (1.0 + abs(centre)))
 
     return Pair(name, task, side(source), side(target), sizes, radius, copies)
 

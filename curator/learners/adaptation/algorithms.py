@@ -26,14 +26,13 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate
 from common.privacy.theorems.domain_adaptation import StepNoise, scales_share, step_noise
 from curator.learners.adaptation.discrepancy import Loss, private_discrepancy
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.noisy_descent import HARD, Bounds, Course, Found, descend, sensitivities
-from curator.learners.adaptation.objective import default_sharpness
 from curator.learners.adaptation.public_fits import PublicFit, fit_public
-from curator.mechanisms.base import Mechanism, central
+from curator.mechanisms.base import CentralMechanism, central
 
 
-class AdaptationSettings(AlgorithmSettings):
+class DescentSettings(AlgorithmSettings):
     """Settings of both algorithms, and what follows from them."""
 
     loss: ClassVar[Loss]
@@ -95,7 +94,7 @@ class Prepared(NamedTuple):
     reach: float
 
 
-def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, source: RandomSource) -> Prepared:
+def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
     """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu."""
     first, noise = None, (0.0, 0.0)
     if mu is not None:
@@ -111,12 +110,12 @@ def prepare(domains: Domains, settings: AdaptationSettings, mu: float | None, so
     return Prepared(domains, found, noise, known.weights, known.reach)
 
 
-def public_fit(domains: Domains, settings: AdaptationSettings) -> PublicFit:
+def public_fit(domains: Domains, settings: DescentSettings) -> PublicFit:
     """Return what the public side alone says, its rows within public bounds: a function of no private record."""
     return fit_public(domains.public.bounded(settings.norm), settings.loss, settings.radius, settings.norm)
 
 
-def scaled_steps(settings: AdaptationSettings, prepared: Prepared) -> Steps:
+def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
     """Return the steps on v = p u; without a convex objective kappa_1 adds to the force on a scale, over v^2."""
     return scaled(
         prepared.domains,
@@ -132,7 +131,7 @@ def scaled_steps(settings: AdaptationSettings, prepared: Prepared) -> Steps:
     )
 
 
-def course(settings: AdaptationSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
+def course(settings: DescentSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
     """Return what the loop does; the last ``iterations - burn`` iterates are averaged."""
     records = len(prepared.domains.source) + len(prepared.domains.target)
     return Course(
@@ -152,7 +151,7 @@ def course(settings: AdaptationSettings, prepared: Prepared, steps: Steps, itera
     )
 
 
-class ConvexSettings(ConvexFields, AdaptationSettings):
+class ConvexSettings(ConvexFields, DescentSettings):
     """Settings of CnvxAdap, and what follows from them."""
 
     loss: ClassVar[Loss] = "squared"
@@ -237,7 +236,7 @@ def convex_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
     return Steps(weights, *sides)
 
 
-class NonconvexSettings(NonconvexFields, AdaptationSettings):
+class NonconvexSettings(NonconvexFields, DescentSettings):
     """Settings of NCnvxAdap, and what follows from them; responses are labels -1 and +1."""
 
     loss: ClassVar[Loss] = "logistic"
@@ -363,7 +362,7 @@ def scaled(
 
 @central
 @dataclass(frozen=True)
-class Adaptation(Mechanism[Side, Floats]):
+class Adaptation(CentralMechanism[DomainSide, Floats]):
     """CnvxAdap or NCnvxAdap between a public side and the private one; releases w, and is mu-GDP for the private side.
 
     Values are a :class:`Side` a block. The algorithms bring all rows within their public bounds before they use them,
@@ -383,7 +382,7 @@ class Adaptation(Mechanism[Side, Floats]):
     """
 
     settings: ConvexSettings | NonconvexSettings
-    public: Side
+    public: DomainSide
     private: Private
     mu: float | None
 
@@ -391,9 +390,9 @@ class Adaptation(Mechanism[Side, Floats]):
     def price(self) -> Event:
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
-    def apply(self, values: Iterator[Side], source: RandomSource) -> Floats:
+    def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Floats:
         sides = list(values)
-        own = Side(
+        own = DomainSide(
             np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
         )
         source_side, target = (own, self.public) if self.private == "source" else (self.public, own)
@@ -418,3 +417,8 @@ def one_thread() -> AbstractContextManager[Any]:
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def default_sharpness(records: int) -> float:
+    """Return mu = (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most."""
+    return records * float(np.log(max(records, 3)))

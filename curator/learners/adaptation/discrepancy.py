@@ -32,7 +32,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.numerics.gaussian_noise import whole_normals
 
 Loss = Literal["squared", "logistic"]
@@ -120,7 +120,7 @@ def private_discrepancy(
     return min(max(value, 0.0), greatest)
 
 
-def _moments(side: Side, loss: Loss) -> tuple[Floats, Floats, float]:
+def _moments(side: DomainSide, loss: Loss) -> tuple[Floats, Floats, float]:
     """Return the mean loss' quadratic, linear and constant part: w'Aw - 2 b'w + c."""
     features, responses = side.features, side.responses
     second = features.T @ features / len(side)

@@ -13,7 +13,7 @@ from common.learners.adaptation import Private
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Side:
+class DomainSide:
     """k labelled people of one domain.
 
     Attributes
@@ -52,7 +52,7 @@ class Side:
         """Number of features d."""
         return int(self.features.shape[1])
 
-    def bounded(self, norm: float) -> Side:
+    def bounded(self, norm: float) -> DomainSide:
         """Return the same people within public bounds: ||x|| <= ``norm`` by scaling, |y| <= 1 by clipping.
 
         Each row is changed by itself alone, so neighbours stay neighbours.
@@ -62,7 +62,7 @@ class Side:
         kept = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
         within = largest * np.sqrt(len(rows.T)) <= norm  # for sure, so that such rows stay as they are
         moved = np.where(within[:, None], self.features, rows * kept[:, None])
-        return Side(moved, np.clip(self.responses, -1.0, 1.0))
+        return DomainSide(moved, np.clip(self.responses, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Domains:
         If their features differ in number.
     """
 
-    source: Side
-    target: Side
+    source: DomainSide
+    target: DomainSide
     private: Private = "target"
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Domains:
         return len(self.source if self.private == "source" else self.target)
 
     @property
-    def public(self) -> Side:
+    def public(self) -> DomainSide:
         """The side that everybody may see."""
         return self.target if self.private == "source" else self.source
 

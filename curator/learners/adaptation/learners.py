@@ -16,12 +16,12 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.regressor import Regressor
 from common.local.records import Records
-from curator.learners.adaptation.algorithms import Adaptation, AdaptationSettings, ConvexSettings, NonconvexSettings
-from curator.learners.adaptation.domains import Side, Whitening, whitening
-from curator.learners.base import LEARNERS, Learner, Sizes
+from curator.learners.adaptation.algorithms import Adaptation, ConvexSettings, DescentSettings, NonconvexSettings
+from curator.learners.adaptation.domains import DomainSide, Whitening, whitening
+from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.metering.access import Access
 
-S = TypeVar("S", bound=AdaptationSettings)
+S = TypeVar("S", bound=DescentSettings)
 
 
 class AdaptationLearner(PublicSettings, Learner):
@@ -38,10 +38,10 @@ class AdaptationLearner(PublicSettings, Learner):
     def check_public(self, public: Records | None) -> None:
         self._fitting(public)
 
-    def noise_numbers(self, sizes: Sizes) -> int:
+    def noise_numbers(self, sizes: CallSizes) -> int:
         return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1
 
-    def room(self, sizes: Sizes) -> int:
+    def room(self, sizes: CallSizes) -> int:
         rows = sizes.people + sizes.public
         whitened = 0 if self.whitening == "none" else 16 * self.features * rows + 64 * self.features**2
         return rows * (sizes.width + 48 * self.features + 64) + whitened
@@ -83,13 +83,13 @@ class AdaptationLearner(PublicSettings, Learner):
             return None
         return whitening(public.features[:, : self.features].astype(np.float64), self.norm)
 
-    def _side(self, records: Records, scaling: Whitening | None) -> Side:
+    def _side(self, records: Records, scaling: Whitening | None) -> DomainSide:
         features = records.features[:, : self.features].astype(np.float64)
         features = features - self.center if scaling is None else scaling.moved(features)
-        side = Side(features, self.responses(records)).bounded(self.norm)
+        side = DomainSide(features, self.responses(records)).bounded(self.norm)
         if not self.intercept:
             return side
-        return Side(np.column_stack([side.features, np.ones(len(side))]), side.responses)
+        return DomainSide(np.column_stack([side.features, np.ones(len(side))]), side.responses)
 
     def responses(self, records: Records) -> Floats:
         """Return what is to be predicted, in [-1, 1]: the labels."""

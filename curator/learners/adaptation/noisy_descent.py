@@ -85,7 +85,7 @@ class Course:
     Attributes
     ----------
     alpha, kappa_1, kappa_2, kappa_inf, sharpness, convex
-        As in :class:`~curator.learners.adaptation.objective.Objective`; :data:`HARD` for the maximum itself.
+        As in problems (6) and (7) (docs/adaptation.md); :data:`HARD` for the maximum itself.
     discrepancy
         d, public by now.
     iterations

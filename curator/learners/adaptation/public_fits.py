@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from common.core.arrays import Floats
 from curator.learners.adaptation.discrepancy import Loss
-from curator.learners.adaptation.domains import Side
+from curator.learners.adaptation.domains import DomainSide
 
 CLIP_QUANTILE = 0.82
 """Of the public residuals' sizes. For normal residuals it is 1.345 standard deviations, Huber's constant (1964)."""
@@ -47,7 +47,7 @@ class PublicFit(NamedTuple):
     reach: float
 
 
-def fit_public(side: Side, loss: Loss, radius: float, norm: float) -> PublicFit:
+def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> PublicFit:
     """Fit the public side over ||w|| <= ``radius``.
 
     Parameters
@@ -68,7 +68,7 @@ def fit_public(side: Side, loss: Loss, radius: float, norm: float) -> PublicFit:
     return PublicFit(weights, clip, reach(side, loss, weights, radius))
 
 
-def reach(side: Side, loss: Loss, weights: Floats, radius: float) -> float:
+def reach(side: DomainSide, loss: Loss, weights: Floats, radius: float) -> float:
     """Return rho: isotropic noise of root mean square length rho raises the public mean loss by a quarter at most.
 
     With M the mean of x x', such noise raises the squared loss by rho^2 tr(M)/d in expectation, exactly, and the
@@ -90,7 +90,7 @@ _FLATTEST = 1e-12
 """Ridge, as a share of the largest curvature, that decides between equally good weights."""
 
 
-def least_squares(side: Side, shares: Floats, radius: float) -> Floats:
+def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
     """Return the minimizer of sum_i q_i (w . x_i - y_i)^2 over ||w|| <= radius.
 
     Exact up to rounding: the ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it,
@@ -126,7 +126,7 @@ def constrained(curvature: Floats, slope: Floats, radius: float) -> Floats:
     return np.asarray(vectors @ (projected / (values + high)))
 
 
-def logistic(side: Side, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
+def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
     """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
 
     Parameters
@@ -162,7 +162,9 @@ def logistic(side: Side, shares: Floats, penalty: float, start: Floats | None = 
     return weights
 
 
-def logistic_in_ball(side: Side, shares: Floats, penalty: float, radius: float, start: Floats | None = None) -> Floats:
+def logistic_in_ball(
+    side: DomainSide, shares: Floats, penalty: float, radius: float, start: Floats | None = None
+) -> Floats:
     """Return the :func:`logistic` fit over ||w|| <= radius, up to a thousandth of the radius.
 
     Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the

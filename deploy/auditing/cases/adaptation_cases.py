@@ -22,7 +22,7 @@ from curator.learners.adaptation import algorithms as convex_module
 from curator.learners.adaptation import algorithms as settings_module
 from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
 from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
 from deploy.auditing.case import Case, Safeguard, without
 
@@ -41,7 +41,7 @@ def person(feature: float, response: float, private: Private = "target", others:
     """Return one person with a feature and a response, and others who have no feature."""
     features, responses = np.zeros((1 + others, 1)), np.ones(1 + others)
     features[0], responses[0] = feature, response
-    own, other = Side(features, responses), Side(np.zeros((1, 1)), np.ones(1))
+    own, other = DomainSide(features, responses), DomainSide(np.zeros((1, 1)), np.ones(1))
     return Domains(own, other, "source") if private == "source" else Domains(other, own)
 
 
@@ -89,7 +89,7 @@ def clipping_case() -> Case:
     """A person far outside the public bounds."""
     settings = ConvexSettings(alpha=0.5, radius=SMALL, kappa_2=0.0, iterations=1, output="last", scales_share=0.1)
 
-    def as_it_is(side: Side, norm: float) -> Side:
+    def as_it_is(side: DomainSide, norm: float) -> DomainSide:
         return side
 
     return Case(
@@ -99,7 +99,7 @@ def clipping_case() -> Case:
         fitted(fit_convex, settings),
         400,
         delta=DELTA,
-        twins={"no clipping": fitted(fit_convex, settings, (Side, "bounded"), as_it_is)},
+        twins={"no clipping": fitted(fit_convex, settings, (DomainSide, "bounded"), as_it_is)},
     )
 
 
@@ -107,7 +107,7 @@ def public_clip_case() -> Case:
     """A person whose residual is ten times the clip that the public side says: once of either sign."""
     common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 4, "output": "last", "scales_share": 0.1}
     settings = ConvexSettings(**common, residual_clip="public")
-    public = Side(np.zeros((1, 1)), np.full(1, 0.1))
+    public = DomainSide(np.zeros((1, 1)), np.full(1, 0.1))
     inputs = [Domains(public, person(1.0, response).target) for response in (1.0, -1.0)]
 
     def unclipped(domains: Domains, bounds: Bounds, *rest: Any) -> Found:
@@ -152,8 +152,8 @@ def discrepancy_case() -> Case:
 
 def divided(n: int, ones: int) -> Domains:
     """Return one feature: a target of x = 1 with responses 1 for some and 0 for others, and a source of zeros."""
-    source = Side(np.zeros((1, 1)), np.zeros(1))
-    return Domains(source, Side(np.ones((n, 1)), np.repeat([1.0, 0.0], [ones, n - ones])))
+    source = DomainSide(np.zeros((1, 1)), np.zeros(1))
+    return Domains(source, DomainSide(np.ones((n, 1)), np.repeat([1.0, 0.0], [ones, n - ones])))
 
 
 def by_dca(given: Domains, start: float = 0.4995) -> float:

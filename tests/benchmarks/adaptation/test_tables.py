@@ -35,7 +35,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import epsilon_of_selection
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.public_fits import least_squares, logistic
 from tests.benchmarks.adaptation.toy import pair, raw
 
@@ -92,7 +92,7 @@ def test_the_score_clips_where_the_public_source_says():
     parts = split(small, 0)
     other = replace(parts, train=parts.test, validation=parts.train)
     assert ours.largest_residual(small, parts) == ours.largest_residual(small, other)
-    wider = Side(parts.source.features, parts.source.responses[::-1].copy())
+    wider = DomainSide(parts.source.features, parts.source.responses[::-1].copy())
     assert ours.largest_residual(small, replace(parts, source=wider)) > 2.0 * ours.largest_residual(small, parts)
 
 
@@ -369,7 +369,7 @@ def test_the_noise_is_alike_in_all_directions_of_symmetric_matrices():
 def test_with_hardly_any_noise_it_matches_as_without():
     generator = np.random.default_rng(3)
     source, target = unit(generator, 300, 3), unit(generator, 4000, 3) * [1.0, 0.5, 0.5]
-    domains = Domains(Side(source, np.clip(source @ [0.5, 0.2, 0.0], -1, 1)), Side(target, np.zeros(4000)))
+    domains = Domains(DomainSide(source, np.clip(source @ [0.5, 0.2, 0.0], -1, 1)), DomainSide(target, np.zeros(4000)))
     found = learn(domains, 500.0, 0.1, 1.0, 1.0, RandomSource.seeded(1))
     assert found == pytest.approx([0.5, 0.2, 0.0], abs=1e-6)
 
@@ -381,7 +381,7 @@ def generator():
 
 @pytest.mark.parametrize("radius", [0.3, 100.0])
 def test_least_squares_meets_its_optimality_conditions(generator, radius):
-    side = Side(generator.normal(size=(40, 4)), generator.normal(size=40))
+    side = DomainSide(generator.normal(size=(40, 4)), generator.normal(size=40))
     shares = generator.uniform(size=40)
     weights = least_squares(side, shares, radius)
     slope = side.features.T @ (shares * (side.features @ weights - side.responses))
@@ -394,7 +394,7 @@ def test_least_squares_meets_its_optimality_conditions(generator, radius):
 
 
 def test_logistic_is_stationary(generator):
-    side = Side(generator.normal(size=(60, 3)), generator.choice([-1.0, 1.0], size=60))
+    side = DomainSide(generator.normal(size=(60, 3)), generator.choice([-1.0, 1.0], size=60))
     shares = generator.uniform(size=60) / 60
     weights = logistic(side, shares, 1e-3)
     wrong = 1.0 / (1.0 + np.exp(side.responses * (side.features @ weights)))
@@ -486,7 +486,7 @@ def test_shares_are_the_least_of_a_slow_search(generator, penalties):
 
 
 def test_turns_never_raise_the_objective(generator):
-    side = Side(generator.normal(size=(60, 3)), generator.normal(size=60))
+    side = DomainSide(generator.normal(size=(60, 3)), generator.normal(size=60))
     found = alternate(
         lambda shares, start: least_squares(side, shares, 1.0),
         lambda weights: (side.features @ weights - side.responses) ** 2,

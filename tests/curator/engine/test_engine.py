@@ -23,9 +23,9 @@ from common.planning.plan import resolve
 from common.privacy import sampling_error
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
-from curator.engine.engine import Engine, History, extended
+from curator.engine.engine import Engine, OperationHistory, extended
 from curator.engine.failures import silence
-from curator.engine.policy import Policy
+from curator.engine.policy import CuratorPolicy
 from curator.operations import LearnHandler
 from curator.sample.base import LocalSample
 from tests.support import tiny
@@ -53,7 +53,7 @@ def records() -> Records:
 
 def engine(past: list[Entry] | None = None, seed: int = 1, **more: Any) -> Engine:
     sample = LocalSample.of(records())
-    policy = Policy.of(tiny(), sample, None)
+    policy = CuratorPolicy.of(tiny(), sample, None)
     return Engine(policy, sample, RandomSource.seeded(seed, "curator"), past=past or [], **more)
 
 
@@ -204,19 +204,19 @@ def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
 
 def test_a_policy_is_for_its_sample():
     sample = LocalSample.of(records())
-    policy = Policy.of(tiny(), sample, None)
+    policy = CuratorPolicy.of(tiny(), sample, None)
     assert (policy.n, policy.kappa, policy.eta, policy.rounds) == (1200, 0.2, 0.2, 3)
     assert policy.learner is not None
     with pytest.raises(BadData, match="n = 1199 records, found 1200"):
-        Policy.of(tiny("curator.n=1199"), sample, None)
+        CuratorPolicy.of(tiny("curator.n=1199"), sample, None)
 
 
 def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():
     chosen = resolve(load("domain-adaptation"))
     shape = np.dtype(np.float32), chosen.source.dimension
     with pytest.raises(BadScenario, match="adapts from a public sample"):
-        Policy.agreed(chosen, *shape, None)
-    assert Policy.agreed(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"
+        CuratorPolicy.agreed(chosen, *shape, None)
+    assert CuratorPolicy.agreed(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"
 
 
 SECRET = "record 17 is 0.25"
@@ -320,7 +320,7 @@ HISTORY_LEARN = {"kind": "learn"}
 
 
 def test_it_counts_by_kind_and_keeps_each_lineage():
-    history = History()
+    history = OperationHistory()
     entered = [
         history.enter(str(n), operation) for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN])
     ]
@@ -336,7 +336,7 @@ def test_it_counts_by_kind_and_keeps_each_lineage():
 def test_the_same_operation_after_another_history_has_another_lineage():
     lineages = set()
     for past in ([], [reweigh(1)], [reweigh(2)]):
-        history = History()
+        history = OperationHistory()
         for number, operation in enumerate(past):
             history.enter(str(number), operation)
         lineages.add(history.enter("9", HISTORY_LEARN))
@@ -344,7 +344,7 @@ def test_the_same_operation_after_another_history_has_another_lineage():
 
 
 def test_the_last_operation_may_be_entered_again_and_counts_once():
-    history = History()
+    history = OperationHistory()
     history.enter("0", HISTORY_LEARN)
     first = history.enter("1", reweigh(0))
     assert history.enter("1", reweigh(0)) == first
@@ -354,7 +354,7 @@ def test_the_last_operation_may_be_entered_again_and_counts_once():
 
 @for_each(("number", "operation"), [("1", reweigh(1)), ("0", HISTORY_LEARN), ("0", reweigh(0))])
 def test_no_number_gets_the_randomness_of_another_operation(number, operation):
-    history = History()
+    history = OperationHistory()
     history.enter("0", HISTORY_LEARN)
     history.enter("1", reweigh(0))
     with pytest.raises(ValueError, match="entered already"):

@@ -93,7 +93,7 @@ FILES = {
         from common.local.hypotheses.hypothesis import Hypothesis
         from common.local.hypotheses.linear import Linear
         from common.local.records import Records
-        from curator.learners.base import LEARNERS, Learner, Sizes
+        from curator.learners.base import LEARNERS, CallSizes, Learner
         from curator.mechanisms.sums import ClippedSum
         from curator.metering.access import Access
 
@@ -107,7 +107,7 @@ FILES = {
                 """Return one that learns from features up to a norm of 2."""
                 return (cls(mu=2.0, norm=2.0),)
 
-            def room(self, sizes: Sizes) -> int:
+            def room(self, sizes: CallSizes) -> int:
                 """Return the bytes of a block's rows in doubles, some times over."""
                 return min(sizes.people, 1 << 16) * 40 * (sizes.dimension + 1)
 

@@ -37,7 +37,7 @@ from common.privacy.events import (
     SubsampledSteps,
     parse_event,
 )
-from curator.learners.base import LEARNERS, Sizes, learn_from, parse_learner
+from curator.learners.base import LEARNERS, CallSizes, learn_from, parse_learner
 from curator.learners.scikit import classifiers
 from curator.numerics import gaussian_noise
 from curator.sample.base import LocalSample
@@ -148,7 +148,7 @@ class TestContract:
         assert none or learned.mistakes(records).mean() < 0.1
 
     def test_room_grows_with_the_people_if_at_all(self, learner):
-        few, many = (learner.room(Sizes(n, 100, 3, 4)) for n in (1000, 1_000_000))
+        few, many = (learner.room(CallSizes(n, 100, 3, 4)) for n in (1000, 1_000_000))
         assert 0 <= few <= many
 
     def test_draws_no_more_numbers_of_noise_than_its_event_pays_for(self, learner, monkeypatch):
@@ -161,7 +161,9 @@ class TestContract:
         event = learner.event(1e-4)
         learn(learner)
         records, public = wanted(learner)
-        sizes = Sizes(len(records), 0 if public is None else len(public), records.dimension, records.features.itemsize)
+        sizes = CallSizes(
+            len(records), 0 if public is None else len(public), records.dimension, records.features.itemsize
+        )
         paid = learner.noise_numbers(sizes)
         times = event.law.most if isinstance(event, PrivateSelection) else getattr(event, "count", 1)
         assert sum(drawn) <= paid * times
@@ -421,7 +423,7 @@ def test_no_call_takes_more_than_it_says(case, public):
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    said = learner.room(Sizes(N, public, D, 1 if bits else 4))
+    said = learner.room(CallSizes(N, public, D, 1 if bits else 4))
     assert taken <= said + (AHEAD if case == "sgd" else SMALL)
     if case != "svm":  # which holds few of its draws where a half-space separates them
         assert said <= 5 * taken + SMALL
@@ -434,7 +436,7 @@ def test_work_for_which_there_is_no_room_is_refused_before_any_work(tmp_path, mo
     chosen = chosen.model_copy(
         update={"curator": chosen.curator.model_copy(update={"learner": parse_settings(learner)})}
     )
-    sizes = Sizes(3000, 0, chosen.source.dimension, 4)
+    sizes = CallSizes(3000, 0, chosen.source.dimension, 4)
     enough = parse_learner(learner).room(sizes) + 3000 * (sizes.width + 1) + machine.SPARE
     monkeypatch.setattr(machine, "available_memory", lambda: enough)
     check_room(chosen, tmp_path)

@@ -19,7 +19,7 @@ from common.privacy.events import Gaussian, Release
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.votes import Thresholds, calibrated, printed, stability_level, stability_share
 from curator.learners import teacher_answers
-from curator.learners.scikit import Classifier
+from curator.learners.scikit import Trainable
 from curator.learners.teacher_answers import (
     BOTTOM,
     UNANSWERED,
@@ -34,7 +34,7 @@ from curator.learners.teacher_classes import ColumnClasses, LabelClasses
 from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
 from tests.tiers import for_each
 
-TREE = Classifier(classifier="DecisionTreeClassifier")
+TREE = Trainable(classifier="DecisionTreeClassifier")
 POINTS = np.random.default_rng(9).normal(size=(50, 3)).astype(np.float32)
 
 
@@ -43,13 +43,13 @@ def people(n: int = 200, seed: int = 1) -> Records:
     return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
 
 
-def cast(records: Records, classifier: Classifier = TREE, chunks: int = 5, seed: int = 1) -> np.ndarray:
+def cast(records: Records, classifier: Trainable = TREE, chunks: int = 5, seed: int = 1) -> np.ndarray:
     return votes(classifier, records, np.arange(len(records)) % chunks, chunks, POINTS, RandomSource.seeded(seed))
 
 
 @for_each("name", ["DecisionTreeClassifier", "RandomForestClassifier", "LogisticRegression", "GaussianNB"])
 def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
-    classifier = Classifier(classifier=name, parameters={"n_estimators": 3} if "Forest" in name else {})
+    classifier = Trainable(classifier=name, parameters={"n_estimators": 3} if "Forest" in name else {})
     records = people()
     before = cast(records, classifier)
     records.features[7], records.labels[7] = (3e38, -3e38, 0.0), -records.labels[7]
@@ -59,7 +59,7 @@ def test_a_record_changes_the_votes_of_its_own_teacher_only(name):
 
 def test_a_teacher_that_is_warned_says_what_it_learned_all_the_same():
     # Tests make an error of a warning, which a teacher would hide as any other: it would say the negative class.
-    hasty = Classifier(classifier="LogisticRegression", parameters={"max_iter": 1, "C": 1e6})
+    hasty = Trainable(classifier="LogisticRegression", parameters={"max_iter": 1, "C": 1e6})
     said = cast(people(1000), hasty)
     assert 0.2 < said.mean() < 0.8
 
@@ -80,9 +80,9 @@ def test_a_chunk_without_records_votes_for_class_0_and_one_with_one_label_for_th
 @for_each(
     "classifier",
     [
-        Classifier(classifier="KNeighborsClassifier", parameters={"n_neighbors": 100}),
-        Classifier(classifier="LinearDiscriminantAnalysis", parameters={"solver": "svd", "n_components": 7}),
-        Classifier(classifier="GaussianProcessClassifier", parameters={"max_iter_predict": 0}),
+        Trainable(classifier="KNeighborsClassifier", parameters={"n_neighbors": 100}),
+        Trainable(classifier="LinearDiscriminantAnalysis", parameters={"solver": "svd", "n_components": 7}),
+        Trainable(classifier="GaussianProcessClassifier", parameters={"max_iter_predict": 0}),
     ],
 )
 def test_a_teacher_that_fails_votes_and_does_not_say_so(classifier):
@@ -90,7 +90,7 @@ def test_a_teacher_that_fails_votes_and_does_not_say_so(classifier):
 
 
 def test_the_same_source_gives_the_same_votes():
-    forest = Classifier(classifier="RandomForestClassifier", parameters={"n_estimators": 3})
+    forest = Trainable(classifier="RandomForestClassifier", parameters={"n_estimators": 3})
     np.testing.assert_array_equal(cast(people(), forest), cast(people(), forest))
     assert not np.array_equal(cast(people(), forest), cast(people(), forest, seed=2))
 
@@ -217,8 +217,8 @@ def test_votes_are_counted_by_class():
 
 COLUMNS = ColumnClasses(first=2, count=3)
 CORNERS = np.array([[-1, -1], [1, -1], [0, 1.5]], dtype=np.float32)
-RIDGE = Classifier(classifier="RidgeClassifier")
-FOREST = Classifier(classifier="RandomForestClassifier", parameters={"n_estimators": 20})
+RIDGE = Trainable(classifier="RidgeClassifier")
+FOREST = Trainable(classifier="RandomForestClassifier", parameters={"n_estimators": 20})
 
 
 def classes_people(n: int = 600, seed: int = 1) -> tuple[Records, np.ndarray]:
@@ -271,7 +271,7 @@ def test_a_class_that_no_point_has_is_never_predicted(student):
 
 def test_a_student_that_travels_as_a_graph_is_refused():
     records, classes = classes_people()
-    bayes = Classifier(classifier="GaussianNB")
+    bayes = Trainable(classifier="GaussianNB")
     with pytest.raises(BadScenario, match="GaussianNB: with several classes a student must be linear or made of trees"):
         COLUMNS.taught(bayes, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))
 
@@ -292,7 +292,7 @@ def test_records_without_the_columns_are_refused():
 def classes_cast(records: Records) -> np.ndarray:
     known, inputs = COLUMNS.of(records), Records(COLUMNS.inputs(records.features), records.labels)
     points, chunk = COLUMNS.inputs(classes_people(50, 3)[0].features), np.arange(len(records)) % 20
-    tree = Classifier(classifier="DecisionTreeClassifier")
+    tree = Trainable(classifier="DecisionTreeClassifier")
     return votes(tree, inputs, chunk, 20, points, RandomSource.seeded(1), classes=known)
 
 
@@ -332,7 +332,7 @@ PARTS, WHOLE = GnMax(noise=10.0), Stability(epsilon=1.0, delta=1e-6)
 def answers(aggregation: Any, points: int, *, drawn: bool) -> TeacherAnswers:
     return TeacherAnswers(
         aggregation=aggregation,
-        teacher=Classifier(classifier="GaussianNB"),
+        teacher=Trainable(classifier="GaussianNB"),
         classes=LabelClasses(),
         chunks=10,
         by="slot",

@@ -11,14 +11,14 @@ import numpy as np
 from common.learners.aggregation import GnMax
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
-from curator.mechanisms.base import Mechanism
+from curator.mechanisms.base import CentralMechanism
 from curator.mechanisms.shares import NoisyShares
 from curator.metering.access import Access, as_it_is
 from curator.metering.meter import Overdrawn
 
 
 @dataclass(frozen=True)
-class Homemade(Mechanism[Any, Any]):
+class Homemade(CentralMechanism[Any, Any]):
     """A mechanism of the cheat's own, which adds no noise and says that it costs next to nothing."""
 
     @property

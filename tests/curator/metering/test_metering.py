@@ -25,7 +25,7 @@ from common.privacy.events import (
     SubsampledSteps,
 )
 from curator.learners.base import LEARNERS
-from curator.mechanisms.base import CENTRAL, Mechanism, central
+from curator.mechanisms.base import CENTRAL, CentralMechanism, central
 from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
 from curator.mechanisms.moments import ClassMoments
 from curator.mechanisms.sums import ClippedSum, LossSum
@@ -246,7 +246,9 @@ def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() ->
 
 
 @for_each("kind", sorted(CENTRAL, key=str), ids=str)
-def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(kind: type[Mechanism[Any, Any]]) -> None:
+def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(
+    kind: type[CentralMechanism[Any, Any]],
+) -> None:
     assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,7 @@ from common.operations.counting import Count, Select
 from common.operations.learning import Learn, LearnParities
 from common.privacy.rounding import down
 from common.privacy.theorems.klnrs import rates
-from curator.learners.base import Sizes
+from curator.learners.base import CallSizes
 from curator.operations import LearnHandler, Standing
 from tests.curator.operations.given import assert_law, geometric, people, release, workspace
 from tests.tiers import for_each, thinned
@@ -60,7 +60,7 @@ class Judge:
         if self.refuses == "view":
             raise BadScenario("such a view cannot be learned from")
 
-    def check_noise(self, sizes: Sizes) -> None:
+    def check_noise(self, sizes: CallSizes) -> None:
         self.asked.append(sizes)
         if self.refuses == "noise":
             raise BadScenario("so much noise cannot be drawn")
@@ -80,7 +80,7 @@ def test_the_learner_is_told_how_many_people_there_are_on_either_side(count):
     public = None if count is None else Records(np.zeros((count, 3), np.float32), np.ones(count, np.int8))
     learner = Judge()
     check(learner, public)
-    assert learner.asked == [(np.dtype(np.float32), 3), Sizes(10, count or 0, 3, 4)]
+    assert learner.asked == [(np.dtype(np.float32), 3), CallSizes(10, count or 0, 3, 4)]
 
 
 @pytest.mark.parametrize(("refuses", "asked"), [("view", 1), ("noise", 2)])

@@ -33,7 +33,7 @@ from curator.sample.rejection import AcceptanceTable
 from curator.sample.shard import ScoreHistogram, Shard
 from curator.sample.single_rows import SingleRows
 from curator.sample.source import each_block
-from curator.sample.storage import Layout, RowFile
+from curator.sample.storage import RecordLayout, RowFile
 from curator.weights.reweighing import Reweighing
 from tests.curator.given import cumulative_losses, losses_of, split
 from tests.support import tiny
@@ -211,7 +211,7 @@ def contents(chosen: Scenario, folder: Path, seed: int = 3, told: list[str] | No
 
 @pytest.fixture
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Layout, "block", 100)
+    monkeypatch.setattr(RecordLayout, "block", 100)
 
 
 @pytest.mark.usefixtures("_small_blocks")
@@ -382,7 +382,7 @@ def test_features_without_bounds_cannot_be_fixed_point(tmp_path):
 
 
 def test_a_row_file_has_its_columns_at_pages(tmp_path):
-    layout = Layout(((np.dtype(np.float32), 3), (np.dtype(np.int8), 1)), None)
+    layout = RecordLayout(((np.dtype(np.float32), 3), (np.dtype(np.int8), 1)), None)
     file = RowFile(tmp_path / "rows", layout, 700, "people")
     assert file.size == 12288 + 4096
     features, labels = np.arange(2100, dtype=np.float32).reshape(700, 3), np.ones((700, 1), dtype=np.int8)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from common.learners.adaptation import Private
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 
 
-def side(size: int, shift: float, seed: int, dimension: int = 4, labels: bool = False) -> Side:
+def side(size: int, shift: float, seed: int, dimension: int = 4, labels: bool = False) -> DomainSide:
     """People whose responses follow a line that moves with ``shift``, within ||x|| <= 1 and |y| <= 1."""
     draw = np.random.default_rng(seed)
     features = draw.normal(size=(size, dimension)) * 0.4 + 0.2 * shift
     features /= np.maximum(1.0, np.linalg.norm(features, axis=1))[:, None]
     line = np.resize([0.5, -0.3, 0.6, 0.1], dimension)
     responses = np.clip(features @ line + 0.2 * shift + 0.2 * draw.normal(size=size), -1.0, 1.0)
-    return Side(features, np.where(responses > 0, 1.0, -1.0) if labels else responses)
+    return DomainSide(features, np.where(responses > 0, 1.0, -1.0) if labels else responses)
 
 
 def domains(m: int = 30, n: int = 20, dimension: int = 4, private: Private = "target", labels: bool = False) -> Domains:
@@ -28,7 +28,7 @@ def replaced(given: Domains, features: list[float], response: float) -> Domains:
     own = given.source if given.private == "source" else given.target
     rows, responses = own.features.copy(), own.responses.copy()
     rows[0], responses[0] = features, response
-    changed = Side(rows, responses)
+    changed = DomainSide(rows, responses)
     if given.private == "source":
         return Domains(changed, given.target, "source")
     return Domains(given.source, changed, "target")

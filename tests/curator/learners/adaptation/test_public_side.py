@@ -27,7 +27,7 @@ from curator.learners.adaptation.discrepancy import (
     private_discrepancy,
     sensitivity,
 )
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.noisy_descent import sensitivities
 from curator.learners.adaptation.public_fits import (
     LEAST_CLIP,
@@ -107,8 +107,8 @@ def test_neighbours_are_no_farther_apart_than_the_sensitivity(loss, radius, priv
 
 def test_the_worst_neighbours_reach_it():
     # One person: all the difference that there can be, B/n, for a source that loses nothing anywhere near.
-    source = Side(np.array([[1.0]]), np.array([1.0]))
-    same, other = (Domains(source, Side(np.array([[1.0]]), np.array([y]))) for y in (1.0, -1.0))
+    source = DomainSide(np.array([[1.0]]), np.array([1.0]))
+    same, other = (Domains(source, DomainSide(np.array([[1.0]]), np.array([y]))) for y in (1.0, -1.0))
     assert discrepancy(same, 1.0, 1.0).value == pytest.approx(0.0, abs=1e-12)
     assert discrepancy(other, 1.0, 1.0).value == pytest.approx(4.0)
     assert sensitivity(other, 1.0, 1.0) == pytest.approx(4.0, rel=1e-6)
@@ -223,14 +223,14 @@ def side(rows, seed, deviation=0.05, weights=WEIGHTS):
     draw = np.random.default_rng(seed)
     features = draw.normal(size=(rows, 3))
     features /= np.maximum(np.linalg.norm(features, axis=1), 1.0)[:, None]
-    return Side(features, np.clip(features @ weights + deviation * draw.normal(size=rows), -1, 1))
+    return DomainSide(features, np.clip(features @ weights + deviation * draw.normal(size=rows), -1, 1))
 
 
 def labelled(rows, seed, sharp=4.0):
     given = side(rows, seed, 0.0)
     draw = np.random.default_rng(seed + 100)
     chances = 1 / (1 + np.exp(-sharp * 5 * given.responses))
-    return Side(given.features, np.where(draw.uniform(size=rows) < chances, 1.0, -1.0))
+    return DomainSide(given.features, np.where(draw.uniform(size=rows) < chances, 1.0, -1.0))
 
 
 def settings(**given):
@@ -270,7 +270,7 @@ def test_one_record_moves_a_step_by_no_more_than_the_sensitivity_of_the_clip(pri
     for record in ((1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (0.0, 0.0)):
         features, responses = own.features.copy(), own.responses.copy()
         features[0], responses[0] = (record[0], 0.0, 0.0), record[1]
-        mine = Side(features, responses)
+        mine = DomainSide(features, responses)
         given = Domains(mine, public, "source") if private == "source" else Domains(public, mine)
         step = scaled_steps(chosen, prepare(given, chosen, None, SOURCE)).weights
         moved.append(solve_convex(given, chosen, None, SOURCE).weights / step)

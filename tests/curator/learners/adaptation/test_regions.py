@@ -10,6 +10,7 @@ import cvxpy
 import numpy as np
 import pytest
 
+from benchmarks.adaptation.objective import Objective
 from common.core.errors import BadInput, BadScenario
 from common.learners.adaptation import Private, split
 from common.numerics.randomness import RandomSource
@@ -20,6 +21,7 @@ from curator.learners.adaptation.algorithms import (
     NonconvexSettings,
     convex_steps,
     course,
+    default_sharpness,
     fit_convex,
     fit_nonconvex,
     prepare,
@@ -29,9 +31,8 @@ from curator.learners.adaptation.algorithms import (
     solve_nonconvex,
 )
 from curator.learners.adaptation.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
-from curator.learners.adaptation.domains import Domains, Side
+from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.noisy_descent import Bounds, descend, sensitivities, unit_of
-from curator.learners.adaptation.objective import Objective, default_sharpness
 from tests.curator.learners.adaptation.given import domains, replaced, side
 from tests.tiers import for_each, thinned
 
@@ -261,7 +262,7 @@ def test_different_features_are_refused():
 
 def test_numbers_that_are_not_finite_are_refused():
     with pytest.raises(BadInput, match="finite"):
-        Side(np.array([[math.nan]]), np.array([1.0]))
+        DomainSide(np.array([[math.nan]]), np.array([1.0]))
 
 
 def test_a_mu_without_whole_numbers_is_refused():

@@ -103,8 +103,3 @@ def greatest_parts(q: Floats, sharpness: float) -> Floats:
         return np.asarray(greatest / np.count_nonzero(greatest), dtype=np.float64)
     parts = np.exp(sharpness * (q - q.max()))
     return np.asarray(parts / parts.sum(), dtype=np.float64)
-
-
-def default_sharpness(records: int) -> float:
-    """Return mu = (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most."""
-    return records * float(np.log(max(records, 3)))
