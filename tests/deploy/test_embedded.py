@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 import sys
 
+import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from common.core.errors import BadInput
+from common.core.errors import BadInput, BadScenario
+from common.data.population import TableRecordSource, open_records
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.relabelled import Relabelled
+from common.local.hypotheses.rules import Constant
+from common.local.queries.loss import LossQuery
+from common.local.records import Records
 from common.net.server import listen
+from common.scenario import loading
+from common.scenario.loading import load
+from common.scenario.resolved import settled
+from deploy import baselines
+from deploy.baselines import Attempts, run_baselines
 from deploy.embedded import Embedded
+from deploy.experiment import complete
 from deploy.processes import free_port
-from tests.support import Bench, tiny
+from deploy.simulation import SimulatedAgents, conduct
+from deploy.truth import Judgement, can_judge, evaluation_source, judge, loss, squared_error
+from tests.support import TINY, Bench, tiny
+from tests.tiers import thinned
 
 
 def quiet(text: str, numbers: dict[str, float]) -> None:
@@ -79,3 +97,231 @@ def test_the_system_itself_hands_out_no_free_port_again():
             pytest.skip("a range of ports for one socket needs Linux 6.3")
         with pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", 0))
+
+
+PLANE = LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
+
+
+def ignore(round_: int, hypothesis: object) -> None:
+    """Record nothing."""
+
+
+def test_the_same_seed_is_the_run_of_a_deployment(undisturbed):
+    told = []
+    outcome = conduct(tiny(), 1, lambda round_, hypothesis: told.append((round_, hypothesis)))
+    assert [round_ for round_, _ in told] == [1, 2, 3]
+    result = undisturbed[1].result
+    assert (outcome.status, outcome.iterations) == (result["status"], result["iterations"]) == ("exhausted", 3)
+    assert outcome.answer.wire() == result["answer"]
+    assert outcome.estimate.wire() == result["estimate"]
+    entries = [json.loads(line) for line in undisturbed[1].transcript.splitlines()]
+    released = [entry["body"]["release"]["message"]["result"] for entry in entries if "release" in entry["body"]]
+    assert [h.wire() for _, h in told] == [r["hypothesis"] for r in released if "hypothesis" in r]
+
+
+def test_the_same_seed_is_the_same_experiment_and_another_seed_another():
+    first, again, other = (conduct(tiny(), seed, ignore) for seed in (1, 1, 2))
+    assert first == again
+    assert first.answer != other.answer
+
+
+def test_the_sample_is_kept_as_the_scenario_says():
+    fixed = conduct(tiny("curator.storage.numbers=fixed"), 1, ignore)
+    mapped = conduct(tiny("curator.storage.numbers=fixed", "curator.storage.place=disk"), 1, ignore)
+    assert fixed == mapped
+    assert fixed != conduct(tiny(), 1, ignore)
+
+
+def test_everybody_is_asked_once_until_nobody_is_left():
+    simulated_agents = SimulatedAgents(tiny("agents.count=5000"), 1)
+    first, second, third, none = (simulated_agents.answer(PLANE, 2000) for _ in range(4))
+    assert [answers.asked for answers in (first, second, third, none)] == [2000, 2000, 1000, 0]
+    assert list(first.slots[:3]) == [0, 1, 2]
+    assert len(none.values) == 0
+    assert not np.array_equal(first.values, second.values)
+
+
+def test_a_pool_answers_the_same_again_and_from_its_beginning_when_it_is_through():
+    chosen = tiny("agents.mechanism={name: none}")
+    simulated_agents = SimulatedAgents(chosen, 1, pool=1000)
+    first, again = simulated_agents.answer(PLANE, 1000), simulated_agents.answer(PLANE, 2500)
+    assert np.array_equal(first.values, again.values[:1000])
+    assert np.array_equal(again.values[:1000], again.values[1000:2000])
+    assert np.array_equal(again.slots, np.arange(2500))
+
+
+def test_a_pool_is_refused_where_answers_are_protected():
+    with pytest.raises(BadScenario, match="pool"):
+        SimulatedAgents(tiny(), 1, pool=1000)
+
+
+def test_people_who_never_answer_are_refused():
+    with pytest.raises(BadScenario, match="dropout"):
+        SimulatedAgents(tiny("agents.dropout=0.25"), 1)
+
+
+def test_answers_are_unbiased_for_the_loss_on_the_target():
+    chosen = tiny("agents.mechanism={name: none}", "agents.count=60000")
+    answers = SimulatedAgents(chosen, 1).answer(PLANE, 60000)
+    population = SimulatedAgents(chosen, 2).answer(PLANE, 60000)
+    # The difference of two means of bits over 60,000 people each: deviation at most 0.0029.
+    assert abs(float(answers.values.mean()) - float(population.values.mean())) < 6 * 0.0029
+
+
+def test_real_people_are_refused():
+    real = tiny().model_copy(update={"people": "real"})
+    with pytest.raises(BadScenario, match="real"):
+        conduct(real, 1, ignore)
+
+
+RESULT = {"answer": {"kind": "linear", "weights": [0.0] * 8, "threshold": 1.0}, "iterations": 1}
+
+
+def truth_ignore(text, numbers):
+    """Nobody watches."""
+
+
+def test_the_constant_answer_has_the_loss_that_its_distribution_says():
+    chosen = tiny()
+    assert can_judge(chosen)
+    always_inside = Linear(weights=(0.0,) * 8, threshold=1.0)
+    # 60% of T lie outside the ball; 2^21 people: five standard errors are 0.0017.
+    assert loss(always_inside, evaluation_source(chosen, 1)) == pytest.approx(0.6, abs=0.0017)
+
+
+def test_an_operator_without_the_table_gets_no_truth_and_no_baselines(tmp_path, monkeypatch):
+    monkeypatch.delenv("TANDEM_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    asked = loading.load("adult")
+    assert not can_judge(asked)
+    completed = complete(RESULT, asked, None, tmp_path, truth_ignore)
+    assert completed["truth"] is None
+
+
+def test_simulated_people_are_judged_without_baselines_if_none_are_named(tmp_path):
+    asked = tiny("baselines=[]")
+    truth = complete(RESULT, asked, 1, tmp_path, truth_ignore)["truth"]
+    # The constant -1: right about those inside, wrong about all others.
+    assert truth == {
+        "loss_on_target": pytest.approx(0.6, abs=0.0017),
+        "loss_on_negative": 0.0,
+        "loss_on_positive": 1.0,
+        "people": 1 << 21,
+    }
+
+
+def test_a_hypothesis_is_judged_on_each_label():
+    chosen = loading.load("halfspace")
+    population = open_records(chosen.target, None, 3, 40_000)
+    lost = {label: judge(Constant(label=label), population) for label in (1, -1)}
+    # The constant +1 has half the loss that Appendix C halts at, and is wrong about everybody in the rare class.
+    assert (lost[1].on_negative, lost[1].on_positive) == (1.0, 0.0)
+    assert (lost[-1].on_negative, lost[-1].on_positive) == (0.0, 1.0)
+    assert lost[1].loss == pytest.approx(0.01, abs=0.003) == 1.0 - lost[-1].loss
+
+
+def test_nobody_with_a_label_is_no_loss_of_zero():
+    everybody = TableRecordSource(Records(np.zeros((3, 1), dtype=np.float32), np.ones(3, dtype=np.int8)))
+    assert judge(Constant(label=1), everybody) == Judgement(0.0, None, 0.0)
+
+
+def test_a_wrong_label_is_a_squared_error_of_one_and_half_of_them_are_a_half():
+    labels = np.array([1, -1, 1, -1], dtype=np.int8)
+    four = TableRecordSource(Records(np.zeros((4, 1), dtype=np.float32), labels))
+    assert squared_error(Constant(label=1), four) == loss(Constant(label=1), four) == 0.5
+    between = Linear(weights=(1.0,), threshold=-0.5)  # it predicts the value 0.75 for everybody
+    assert squared_error(between, four) == (2 * 0.25**2 + 2 * 0.75**2) / 4
+    assert loss(between, four) == 0.5
+
+
+def baselines_ignore(text, numbers):
+    """Nobody watches."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "loss"), thinned([pytest.param("agents-once", 0.1), pytest.param("agents-only", 0.31)], 1)
+)
+def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss, tmp_path):
+    rates = "[{features: [17], source: 0.95, target: 0.6}]"
+    few = [f"{side}.distribution.{what}" for side in ("source", "target") for what in ("d=20", f"rates={rates}")]
+    chosen = load("sparse", [f"baselines=[{name}]", "agents.mechanism={name: none}", *few])
+    found = run_baselines(
+        chosen, {"agents": {"asked": 60_000}}, 1, tmp_path, Attempts(baselines_ignore), baselines_ignore
+    )
+    assert list(found) == [name]
+    assert "60,000 agents (no privacy)" in found[name]["note"]
+    # The constant answer misses 30%, and thirty steps of descent do not come far from it.
+    assert found[name]["loss_on_target"] < loss
+
+
+@pytest.mark.slow
+def test_a_run_that_asked_nobody_has_its_baselines_all_the_same(tmp_path):
+    chosen = tiny("baselines=[agents-once]")
+    found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, tmp_path, Attempts(baselines_ignore), baselines_ignore)
+    assert 0.3 < found["agents-once"]["loss_on_target"] < 0.7
+
+
+def test_the_optimum_is_that_of_the_hypotheses_in_question(tmp_path):
+    # No half-space is better than a coin for a parity of many features.
+    chosen = load("parity", ["baselines=[optimum]"])
+    found = run_baselines(chosen, {}, 1, tmp_path, Attempts(baselines_ignore), baselines_ignore)
+    assert found["optimum"]["loss_on_target"] == 0.0
+
+
+def test_a_baseline_without_an_answer_is_left_out_and_told_of(tmp_path):
+    told: list[str] = []
+    attempts = Attempts(lambda text, numbers: told.append(text))
+    chosen = load(
+        "ball-nonprivate", ["baselines=[agents-once]", "source.distribution.norm=null", "target.distribution.norm=null"]
+    )
+    found = run_baselines(chosen, {"agents": {"asked": 1000}}, 1, tmp_path, attempts, baselines_ignore)
+    assert found == {}
+    assert attempts.left_out["agents-once"].startswith("local averages need records of bounded norm")
+    assert not any(tmp_path.iterdir())  # what a baseline worked with is gone
+    assert "agents-once is left out: local averages need records of bounded norm" in told[-1]
+
+
+def test_the_optimum_is_what_scikit_learn_fits():
+    draws = np.random.default_rng(3)
+    features = draws.normal(size=(4000, 3)).astype(np.float32)
+    chances = 1.0 / (1.0 + np.exp(-(features @ np.array([2.0, -1.0, 0.0]) + 0.5)))
+    records = Records(features, np.where(draws.random(4000) < chances, 1, -1).astype(np.int8))
+    theirs = LogisticRegression(C=1e4).fit(features, records.labels)
+    ours = baselines.half_space(records)
+    assert np.allclose(ours.weights, theirs.coef_[0], atol=0.01)
+    assert ours.threshold == pytest.approx(-theirs.intercept_[0], abs=0.01)
+    # Each is predicted by a fit that has not seen it, so the loss is no better than that of a fit that has seen all.
+    seen = float(ours.mistakes(records).mean())
+    assert seen - 0.002 <= baselines.cross_validated(records) <= seen + 0.01
+
+
+def test_a_fit_is_judged_on_those_it_has_not_seen():
+    features = np.eye(60, dtype=np.float32)  # whoever is seen is known by heart, and says nothing of others
+    labels = np.where(np.random.default_rng(1).random(60) < 0.5, 1, -1).astype(np.int8)
+    records = Records(features, labels)
+    assert float(baselines.half_space(records).mistakes(records).mean()) == 0.0
+    assert baselines.cross_validated(records) > 0.3
+
+
+def over_ignore(text, numbers):
+    """Nobody watches."""
+
+
+@pytest.mark.slow
+def test_each_task_is_judged_by_its_own_label(tmp_path):
+    asked = settled(load("hand-over", [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5"]))
+    finished = Embedded(tmp_path).run(asked, 1, "run", over_ignore)
+    result = complete(finished.result, asked, 1, tmp_path, over_ignore)
+    assert len(result["tasks"]) == len(result["truth"]["tasks"]) == 2
+    assert result["truth"]["loss_on_target"] == result["truth"]["tasks"][-1]
+    assert all(0.0 <= value < 0.5 for value in result["truth"]["tasks"])
+
+
+def test_rare_labels_are_those_that_the_hypothesis_is_about():
+    features = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]], dtype=np.float32)
+    population = TableRecordSource(Records(features, np.ones(4, dtype=np.int8)))
+    found = judge(Relabelled(column=1, hypothesis=Linear(weights=(1.0,), threshold=0.5)), population)
+    assert found.loss == 0.25
+    assert found.on_negative == 0.0
+    assert found.on_positive == pytest.approx(1 / 3)

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from common.core.errors import BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
+import local_agent.cli as command
+import local_agent.hosted.questions as answered_module
+from common.core.arrays import Floats, Indices
+from common.core.errors import BadData, BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed
+from common.local.hypotheses.trees import Trees
+from common.local.mechanisms.none import NoMechanism
 from common.local.naming import Names
-from common.local.queries.query import QUERIES
+from common.local.queries.query import QUERIES, Query
+from common.local.records import Records
 from common.net import messages
+from common.numerics.randomness import RandomSource
 from common.protocols.base import DEMANDS, Demands
-from local_agent.policy import ALL_QUERIES, Policy, chosen_queries
-from tests.support import seal, tiny
+from local_agent import host as module
+from local_agent.answering import CONSTANT, evaluate
+from local_agent.cli import _read_fields, read_record
+from local_agent.host import Host, public_seconds
+from local_agent.hosted import answers
+from local_agent.hosted.answers import answer_together
+from local_agent.hosted.population import open_population
+from local_agent.person.receipts import read_receipt
+from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy, chosen_queries
+from tests.common.core.test_values import Clock
+from tests.common.local.hypotheses.onnx_models import linear, wire
+from tests.support import Bench, seal, tiny
 from tests.tiers import for_each
 
 REFEREE = Identity.create()
@@ -215,3 +235,191 @@ def test_a_run_about_other_columns_than_the_records_is_refused():
 
 def test_a_hosted_population_accepts_every_registered_kind():
     assert {"loss", "gradient"} <= ALL_QUERIES
+
+
+GRAPH = {"kind": "loss", "hypothesis": wire(linear([1.0] * 8))}
+WILLING = Policy(REFEREE.public, 2.0, hypotheses=ALL_HYPOTHESES)
+
+
+def check(policy, query):
+    agreed = configuration()
+    return policy.check(assignment(agreed, query=query), seal(REFEREE, agreed), 8)
+
+
+def test_by_default_graphs_are_refused_unparsed(monkeypatch):
+    def never(*_):
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr("common.local.hypotheses.onnx.read_graph", never)
+    for hypothesis in (GRAPH["hypothesis"], {"kind": "onnx", "model": "****"}):
+        constant = {"kind": "constant", "label": 1}
+        for query in (
+            {"kind": "loss", "hypothesis": hypothesis},
+            {"kind": "compare", "first": hypothesis, "second": constant},
+            {"kind": "compare", "first": constant, "second": hypothesis},
+        ):
+            refused = "kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"
+            with pytest.raises(PolicyRefused, match="hypothesis " + refused):
+                check(POLICY, query)
+
+
+def test_who_accepts_graphs_gets_them_checked_in_full():
+    assert check(WILLING, GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
+    with pytest.raises(BadMessage, match="base64"):
+        check(WILLING, {"kind": "loss", "hypothesis": {"kind": "onnx", "model": "****"}})
+    with pytest.raises(PolicyRefused, match="needs 9 features"):
+        check(WILLING, {"kind": "loss", "hypothesis": wire(linear([1.0] * 9))})
+
+
+def test_a_policy_can_be_narrower_than_the_default():
+    with pytest.raises(PolicyRefused, match="accepted: trees"):
+        check(Policy(REFEREE.public, 2.0, hypotheses=frozenset({"trees"})), LOSS)
+
+
+@pytest.mark.parametrize("people", ["simulated", "real"])
+def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        "local_agent.hosted.population.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments)
+    )
+    chosen = tiny()
+    if people == "real":
+        chosen = chosen.model_copy(update={"people": "real"})
+    open_population(chosen, tmp_path, 1, REFEREE.public, 10).close()
+    assert ("onnx" in Policy(*given[0]).hypotheses) == (people == "simulated")
+    assert math.isfinite(given[0][1])
+
+
+class Touchy(Query):
+    """Fails if anybody's first feature is negative, and answers with the wrong shape if anybody's is above 9."""
+
+    kind: Literal["touchy"] = "touchy"
+
+    @classmethod
+    def example(cls):
+        return (cls(),)
+
+    @property
+    def min_features(self) -> int:
+        return 1
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        first = records.features[:, 0].astype(np.float64)
+        if (first < 0).any():
+            raise ArithmeticError("negative")
+        return np.zeros(0) if (first > 9).any() else first
+
+
+def test_one_persons_failure_is_nobody_elses():
+    features = np.array([[0.25], [-1.0], [0.75], [10.0], [np.inf], [2.0]], dtype=np.float32)
+    records = Records(features, np.ones(6, dtype=np.int8))
+    values = evaluate(Touchy(), records, np.arange(6))
+    np.testing.assert_array_equal(values, [0.25, CONSTANT, 0.75, CONSTANT, CONSTANT, 1.0])
+
+
+def test_nobody_at_all_gives_no_values():
+    records = Records(np.empty((0, 1), dtype=np.float32), np.empty(0, dtype=np.int8))
+    assert evaluate(Touchy(), records, np.arange(0)).shape == (0,)
+
+
+class Row:
+    """A crowd of whom every third one has 1."""
+
+    def records(self, people: Indices, columns: Indices | None = None) -> Records:
+        features = (people % 3 == 0).astype(np.float32)[:, np.newaxis]
+        return Records(features, np.ones(len(people), dtype=np.int8))
+
+
+@for_each("count", [0, 1, 3, 4, 5, 8, 9])
+def test_everybody_answers_in_blocks_of_any_size(monkeypatch, count):
+    monkeypatch.setattr(answers, "BLOCK", 4)
+    people = np.arange(count) * 2 + 1
+    found = answer_together(Touchy(), NoMechanism(), Row(), people, people, RandomSource.seeded(1))
+    assert found.tolist() == (people % 3 == 0).astype(int).tolist()
+
+
+def asked(people: int, query: object) -> SimpleNamespace:
+    return SimpleNamespace(message={"people": messages.pack_indices(np.arange(people)), "query": query})
+
+
+def test_the_time_is_a_function_of_how_many_are_asked_and_how_much() -> None:
+    few, more, longer = asked(10, {"a": 1}), asked(100_000, {"a": 1}), asked(100_000, {"a": "x" * 1000})
+    assert module.MIN_SECONDS < public_seconds(few) < public_seconds(more) < public_seconds(longer)
+    other = SimpleNamespace(message={"people": messages.pack_indices(np.arange(10) + 7), "query": {"b": 2}})
+    assert public_seconds(few) == public_seconds(other)
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_a_population_of_real_people_answers_at_that_time(tmp_path, real, monkeypatch) -> None:
+    with Bench(tmp_path, tiny()) as bench:
+        clock, left, seconds = Clock(), [], []
+        monkeypatch.setattr(type(bench.population), "real", real)
+        bench.host = Host(bench.population, bench.referee, bench.referee.identity.public, schedule=clock.schedule())
+        answer, report = bench.population.answer, bench.referee.report_packed
+
+        def working(assignment, configuration):
+            clock.time = 1000.0 + 0.01
+            seconds.append(public_seconds(assignment))
+            return answer(assignment, configuration)
+
+        monkeypatch.setattr(bench.population, "answer", working)
+        monkeypatch.setattr(
+            bench.referee, "report_packed", lambda *packed: (left.append(clock.time - 1000.0), report(*packed))[1]
+        )
+
+        def reset(_: float) -> None:
+            clock.time = 1000.0
+            bench.host.step()
+
+        monkeypatch.setattr(bench.referee, "_wait", reset)
+        bench.run()
+        assert left == pytest.approx(seconds if real else [0.01] * len(left))
+        assert len(left) > 1
+
+
+def test_a_record_goes_as_deep_as_the_tree_whichever_way_it_takes() -> None:
+    """One split at the top, and a long arm behind it: an earlier loop ended at the leaf, hundreds of steps sooner."""
+    arm = 50
+    feature = [0, -1, *[0, -1] * arm, -1]
+    left = [1, -1, *[node for k in range(arm) for node in (3 + 2 * k, -1)], -1]
+    right = [2, -1, *[node for k in range(arm) for node in (4 + 2 * k, -1)], -1]
+    threshold = [0.5, -1.0, *[x for k in range(arm) for x in (0.5 + k, float(k))], 99.0]
+    tree = Trees(roots=(0,), feature=tuple(feature), threshold=tuple(threshold), left=tuple(left), right=tuple(right))
+    _roots, depths, features, _, lefts, rights = tree._arrays
+    assert depths.tolist() == [arm + 1]
+    leaves = np.flatnonzero(np.array(feature) == -1)
+    assert lefts[leaves].tolist() == rights[leaves].tolist() == leaves.tolist()
+    assert features.min() == 0
+    scores = tree.scores(np.array([[0.0], [1.0], [2.5], [1000.0]]))
+    assert scores.tolist() == [-1.0, 1.0, 2.0, 99.0]
+
+
+def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch):
+    monkeypatch.setattr(command, "_AFTER_ERROR", 0.0)
+    real, failed = answered_module.write_durably, list[int]()  # type: ignore[attr-defined]
+
+    def full(*arguments: Any, **named: Any) -> None:
+        if len(failed) < 3:
+            failed.append(bench.population.answered)
+            raise OSError(28, "No space left on device")
+        real(*arguments, **named)
+
+    monkeypatch.setattr(answered_module, "write_durably", full)
+    waiting: Any = SimpleNamespace(pause=0.0)
+    bench.meanwhile(lambda: command._answer_until(bench.host, waiting, lambda: bench.host.counts["answered"] > 0))
+    assert bench.run()["status"] == "exhausted"
+    assert failed == [0, 0, 0]  # nobody counts as asked before it is stored
+
+
+DEEP = b"[" * 100_000, b'{"a":' * 100_000, b'{"features": ' + b"[" * 100_000
+
+
+@for_each("content", [*DEEP, b"", b"\xff", b"9" * 5000, b'{"label": ' + b"9" * 5000])
+@for_each("reader", [read_receipt, read_record, _read_fields])
+def test_what_cannot_be_read_is_said_in_a_sentence(
+    reader: Callable[[Path], object], content: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(BadData):
+        reader(path)

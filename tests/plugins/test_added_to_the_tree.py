@@ -206,7 +206,7 @@ def test_a_mechanism_is_one_file_and_its_known_answers(tree: Path) -> None:
     suites(
         tree,
         "tests/common/local/mechanisms",
-        "tests/local_agent/hosted/test_own_noise.py",
+        "tests/local_agent/hosted/test_population.py",
         "tests/audit/test_audit_parties.py::test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin",
     )
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadInput
+from common.net import batching
 from common.scenario import loading
 from common.scenario.loading import load
 from deploy.checking import checked
 from deploy.load import client, phases
-from deploy.load.client import LightAgent, request
+from deploy.load.client import Connection, LightAgent, request
 from deploy.load.target import started
 from deploy.load.testing import Options, load_test
 from referee.cli import app
+from referee.service.app import referee_app
+from referee.service.runner import Runner
+from tests.support import TOKEN, Bench, served
 from tests.tiers import for_each
 
 ROOT = Path(__file__).parents[3]
@@ -160,3 +167,44 @@ def test_the_load_of_the_compose_file_is_that_of_the_command():
     served = checked(load(values["TANDEM_SCENARIO"], values["TANDEM_SET"].split()))
     options = Options(int(values["TANDEM_INDIVIDUALS"]), int(values["TANDEM_HOSTED"]))
     assert served.wire() == options.scenario().wire()
+
+
+WAITING = 100
+
+
+@pytest.mark.slow
+@pytest.mark.asyncio
+async def test_a_flood_is_shed_and_what_was_acknowledged_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(batching, "WAITING", WAITING)
+    monkeypatch.setattr(batching, "MOST", 20)
+    with Bench(tmp_path) as bench, served(referee_app(bench.referee, Runner(bench.referee))) as address:
+        parts = urlsplit(address)
+        agents = [LightAgent.fresh() for _ in range(10 * WAITING)]
+        everyone = [await Connection.to(str(parts.hostname), int(parts.port or 0)) for _ in agents[:900]]
+        connections: asyncio.Queue[Connection] = asyncio.Queue()
+        for connection in everyone:
+            connections.put_nowait(connection)
+
+        async def enrol(agent: LightAgent) -> tuple[int, bytes]:
+            connection = await connections.get()
+            token = {"Authorization": f"Bearer {TOKEN}"}
+            answer = await connection.request(request("POST", "/v1/enrolments", "x", agent.enrolment(), token))
+            connections.put_nowait(connection)
+            return answer.status, answer.header(b"retry-after")
+
+        flood = asyncio.gather(*map(enrol, agents))
+        health = await asyncio.to_thread(httpx.get, f"{address}/v1/health", trust_env=False, timeout=60)
+        assert health.status_code == 200
+        first = await flood
+        found = Counter(status for status, _ in first)
+        assert set(found) == {200, 503}
+        assert {later for status, later in first if status == 503} == {b"2"}
+        assert len(bench.referee.registrar.roster) == 1 + found[200]
+        rest = [agent for agent, (status, _) in zip(agents, first, strict=True) if status == 503]
+        while rest:  # who comes again is taken in the end
+            await asyncio.sleep(0.2)
+            again = await asyncio.gather(*map(enrol, rest))
+            rest = [agent for agent, (status, _) in zip(rest, again, strict=True) if status == 503]
+        assert len(list(bench.referee.store.participants())) == 1 + len(agents)
+        for connection in everyone:
+            connection.close()

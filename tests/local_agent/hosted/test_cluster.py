@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from common.core.errors import BadInput
+from common.core.errors import AlreadyAnswered, BadInput, BrokenLedger, PeerUnavailable
+from common.lifetime.charging import Charging
 from common.local import masks
-from local_agent.hosted.population import open_population
-from tests.local_agent.test_policy import REFEREE
-from tests.support import Bench, tiny
+from common.log.witness import FileWitness, Witness
+from common.net.witness_client import HttpWitness, witness_at
+from local_agent.hosted import questions as answered_module
+from local_agent.hosted.population import Population, open_population
+from referee.service.witness import witness_app
+from tests.common.data.test_people import own
+from tests.local_agent.test_policy import REFEREE, assignment, configuration
+from tests.support import TOKEN, Bench, seal, served, tiny
+from tests.tiers import for_each
 
 CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 
@@ -66,3 +75,140 @@ def halfspace(features):
     from common.local.hypotheses.linear import Linear
 
     return Linear(weights=tuple([1.0] * features), threshold=0.0)
+
+
+AGREED = configuration()
+ITS = seal(REFEREE, AGREED)
+FIRST, SECOND, THIRD = (assignment(AGREED, range(20), range(20), question=number) for number in (1, 2, 3))
+"""The same people are asked three different questions, as a referee asks who wants to hear more than one answer."""
+
+
+def opened(folder: Path, *witnesses: Witness) -> Population:
+    return open_population(tiny(), folder, 1, REFEREE.public, 50, charging=Charging(), witnesses=witnesses)
+
+
+def asked_at(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "answered").iterdir()}
+
+
+@for_each("place", ["file", "service"])
+@for_each("copied", ["before it was asked", "after it was asked"])
+def test_the_second_copy_is_refused_before_it_answers(tmp_path, monkeypatch, place, copied):
+    """Without a witness both copies answer, which is why there are witnesses."""
+    monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
+    with served(witness_app(tmp_path / "witness", TOKEN)) as url:
+        where = f"{url}/v1/heads/hospital" if place == "service" else str(tmp_path / "heads")
+        one, two = tmp_path / "one", tmp_path / "two"
+        host = opened(one, witness_at(where))
+        if copied == "after it was asked":
+            other = assignment(AGREED, range(20, 40), range(20), question=7)
+            host.answer(other, ITS)
+        host.close()
+        shutil.copytree(one, two)
+        host, copy = opened(one, witness_at(where)), opened(two, witness_at(where))  # at once
+        report = host.answer(FIRST, ITS)
+        before = asked_at(two)
+        for question in (SECOND, THIRD, FIRST, SECOND):
+            with pytest.raises(BrokenLedger, match=r"two is not the newest of this host.*Nothing was answered: delete"):
+                copy.answer(question, ITS)
+        assert asked_at(two) == before
+        copy.close()
+        with pytest.raises(BrokenLedger, match="is not the newest of this host"):
+            opened(two, witness_at(where))  # and one after the other
+        assert host.answer(FIRST, ITS) == report
+        with pytest.raises(AlreadyAnswered):
+            host.answer(SECOND, ITS)
+        host.close()
+
+
+def test_without_a_witness_both_copies_answer(tmp_path):
+    """What the page says of a host without witnesses: it is the reason not to make copies."""
+    opened(tmp_path / "one").close()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    for name, question in (("one", FIRST), ("two", SECOND)):
+        host = opened(tmp_path / name)
+        host.answer(question, ITS)
+        host.close()
+
+
+def test_a_folder_that_had_a_witness_is_not_opened_without_it_nor_when_it_has_forgotten(tmp_path):
+    heads = tmp_path / "heads"
+    host = opened(tmp_path / "one", FileWitness(heads))
+    host.answer(FIRST, ITS)
+    host.close()
+    with pytest.raises(BrokenLedger, match="give it with --witness"):
+        opened(tmp_path / "one")
+    heads.unlink()
+    with pytest.raises(BrokenLedger, match="has forgotten this ledger"):
+        opened(tmp_path / "one", FileWitness(heads))
+
+
+def test_a_folder_whose_record_of_questions_was_deleted_is_not_taken_for_a_new_one(tmp_path):
+    host = opened(tmp_path / "one", FileWitness(tmp_path / "heads"))
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    host.answer(FIRST, ITS)
+    host.close()
+    shutil.rmtree(tmp_path / "two" / "questions")
+    with pytest.raises(BrokenLedger, match="another ledger"):
+        opened(tmp_path / "two", FileWitness(tmp_path / "heads"))
+
+
+def test_a_question_is_taken_up_again_after_a_crash_or_a_witness_that_was_away(tmp_path, monkeypatch):
+    """The witness has seen the question, or has not yet: the same one is answered, and no other about these people."""
+    monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
+    plain = opened(tmp_path / "plain")
+    wanted = plain.answer(FIRST, ITS)[1]
+    plain.close()
+
+    def cut_off(*arguments):
+        raise KeyboardInterrupt
+
+    for number, name in enumerate(("keep_asked", "keep_report")):
+        folder, heads = tmp_path / name, FileWitness(tmp_path / f"heads-{number}")
+        host = opened(folder, heads)
+        with monkeypatch.context() as patched:
+            patched.setattr(answered_module, name, cut_off)
+            with pytest.raises(KeyboardInterrupt):
+                host.answer(FIRST, ITS)
+        host.close()
+        host = opened(folder, heads)
+        assert host.answer(FIRST, ITS)[1] == wanted
+        host.close()
+    away = HttpWitness("http://127.0.0.1:9/v1/heads/hospital")
+    host = opened(tmp_path / "away", FileWitness(tmp_path / "heads"))
+    with monkeypatch.context() as patched:
+        patched.setattr(FileWitness, "put", lambda witness, signed: away.put(signed))
+        with pytest.raises(PeerUnavailable):
+            host.answer(FIRST, ITS)
+    assert asked_at(tmp_path / "away") == set()
+    assert host.answer(FIRST, ITS)[1] == wanted
+    host.close()
+
+
+def test_people_who_are_charged_have_the_ledger_of_people_as_a_witness(tmp_path):
+    """Without any option; also where the copy lies under another user, whose ledger has never seen this host."""
+    chosen = own(tmp_path)
+    agreed = configuration(scenario=chosen.wire())
+    signed = seal(REFEREE, agreed)
+    loss = {"kind": "loss", "hypothesis": {"kind": "linear", "weights": [1.0], "threshold": 0.0}}
+    first, second = (assignment(agreed, range(20), range(20), question=n, query=loss) for n in (1, 2))
+
+    def host(name: str, ledger: str = "people") -> Population:
+        charging = Charging(tmp_path / ledger)
+        return open_population(chosen, tmp_path / name, None, REFEREE.public, None, charging=charging)
+
+    host("one").close()
+    for name in ("two", "three"):
+        shutil.copytree(tmp_path / "one", tmp_path / name)
+    original, copy = host("one"), host("two")
+    original.answer(first, signed)
+    with pytest.raises(BrokenLedger, match="two is not the newest of this host"):
+        copy.answer(second, signed)
+    original.close()
+    copy.close()
+    with pytest.raises(BrokenLedger, match="three is not the newest of this host"):
+        host("three")
+    shutil.copytree(tmp_path / "one", tmp_path / "elsewhere")
+    with pytest.raises(BrokenLedger, match="elsewhere is not the newest of this host"):
+        host("elsewhere", "another user's")
+    host("one").close()

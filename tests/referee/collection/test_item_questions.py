@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import text
 
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.answers import Answers
@@ -20,6 +22,7 @@ from common.net import messages
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy
+from referee.state import questions
 from tests.support import TOKEN, Bench, seal, tiny
 
 EPSILON = 2.0
@@ -29,7 +32,7 @@ PERSON = Records(np.array([[1, -1, 1, -1, 1, -1, -1, -1]], dtype=np.float32), np
 PEOPLE = 3000
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _of_another_protocol(monkeypatch):
     """Let the run be of a protocol that asks for values: here questions are asked by hand, and no protocol runs."""
     monkeypatch.setattr("common.planning.accepting.check_answers", lambda scenario: None)
@@ -60,6 +63,7 @@ class Asked:
         return self.bench.referee.collection.ask("run", 1, query, PEOPLE, 5.0, work)[0]
 
 
+@pytest.mark.usefixtures("_of_another_protocol")
 @pytest.mark.parametrize("mechanism", ["krr", "olh", "hadamard"])
 def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
     """Everybody's first bits are estimated from what the referee took, within 5.5 standard errors of the truth."""
@@ -92,6 +96,7 @@ def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
         assert answers.values[own] == report.answer
 
 
+@pytest.mark.usefixtures("_of_another_protocol")
 @pytest.mark.parametrize(
     ("mechanism", "answer", "most"), [("krr", 64.0, 63), ("krr", 0.5, 63), ("olh", -1.0, 7), ("hadamard", 2.0, 1)]
 )
@@ -119,9 +124,40 @@ def test_an_individuals_answer_is_one_of_the_symbols(tmp_path, mechanism, answer
         assert len(asked.ask(QUERY, work).values) == PEOPLE
 
 
+@pytest.mark.usefixtures("_of_another_protocol")
 def test_a_question_that_the_mechanism_cannot_answer_is_never_opened(tmp_path):
     with Asked(tmp_path, "krr") as asked:
         query = LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
         with pytest.raises(PolicyRefused, match="randomizes an item"):
             asked.ask(query, lambda seconds: None)
         assert asked.bench.referee.store.questions("run") == []
+
+
+def read_in_a_run(tmp_path, monkeypatch, rounds: int) -> tuple[int, int]:
+    """Return how many questions a run asks, and how many it reads from its database."""
+    calls: Counter[str] = Counter()
+    real = questions._question
+
+    def counted(row):
+        calls["read"] += 1
+        return real(row)
+
+    monkeypatch.setattr(questions, "_question", counted)
+    chosen = tiny(f"curator.rounds={rounds}", "agents.count=4000", "alpha=0.001")
+    with Bench(tmp_path / f"bench-{rounds}", chosen) as bench:
+        bench.run()
+        read = calls["read"]
+        return len(bench.referee.store.questions("run")), read
+
+
+def test_a_question_is_read_a_few_times_however_many_there_are(tmp_path, monkeypatch):
+    asked, read = read_in_a_run(tmp_path, monkeypatch, 8)
+    assert asked >= 5
+    assert read <= 3 * asked  # once to take answers, once at the end for the orders in use, once for the run folder
+
+
+def test_open_questions_are_found_without_going_through_the_others(tmp_path):
+    with Bench(tmp_path / "bench") as bench, bench.referee.store._engine.connect() as connection:
+        if connection.dialect.name == "sqlite":
+            plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT key FROM questions WHERE open = 1")).all()
+            assert "ix_questions_open" in str(plan)

@@ -18,6 +18,7 @@ from common.local.cells import ScoreCells, Tilt
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
+from common.net.messages import MAX_AGENTS, MAX_LISTED
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, Learned
 from common.operations.weighting import Margins, NoisyMargins, Rake
@@ -31,6 +32,7 @@ from common.statistics.calibration import Calibration
 from curator.engine.engine import Engine
 from curator.sample.base import LocalSample
 from curator.service.curator import Curator
+from deploy import simulation
 from deploy.auditing.subjects import office
 from deploy.baselines import Attempts, run_baselines
 from deploy.checking import checked
@@ -39,7 +41,9 @@ from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
 from referee.protocols import portfolio
 from referee.protocols.base import Outcome, Step, protocol_of
-from tests.support import Bench, leave_folder
+from referee.protocols.driver import needed
+from tests.support import Bench, leave_folder, small, tiny
+from tests.tiers import for_each
 
 SMALL = (
     "curator.n=4000",
@@ -54,17 +58,17 @@ def quiet(text: str, numbers: dict[str, float]) -> None:
     """Take progress, and say nothing."""
 
 
-def small(*changes: str) -> Scenario:
+def portfolio_small(*changes: str) -> Scenario:
     return checked(load("portfolio", [*SMALL, "agents.count=20000", "agents.deadline=5", *changes]))
 
 
 def run(*changes: str, seed: int = 1) -> Outcome:
-    return conduct(resolve(small(*changes)), seed, lambda round_, hypothesis: None)
+    return conduct(resolve(portfolio_small(*changes)), seed, lambda round_, hypothesis: None)
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_run_is_done_and_audited_and_its_answer_is_within_the_gap_of_the_best(tmp_path, rounds):
-    with Bench(tmp_path / "state", small(f"curator.rounds={rounds}")) as bench:
+    with Bench(tmp_path / "state", portfolio_small(f"curator.rounds={rounds}")) as bench:
         result = bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     found = audit(folder)
@@ -88,7 +92,7 @@ def test_a_model_whose_threshold_is_wrong_for_the_population_is_repaired():
     """Four of five people of T are inside the ball, of S a third: the model says outside much too often."""
     outcome = run("target.distribution.inside=0.8")
     found = {judged.name: judged.estimate for judged in outcome.judged}
-    people = open_records(small("target.distribution.inside=0.8").target, None, 5, 50_000)
+    people = open_records(portfolio_small("target.distribution.inside=0.8").target, None, 5, 50_000)
     true = {judged.name: loss(judged.hypothesis, people) for judged in outcome.judged}
     assert outcome.status == "done"
     assert outcome.answer == {judged.name: judged.hypothesis for judged in outcome.judged}["model, recalibrated"]
@@ -102,7 +106,7 @@ def test_agents_alone_may_contribute_a_model():
     assert [judged.name for judged in outcome.judged][2] == "agents alone"
     assert outcome.judged[2].hypothesis.kind == "linear"
     assert outcome.judged[2].asked > 100
-    gaps = [plan(small(*more)).settings["gap"].value for more in ((), ("portfolio.alone=0.3",))]
+    gaps = [plan(portfolio_small(*more)).settings["gap"].value for more in ((), ("portfolio.alone=0.3",))]
     assert gaps[1] > gaps[0]  # one rival more
 
 
@@ -116,7 +120,7 @@ def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
 
 def test_without_repairs_all_agents_judge_the_model_and_the_constants():
     """Nothing is counted for repairs that are not made, and the curator's whole budget is the model's."""
-    chosen = resolve(small("portfolio.repair=0", "agents.count=300"))
+    chosen = resolve(portfolio_small("portfolio.repair=0", "agents.count=300"))
     assert chosen.margins_epsilon == 0.0
     assert chosen.planned_margins == ()
     outcome = run("portfolio.repair=0", "agents.count=300", "alpha=0.01")
@@ -134,7 +138,7 @@ def test_the_last_two_are_compared_by_where_only_one_of_them_errs():
     assert planned.gap is not None
     assert losses.gap is not None
     assert planned.gap < losses.gap or planned.gap == 0.0
-    people = open_records(small(*few).target, None, 5, 50_000)
+    people = open_records(portfolio_small(*few).target, None, 5, 50_000)
     true = [loss(judged.hypothesis, people) for judged in planned.judged]
     assert loss(planned.answer, people) <= min(true) + planned.gap + 0.005
 
@@ -142,7 +146,7 @@ def test_the_last_two_are_compared_by_where_only_one_of_them_errs():
 @pytest.mark.slow
 def test_a_run_that_compares_is_audited(tmp_path):
     few = ("portfolio.repair=0", "agents.count=500", "alpha=0.01", "target.distribution.inside=0.4")
-    with Bench(tmp_path / "state", small(*few, "portfolio.judging=pairs")) as bench:
+    with Bench(tmp_path / "state", portfolio_small(*few, "portfolio.judging=pairs")) as bench:
         result = bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     assert audit(folder).status == result["status"]
@@ -150,21 +154,21 @@ def test_a_run_that_compares_is_audited(tmp_path):
 
 
 def test_without_repairs_labels_may_be_raked_all_the_same():
-    chosen = resolve(small("portfolio.repair=0", "portfolio.raking=true", "curator.learner.noise=2"))
+    chosen = resolve(portfolio_small("portfolio.repair=0", "portfolio.raking=true", "curator.learner.noise=2"))
     assert len(chosen.planned_margins) == 1
 
 
 def test_a_second_model_needs_agents_who_say_what_it_is_to_be_like():
     with pytest.raises(BadScenario, match="at 0 nobody tells how the sample is to be raked for 2 models"):
-        small("portfolio.repair=0", "curator.rounds=2")
+        portfolio_small("portfolio.repair=0", "curator.rounds=2")
 
 
 def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
     """Its baseline is the model of a sample that nobody has raked, not a portfolio of one round."""
-    asked = small("baselines=[curator-only]")
+    asked = portfolio_small("baselines=[curator-only]")
     found = run_baselines(asked, {"agents": {"asked": 1}}, 1, tmp_path, Attempts(quiet), quiet)
     seed = subseed(1, "baseline curator-only") % (1 << 31)
-    once = resolve(small("protocol=learn-and-test", "curator.rounds=1", "agents.count=100"))
+    once = resolve(portfolio_small("protocol=learn-and-test", "curator.rounds=1", "agents.count=100"))
     alone = conduct(once, seed, lambda round_, hypothesis: None).hypothesis
     assert found["curator-only"]["loss_on_target"] == loss(alone, evaluation_source(asked, seed))
 
@@ -175,7 +179,7 @@ def test_fewer_agents_than_candidates_are_refused_before_anything_is_spent():
 
 
 def test_nobody_answers():
-    scenario = resolve(small())
+    scenario = resolve(portfolio_small())
     script = protocol_of(scenario).script(scenario, 1)
     step, reply, asked = next(script), None, []
     curator = conduct_without_agents(scenario)
@@ -211,7 +215,7 @@ def conduct_without_agents(scenario: ResolvedScenario) -> Callable[[Step], Any]:
 
 
 def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
-    scenario = resolve(small("portfolio.raking=true"))
+    scenario = resolve(portfolio_small("portfolio.raking=true"))
     reply = conduct_without_agents(scenario)
     script = protocol_of(scenario).script(scenario, 1)
     step, counted = next(script), []
@@ -230,7 +234,7 @@ def test_the_curator_takes_as_many_counts_as_the_protocol_has_and_no_more():
 def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated(monkeypatch):
     """A curator may release any half-space that can be sent: the run must neither fail nor believe it."""
     monkeypatch.setattr(portfolio, "calibrate", lambda *given: Calibration(2.0, (0.0,)))
-    scenario = resolve(small())
+    scenario = resolve(portfolio_small())
     huge = Linear(weights=(1e30,) * 8, threshold=-1e30)
     agents, step, script = SimulatedAgents(scenario, 1), None, protocol_of(scenario).script(scenario, 1)
     reply: Any = None
@@ -252,7 +256,7 @@ def test_a_model_with_enormous_weights_is_judged_and_not_recalibrated(monkeypatc
 
 def test_a_referee_that_rakes_where_no_raking_was_planned_gets_no_model(tmp_path):
     """After a rake a record may be drawn more often, so the planned noise no longer fits the budget."""
-    scenario = resolve(small("curator.epsilon=2", "curator.learner.steps=2000", "curator.learner.noise=1.5"))
+    scenario = resolve(portfolio_small("curator.epsilon=2", "curator.learner.steps=2000", "curator.learner.noise=1.5"))
     people = open_records(scenario.source, None, subseed(1, "source"), scenario.curator.n)
     sample = people.records(np.arange(len(people)))
     cells = ScoreCells(hypothesis=Constant(label=1), cuts=(0.0,))
@@ -268,7 +272,7 @@ def test_a_referee_that_rakes_where_no_raking_was_planned_gets_no_model(tmp_path
 
 def test_the_noise_on_a_share_is_what_it_is_taken_for():
     """Of 240 numbers, seeded: their deviation has one of its own of .07, by the kurtosis of a Laplace law, 6."""
-    scenario = resolve(small("portfolio.raking=true"))
+    scenario = resolve(portfolio_small("portfolio.raking=true"))
     people = open_records(scenario.source, None, subseed(1, "source"), scenario.curator.n)
     sample = LocalSample.of(people.records(np.arange(len(people))))
     counted = Margins(cells=portfolio._BY_LABEL, epsilon=scenario.planned_margins[0].epsilon)
@@ -279,7 +283,7 @@ def test_the_noise_on_a_share_is_what_it_is_taken_for():
 
 def test_labels_are_raked_to_the_populations_share():
     """T has .6 inside the ball, S .4 or so: the tilt that is sent makes the labels' weights those of T."""
-    scenario = resolve(small("portfolio.raking=true"))
+    scenario = resolve(portfolio_small("portfolio.raking=true"))
     script = protocol_of(scenario).script(scenario, 1)
     engine, agents, number = curator_of(scenario), SimulatedAgents(scenario, 1), itertools.count()
     step = next(script)
@@ -304,7 +308,7 @@ def test_labels_are_raked_to_the_populations_share():
 def test_a_second_rake_goes_on_from_the_weights_that_the_first_has_left():
     """T has .4 inside the ball, S .6 or so. Measured against a sample that nobody raked, the second rake would add the
     same shift of labels once more, and leave .2."""
-    scenario = resolve(small("portfolio.raking=true", "curator.rounds=2"))
+    scenario = resolve(portfolio_small("portfolio.raking=true", "curator.rounds=2"))
     inside = Linear(weights=(0.0,) * 5 + (1.0, 0.0, 0.0), threshold=0.1)
     script = protocol_of(scenario).script(scenario, 1)
     engine, agents, number = curator_of(scenario), SimulatedAgents(scenario, 1), itertools.count()
@@ -332,3 +336,134 @@ def test_a_constant_wins_where_there_is_nothing_to_learn():
     outcome = run("curator.learner.steps=1", "curator.learner.noise=1000", "target.distribution.inside=0.1")
     assert outcome.estimate is not None
     assert isinstance(outcome.answer, Constant) or outcome.estimate.value < 0.2
+
+
+ONCE = ["learn-and-test", "hypothesis-testing", "select-then-estimate"]
+
+
+def heard(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
+    """Let only a share of those who are asked answer."""
+    real = SimulatedAgents.answer
+
+    def fewer(self, query, count):
+        found = real(self, query, count)
+        kept = int(share * len(found.values))
+        return Answers(found.asked, found.values[:kept], found.slots[:kept])
+
+    monkeypatch.setattr(simulation.SimulatedAgents, "answer", fewer)
+
+
+@for_each("protocol", ONCE)
+def test_half_of_what_the_guarantee_takes_is_not_done(protocol, monkeypatch):
+    chosen = small(protocol)
+    everybody = conduct(chosen, 1, lambda *a: None)
+    assert everybody.status == "done"
+    heard(monkeypatch, share := 0.5 * needed(chosen) / chosen.agents.count)
+    few = conduct(chosen, 1, lambda *a: None)
+    assert few.status == "exhausted"
+    assert f"{int(share * chosen.agents.count):,} of {chosen.agents.count:,} agents answered" in few.reason
+    assert f"{needed(chosen):,}" in few.reason
+
+
+def test_a_search_that_ends_early_is_done_with_the_answers_that_it_asked_for(monkeypatch):
+    """It asks for fewer than were planned; half of these are too few all the same."""
+    chosen, asked = small("parity-and-threshold"), []
+    real = SimulatedAgents.answer
+
+    def counting(self, query, count):
+        asked.append(count)
+        return real(self, query, count)
+
+    monkeypatch.setattr(simulation.SimulatedAgents, "answer", counting)
+    assert conduct(chosen, 1, lambda *a: None).status == "done"
+    assert sum(asked) < needed(chosen)
+    heard(monkeypatch, 0.5)
+    few = conduct(chosen, 1, lambda *a: None)
+    assert few.status == "exhausted"
+    assert "agents answered, and the guarantee takes" in few.reason
+
+
+def test_the_least_is_what_is_refused_beforehand():
+    chosen = small("hypothesis-testing")
+    least = needed(chosen)
+    assert 0 < least <= chosen.agents.count
+    section = chosen.agents.model_copy(update={"dropout": 0.5})
+    assert needed(chosen.model_copy(update={"agents": section})) == least
+
+
+@for_each("protocol", ["learn-and-test", "subsample-test-reweigh", "portfolio"])
+def test_answers_that_no_honest_agents_give_are_not_done_and_tell_nothing(protocol, monkeypatch):
+    """Of all answers those that say 1 are left out: what remains would be a loss of 0, for certain."""
+    chosen = small(protocol)
+    real = SimulatedAgents.answer
+
+    def zeros(self, query, count):
+        found = real(self, query, count)
+        kept = found.values == 0
+        return Answers(found.asked, found.values[kept], found.slots[kept])
+
+    assert "answers were left out" not in conduct(chosen, 1, lambda *a: None).reason
+    monkeypatch.setattr(simulation.SimulatedAgents, "answer", zeros)
+    outcome = conduct(chosen, 1, lambda *a: None)
+    assert outcome.status == "exhausted"
+    assert "0 of " in outcome.reason
+    assert "answers were left out because of what they say, or many agents lie" in outcome.reason
+    if outcome.estimate is not None:
+        assert (outcome.estimate.low, outcome.estimate.high) == (0.0, 1.0)
+    assert all((judged.estimate.low, judged.estimate.high) == (0.0, 1.0) for judged in outcome.judged)
+    assert outcome.gap in (None, 1.0)
+
+
+def test_a_sequential_test_decides_on_what_it_has_heard():
+    assert needed(tiny()) == 0
+
+
+def test_silent_people_of_a_real_run_are_said_and_audited(tmp_path):
+    chosen = tiny("protocol=learn-and-test", "agents.count=700", "agents.dropout=0.0", "agents.deadline=5")
+    with Bench(tmp_path / "state", chosen) as bench:
+        bench.population._dropout = 0.7
+        result = bench.run()
+        finished = bench.finished()
+    assert result["status"] == "exhausted"
+    assert result["agents"]["asked"] == 700
+    assert result["lost"]["silent"] == 700 - result["agents"]["answered"] > 400
+    assert "enrol more agents" in result["reason"]
+    assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == "exhausted"
+
+
+@for_each(
+    ("protocol", "most"),
+    [
+        ("learn-and-test", MAX_AGENTS),
+        ("hypothesis-testing", MAX_AGENTS),
+        ("select-then-estimate", MAX_AGENTS),
+        ("local-averages", MAX_LISTED),
+        ("local-gradient-descent", MAX_AGENTS),
+    ],
+)
+def test_no_question_is_cut_off_in_silence(protocol, most):
+    """More than one question reaches are refused with both numbers, before anybody is asked anything."""
+    chosen = small(protocol)
+    section = chosen.agents.model_copy(update={"count": 30 * most})
+    script = protocol_of(chosen).script(chosen.model_copy(update={"agents": section}), 7)
+    with pytest.raises(BadScenario, match=rf"one question .*reaches {most:,} agents, .* were to answer it"):
+        next(script)
+
+
+def test_a_question_that_asks_everybody_the_same_reaches_more_than_can_be_listed():
+    chosen = tiny("agents.mechanism.epsilon=0.001")
+    section = chosen.agents.model_copy(update={"count": 10**8, "batch": 10_000_000})
+    script = protocol_of(chosen).script(chosen.model_copy(update={"agents": section}), 7)
+    step = next(script)
+    while not isinstance(step, AskAgents):
+        step = script.send(learned_of(step))
+    assert step.count == 10_000_000 > MAX_LISTED
+
+
+def learned_of(step):
+    from common.local.hypotheses.linear import Linear
+    from common.operations.learning import Learned
+
+    if not hasattr(step, "operation"):
+        return None
+    return Learned(hypothesis=Linear(weights=tuple(np.zeros(8).tolist()), threshold=0.0))

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from common.core.errors import PolicyRefused, TandemError
+from common.core.errors import (
+    Forged,
+    NotFound,
+    PatternViolation,
+    PeerUnavailable,
+    PolicyRefused,
+    RolledBack,
+    TandemError,
+)
+from common.crypto.identity import Identity, Signed
 from common.data.population import open_records
 from common.local.answers import AskAgents
 from common.local.queries.query import QUERIES
 from common.net.messages import AgentPolicy
+from common.net.witness_client import WitnessClient
 from common.numerics.randomness import subseed
 from common.scenario.resolved import ResolvedScenario
+from curator.service.curator import Curator
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import Policy
 from referee.audit.audit import audit
 from referee.collection.enrolment import check_accepted
 from referee.protocols.base import PROTOCOLS, protocol_of
+from referee.runs import curator as patience
+from referee.runs.checkpoints import Checkpoints
 from referee.service.referee import Referee
+from referee.service.witness import witness_app
 from tests.referee.protocols.test_protocol_contract import World, play
-from tests.support import TOKEN, Bench, leave_folder, small
+from tests.support import TOKEN, Bench, leave_folder, served, small, tiny
 
 ALL = frozenset(QUERIES.shipped())
 PORTFOLIO = small("portfolio", "agents.mechanism.epsilon=3")
@@ -199,3 +215,242 @@ def test_who_refuses_what_is_judged_kind_by_kind():
     page = (Path(__file__).parents[3] / "docs" / "running.md").read_text("utf-8")
     assert f"    refused: {refused.value.detail}\n" in page
     assert check_accepted((), PORTFOLIO, [(said("loss"), 3)], 3) is None
+
+
+class Spoiling:
+    """A curator's way back on which some replies are changed, or its way there, after which it finds them forged."""
+
+    def __init__(self, curator: Curator, times: int, at: str, direction: str) -> None:
+        self._curator, self.left, self._at, self._direction = curator, times, at, direction
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._curator, name)
+
+    def open_run(self, signed: Signed) -> Signed:
+        return self._through("open_run", signed)
+
+    def perform(self, signed: Signed) -> Signed:
+        return self._through("perform", signed)
+
+    def _through(self, method: str, signed: Signed) -> Signed:
+        spoilt = method == self._at and self.left > 0
+        self.left -= spoilt
+        self.asked += method == self._at
+        if spoilt and self._direction == "there":
+            raise Forged("this is not signed by whom it names")
+        reply: Signed = getattr(self._curator, method)(signed)
+        return reply.model_copy(update={"message": {**reply.message, "run": "other"}}) if spoilt else reply
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "DOUBT", 0.0)
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("at", ["open_run", "perform"])
+@pytest.mark.parametrize("direction", ["there", "back"])
+def test_a_message_that_was_changed_on_its_way_ends_no_run(tmp_path, at, direction):
+    with Bench(tmp_path / "bench", curator=lambda curator: Spoiling(curator, 1, at, direction)) as bench:
+        result = bench.run()
+        folder = leave_folder(tmp_path / "run", tiny(), 1, bench.finished())
+    assert result["status"] == "exhausted"
+    assert audit(folder).answers == 1200
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_a_curator_that_says_so_again_and_again_is_believed(tmp_path):
+    spoiling = []
+
+    def always(curator: Curator) -> Any:
+        spoiling.append(Spoiling(curator, 10**9, "perform", "back"))
+        return spoiling[0]
+
+    with Bench(tmp_path / "bench", curator=always) as bench:
+        result = bench.run()
+    assert (result["status"], spoiling[0].asked) == ("failed", 1 + patience.DOUBTS)
+    assert "signature" in result["reason"]
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_what_the_curators_own_rules_forbid_is_not_asked_again(tmp_path):
+    class Refusing(Spoiling):
+        def perform(self, signed: Signed) -> Signed:
+            self.asked += 1
+            raise PolicyRefused("this operation is beyond what was agreed")
+
+    made = []
+
+    def refusing(curator: Curator) -> Any:
+        made.append(Refusing(curator, 0, "perform", "back"))
+        return made[0]
+
+    with Bench(tmp_path / "bench", curator=refusing) as bench:
+        assert bench.run()["status"] == "refused"
+    assert made[0].asked == 1
+
+
+class Away(Spoiling):
+    """A curator that nobody reaches, more often than any patience lasts."""
+
+    def _through(self, method: str, signed: Signed) -> Signed:
+        if method == self._at and self.left > 0:
+            self.left -= 1
+            raise PeerUnavailable("nobody answers")
+        reply: Signed = getattr(self._curator, method)(signed)
+        return reply
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("at", ["perform"])
+def test_a_curator_that_is_away_beyond_all_patience_ends_no_run(tmp_path, monkeypatch, at):
+    monkeypatch.setattr(patience, "PAUSE", 0.0)
+    with Bench(tmp_path / "bench", curator=lambda curator: Away(curator, 50, at, "there")) as bench:
+        said: list[str] = []
+        bench.referee.create("run", bench.chosen.wire(), bench.seed)
+        result = bench.referee.execute("run", lambda note: said.append(note.text))
+    assert result["status"] == "exhausted"
+    assert said.count("the run waits for the curator: nobody answers") == 1
+
+
+SECRET = "witness-token"
+ONE_QUESTION = (
+    "protocol=learn-and-test",
+    "agents.count=600",
+    "agents.batch=600",
+    "curator.rounds=1",
+    "agents.deadline=5",
+)
+
+
+class Elsewhere:
+    """A witness that has seen another history of every run."""
+
+    place = "elsewhere"
+
+    def key(self) -> str:
+        return "0" * 64
+
+    def keep(self, signed: Signed) -> Signed:
+        raise RolledBack("the witness has seen 99 entries")
+
+
+def test_a_run_of_which_a_witness_has_seen_more_is_refused_and_asks_nobody(tmp_path):
+    with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), watching=[Elsewhere()]) as bench:
+        result = bench.run()
+        assert (result["status"], result["reason"]) == ("refused", "the witness has seen 99 entries")
+        assert result["agents"]["asked"] == 0
+        assert bench.referee.checkpoints.owed("run")
+        bench.referee.catch_up()
+        assert not bench.referee.checkpoints.owed("run")  # it is told once, not every ten seconds
+
+
+def test_a_run_waits_for_its_witness_before_anybody_is_asked_and_ends_without_it(tmp_path):
+    """The witness goes away behind the first checkpoint: the run ends, and has it told once it is back."""
+    folder, chosen = tmp_path / "witness", tiny(*ONE_QUESTION)
+    with (
+        served(witness_app(folder, SECRET)) as address,
+        closing(WitnessClient(address, SECRET, patience=0.1)) as witness,
+        Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
+    ):
+        away = CheckpointsAway(witness)
+        bench.referee.checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [away])
+        bench.hooks = [lambda: None, away.come_back, away.leave]
+        assert bench.run()["status"] == "done"
+        assert bench.referee.notes("run")[0].text.startswith("the run waits for a witness: nobody")
+        assert bench.referee.checkpoints.owed("run")
+        assert audit(leave_folder(tmp_path / "behind", chosen, 1, bench.finished())).history.unseen
+        away.come_back()
+        bench.referee.catch_up()
+        assert not bench.referee.checkpoints.owed("run")
+        found = audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).history
+        assert found.unseen == ()
+        assert list(found.witnesses) == [witness.key()]
+
+
+class CheckpointsAway:
+    """A witness that is away at first, and whenever it is told to leave."""
+
+    place = "a witness"
+
+    def __init__(self, witness: WitnessClient) -> None:
+        self._witness, self._there = witness, False
+
+    def come_back(self) -> None:
+        self._there = True
+
+    def leave(self) -> None:
+        self._there = False
+
+    def key(self) -> str:
+        self._check()
+        return self._witness.key()
+
+    def keep(self, signed: Signed) -> Signed:
+        self._check()
+        return self._witness.keep(signed)
+
+    def _check(self) -> None:
+        if not self._there:
+            raise PeerUnavailable("nobody answers there")
+
+
+def test_proofs_are_for_those_who_were_asked_and_of_what_is_closed(tmp_path):
+    chosen = tiny(*ONE_QUESTION)
+    with Bench(tmp_path / "bench", chosen) as bench:
+        host = bench.population.identity
+        asked = []
+
+        def while_open() -> None:
+            with pytest.raises(PatternViolation, match="still takes answers"):
+                bench.referee.proof(request(host, 1))
+            asked.append(True)
+
+        bench.meanwhile(while_open)
+        bench.run()
+        assert asked
+        assert bench.referee.proof(request(host, 1)).reports == 1
+        with pytest.raises(NotFound, match="no question 7"):
+            bench.referee.proof(request(host, 7))
+        with pytest.raises(PatternViolation, match="was not asked"):
+            bench.referee.proof(request(Identity.create(), 1))
+
+
+def request(who: Identity, question: int) -> Signed:
+    return who.sign("proof-request", {"participant": who.public, "run": "run", "question": question})
+
+
+class LosesReplies:
+    """A witness that keeps every checkpoint, and whose reply to the second one is lost."""
+
+    place = "a witness"
+
+    def __init__(self, witness: WitnessClient) -> None:
+        self._witness, self._asked = witness, 0
+        self.key, self.kept = witness.key, witness.kept
+
+    def keep(self, signed: Signed) -> Signed:
+        word = self._witness.keep(signed)
+        self._asked += 1
+        if self._asked == 2:
+            raise PeerUnavailable("the reply was lost")
+        return word
+
+
+def test_a_word_of_a_witness_whose_reply_was_lost_is_fetched_and_the_audit_finds_no_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr("referee.runs.checkpoints.BETWEEN", 0.0)
+    monkeypatch.setattr("referee.runs.checkpoints.SHARE", 0.0)
+    chosen = tiny(*ONE_QUESTION)
+    with (
+        served(witness_app(tmp_path / "witness", SECRET)) as address,
+        closing(WitnessClient(address, SECRET)) as witness,
+        Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
+    ):
+        bench.referee.checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [LosesReplies(witness)])
+        assert bench.run()["status"] == "done"
+        bench.referee.catch_up()
+        kept = witness.kept(bench.referee.identity.public, "run")
+        assert len(kept) > 2
+        assert [each.witnessed for each in bench.referee.kept("run")] == [each.witnessed for each in kept]
+        assert audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).history.unseen == ()

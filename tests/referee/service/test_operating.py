@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from common.core.errors import NotFound, Unauthorized
+from common.core.errors import AuditFailed, BadPlugin, NotFound, Unauthorized
+from common.core.registry import Registry
 from common.crypto.identity import Identity
+from common.log.transcript import Entry
 from common.net import messages
+from curator.service.startup import open_curator
 from deploy.remote import Remote, operating
+from referee.audit.agents import Agents
 from referee.audit.audit import audit
+from referee.audit.reports import Place
 from referee.cli import app
+from referee.collection.roster import Roster
 from referee.service.app import referee_app
-from referee.service.runner import Runner
+from referee.service.runner import Runner, learn_words
+from referee.state.values import Cohort, Part, Participant
 from tests.referee.service.test_referee import until
-from tests.support import TOKEN, Bench, leave_folder, seal, served, tiny
+from tests.support import TOKEN, Bench, Curators, leave_folder, seal, served, tiny
+from tests.tiers import for_each
 
 
 @contextmanager
@@ -209,3 +219,217 @@ def test_counters_are_for_the_operator_alone(tmp_path):
         assert httpx.get(asked, trust_env=False, timeout=60).status_code == 401
         told = httpx.get(asked, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=60)
     assert f"tandem_agents_enrolled {bench.chosen.agents.count}\n" in told.text
+
+
+SLOW = ("agents.count=1200", "agents.batch=600", "agents.deadline=100000")
+QUICK = ("agents.count=1200", "agents.batch=400")
+
+
+@pytest.fixture
+def curators(tmp_path: Path) -> Iterator[Curators]:
+    made = Curators(tmp_path / "curators", lambda folder: open_curator(tiny(), folder, 1, None))
+    yield made
+    made.close()
+
+
+@contextmanager
+def beside(folder: Path, curators: Curators) -> Iterator[tuple[Bench, Runner, Callable[[], None]]]:
+    """A referee with 2,400 hosted people who answer, and 1,200 who keep silent until they are told to decline."""
+    with Bench(folder, tiny("agents.count=2400"), curator=lambda own: curators) as bench:
+        quiet = Identity.create()
+        bench.referee.enrol(seal(quiet, messages.Enrolment(agents=1200)), TOKEN)
+        working = threading.Lock()
+
+        def wait(seconds: float) -> None:
+            with working:
+                if not bench.host.step():
+                    bench.clock.wait(1.0)
+                    threading.Event().wait(0.002)
+
+        def speak() -> None:
+            asked = bench.referee.poll(seal(quiet, messages.Poll(participant=quiet.public)))
+            if asked is not None:
+                found = messages.Assignment.parse(asked.message)
+                said = {"run": found.run, "digest": found.digest, "question": found.question, "reason": "policy"}
+                bench.referee.decline(seal(quiet, messages.Decline.parse({**said, "assignment": found.fingerprint()})))
+
+        bench.referee._wait = wait
+        yield bench, Runner(bench.referee), speak
+
+
+def positions(bench: Bench, run: str) -> set[int]:
+    """Return the places in the committed order that a run has asked."""
+    parts = [part for question in bench.referee.store.questions(run) for part in question.parts]
+    return {place for part in parts for place in range(part.start, part.stop)}
+
+
+@pytest.mark.slow
+def test_a_run_that_waits_for_answers_blocks_no_other(tmp_path, curators):
+    """Some of those whom the first run asks keep silent until a deadline far away; the second run ends meanwhile."""
+    with beside(tmp_path / "state", curators) as (bench, runner, speak):
+        store, chosen = bench.referee.store, {"slow": tiny(*SLOW), "quick": tiny(*QUICK)}
+        bench.referee.create("slow", chosen["slow"].wire(), 1)
+        bench.referee.create("quick", chosen["quick"].wire(), 2)
+        runner.start()
+        until(lambda: store.run("quick").result is not None)
+        assert store.run("slow").status == "running"
+        assert len(store.questions("slow")) == 1
+        (waits, _) = bench.referee.standing()
+        assert waits[1].startswith("agents: ")
+
+        def over() -> bool:
+            speak()
+            return store.run("slow").result is not None
+
+        until(over)
+        runner.stop()
+        slow, quick = positions(bench, "slow"), positions(bench, "quick")
+        assert slow | quick == set(range(len(slow) + len(quick)))  # nobody twice, and nobody is left out
+        between = [
+            Entry.model_validate_json(line).body.get("others")
+            for line in store.entries("slow")
+            if Entry.model_validate_json(line).kind == "question"
+        ]
+        assert between[0] is None
+        assert {(run, number) for run, number, *_ in between[1]} == {
+            ("quick", question.question) for question in store.questions("quick")
+        }
+        found = {
+            run: audit(leave_folder(tmp_path / run, chosen[run], seed, bench.finished(run)))
+            for seed, run in enumerate(chosen, start=1)
+        }
+    assert found["slow"].others == {"quick": len(quick)}
+    assert found["quick"].others == {}
+
+
+@pytest.mark.slow
+def test_a_run_begins_only_beside_others_that_leave_it_enough(tmp_path, curators):
+    """Of 3,600 people the first run may ask 2,400: the second, which wants 1,400, waits for its end, and says so."""
+    with beside(tmp_path / "state", curators) as (bench, runner, _):
+        store = bench.referee.store
+        bench.referee.create("slow", tiny("agents.count=2400", *SLOW[1:]).wire(), 1)
+        bench.referee.create("next", tiny("agents.count=1400", "agents.batch=400").wire(), 2)
+        runner.start()
+        until(lambda: len(store.questions("slow")) == 1)
+        assert bench.referee.claimed(store.run("next")) == "slow (1,800 agents)"
+        assert bench.referee.standing()[1][1] == "agents that runs under way may ask: slow (1,800 agents)"
+        bench.referee.cancel("slow")
+        until(lambda: store.run("next").result is not None)
+        runner.stop()
+        assert store.run("next").configuration is not None
+        assert positions(bench, "next").isdisjoint(positions(bench, "slow"))
+
+
+def test_runs_of_a_lease_that_was_lost_end_before_another_lease_is_taken(tmp_path, curators, monkeypatch):
+    with beside(tmp_path / "state", curators) as (bench, runner, _):
+        store = bench.referee.store
+        held, released = threading.Event(), threading.Event()
+
+        def stuck(seconds: float) -> None:
+            held.set()
+            released.wait(60)
+
+        bench.referee._wait = stuck
+        bench.referee.create("slow", tiny(*SLOW).wire(), 1)
+        runner.start()
+        assert held.wait(60)
+        store.fence = None  # as the process learns it
+        tried = []
+        monkeypatch.setattr(bench.referee, "drive", lambda: tried.append(1))
+        runner._wanted.set()
+        (thread,) = runner._under_way.values()
+        runner._thread.join(0.05)
+        assert not tried
+        released.set()
+        thread.join(60)
+        until(lambda: tried)
+        runner.stop()
+        assert store.run("slow").status == "running"  # nothing was written about its end
+
+
+@pytest.mark.slow
+def test_a_run_cut_off_by_a_crash_goes_on_with_the_agents_that_it_had(tmp_path, curators):
+    """Both runs are under way when the process dies; the one after it ends both, and asks nobody twice."""
+    with beside(tmp_path / "state", curators) as (bench, runner, _):
+        store = bench.referee.store
+        for seed, (run, chosen) in enumerate({"slow": SLOW, "quick": QUICK}.items(), start=1):
+            bench.referee.create(run, tiny(*chosen).wire(), seed)
+        runner.start()
+        until(lambda: store.questions("slow") and store.questions("quick"))
+        runner.stop()
+        before = {run: positions(bench, run) for run in ("slow", "quick")}
+    with beside(tmp_path / "state", curators) as (bench, runner, _):
+        store, slow = bench.referee.store, bench.referee._wait
+
+        def wait(seconds: float) -> None:
+            slow(seconds)
+            bench.clock.wait(1000.0)  # the deadlines pass
+
+        bench.referee._wait = wait
+        runner.start()
+        until(lambda: all(store.run(run).result is not None for run in before))
+        runner.stop()
+        after = {run: positions(bench, run) for run in before}
+        assert all(before[run] <= after[run] for run in before)
+        assert after["slow"].isdisjoint(after["quick"])
+        for seed, (run, chosen) in enumerate({"slow": SLOW, "quick": QUICK}.items(), start=1):
+            audit(leave_folder(tmp_path / run, tiny(*chosen), seed, bench.finished(run)))
+
+
+def order_of(agents: int, used: int) -> Any:
+    """Return the agents of an audit: one order of so many, of whom so many were asked before."""
+    found = Agents.__new__(Agents)
+    found._place, found._run, found.others = Place("here"), "mine", {}
+    found._cohorts = {0: Cohort(0, agents, "seed", used)}
+    found.roster = Roster([Participant("0" * 64, 0, agents)])
+    return found
+
+
+@for_each(
+    ("others", "own"),
+    [
+        ([], Part(0, 15, 20)),  # a gap that nobody accounts for
+        ([("other", Part(0, 10, 14))], Part(0, 15, 20)),  # too small
+        ([("other", Part(0, 10, 16))], Part(0, 15, 20)),  # too large
+        ([("other", Part(0, 11, 15))], Part(0, 15, 20)),  # begins too late
+        ([("mine", Part(0, 10, 15))], Part(0, 15, 20)),  # its own
+        ([("other", Part(0, 10, 10)), ("other", Part(0, 10, 15))], Part(0, 15, 20)),  # nobody
+        ([("other", Part(0, 10, 101))], Part(0, 15, 20)),  # more than there are
+        ([("\x1b]0;paid\x07", Part(0, 10, 15))], Part(0, 15, 20)),  # a name that no run can have, for a terminal
+        ([("[bold]other[/bold]", Part(0, 10, 15))], Part(0, 15, 20)),
+        ([("other\n", Part(0, 10, 15))], Part(0, 15, 20)),
+    ],
+)
+def test_an_audit_refuses_agents_that_were_passed_over_otherwise_than_it_was_signed(others, own):
+    agents = order_of(100, 10)
+
+    def replayed() -> None:
+        agents.pass_over(others)
+        agents.take((own,), 5)
+
+    with pytest.raises(AuditFailed):
+        replayed()
+
+
+def test_an_audit_accepts_agents_that_other_runs_are_said_to_have_asked():
+    agents = order_of(100, 10)
+    agents.pass_over([("other", Part(0, 10, 12)), ("another", Part(0, 12, 15))])
+    assert len(agents.take((Part(0, 15, 20),), 5).members) == 5
+    assert agents.others == {"other": 2, "another": 3}
+    with pytest.raises(AuditFailed, match="were to be asked"):
+        agents.take((), 5)  # there are 80 left
+    agents.pass_over([("other", Part(0, 20, 100))])
+    assert len(agents.take((), 5).members) == 0
+
+
+def test_what_a_scenario_may_name_is_loaded_before_the_first_run(monkeypatch):
+    loaded: list[str] = []
+    monkeypatch.setattr(Registry, "names", lambda self: loaded.append(self.noun) or [])
+    learn_words()
+    assert {"protocol", "problem", "distribution", "learner", "mechanism"} <= set(loaded)
+
+
+def test_a_plug_in_that_is_broken_keeps_no_referee_from_starting(monkeypatch, caplog):
+    monkeypatch.setattr(Registry, "names", lambda self: (_ for _ in ()).throw(BadPlugin("broken: mend it")))
+    learn_words()
+    assert "broken: mend it" in caplog.text

@@ -1,7 +1,8 @@
-"""Several referees on one database, as several processes are: one drives, all take reports, nothing counts twice."""
+"""A PostgreSQL server that crashes: requests are told to come again, and nothing that was acknowledged is lost."""
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import referee.state.tables
@@ -19,11 +21,69 @@ from common.net import messages
 from deploy.load.client import LightAgent
 from referee.audit.audit import audit
 from referee.collection.judging import Sent, claims
+from referee.service.app import referee_app
 from referee.service.referee import Referee
-from tests import support
-from tests.support import TOKEN, Bench, leave_folder, seal, tiny
+from referee.service.runner import Runner
+from tests import postgres, support
+from tests.support import TOKEN, Bench, leave_folder, seal, served, tiny
 
-pytestmark = pytest.mark.usefixtures("each_store")
+
+@pytest.fixture
+def server(postgresql):
+    """A server of this test alone: the other tests' one is not for crashing."""
+    own = postgres.start()
+    yield own
+    own.close()
+
+
+def test_while_the_server_is_away_everybody_is_told_to_come_again_and_nothing_is_lost(tmp_path, server, monkeypatch):
+    url = server.database()
+    monkeypatch.setattr(support, "database_of", lambda folder: url)
+    agents = [LightAgent.fresh() for _ in range(30)]
+    stranger = Identity.create()
+    enrolment = seal(stranger, messages.Enrolment(agents=1)).model_dump_json().encode()
+    chosen = tiny("agents.count=100", "agents.batch=100", "curator.rounds=1")
+    with Bench(tmp_path / "state", chosen, individuals=30) as bench:
+        bench.referee.allow("operator", TOKEN)
+        for agent in agents:
+            bench.referee.enrol(Signed.model_validate_json(agent.enrolment()), TOKEN)
+
+        def attack() -> None:
+            app = referee_app(bench.referee, Runner(bench.referee))
+            with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=60) as client:
+
+                def say(method: str, path: str, body: bytes = b"") -> httpx.Response:
+                    headers = {"Authorization": f"Bearer {TOKEN}"}
+                    return client.request(method, path, content=body, headers=headers)
+
+                def report(agent: LightAgent, body: bytes) -> httpx.Response:
+                    return say("PUT", f"/v1/reports/{agent.report_id.decode()}", body)
+
+                bodies = [agent.answer(say("POST", "/v1/polls", agent.poll()).content) for agent in agents]
+                ways: list[Any] = [
+                    lambda: report(agents[20], bodies[20]),
+                    lambda: say("POST", "/v1/enrolments", enrolment),
+                    lambda: say("GET", "/v1/runs/run"),
+                    lambda: say("POST", "/v1/polls", LightAgent.fresh().poll()),
+                ]
+                for agent, body in zip(agents[:20], bodies[:20], strict=True):
+                    assert report(agent, body).status_code == 200
+                server.stop(signal.SIGQUIT)
+                for ask in ways:
+                    refused = ask()
+                    assert (refused.status_code, refused.headers.get("retry-after")) == (503, "2"), refused.text
+                assert say("POST", "/v1/polls", agents[20].poll()).status_code == 200  # that is known without it
+                server.start()
+                for agent, body in zip(agents, bodies, strict=True):
+                    assert report(agent, body).status_code == 200
+                assert say("POST", "/v1/enrolments", enrolment).json()["message"]["first"] == 100
+
+        bench.meanwhile(attack)
+        result = bench.run()
+        assert result["agents"] == {"enrolled": 101, "asked": 100, "answered": 100, "rejected": 0}
+        assert audit(leave_folder(tmp_path / "run", chosen, 1, bench.finished())).reports == 31
+
+
 SAME = ("status", "reason", "iterations", "answer", "estimate", "agents", "privacy")
 
 
@@ -56,6 +116,7 @@ def sent(agent: LightAgent, through: Referee) -> Sent:
     return Sent(Signed.model_validate_json(agent.answer(found.model_dump_json().encode())))
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_report_to_two_processes_is_one_report_and_another_one_is_refused(people):
     bench, agents = people
 
@@ -76,6 +137,7 @@ def test_a_report_to_two_processes_is_one_report_and_another_one_is_refused(peop
     assert audit(leave_folder(bench.folder / "run", bench.chosen, 1, bench.finished())).reports == 61
 
 
+@pytest.mark.usefixtures("each_store")
 def test_two_processes_at_once_store_one_report_of_each(people):
     """Every individual sends one report here and another one there at the same time: one of them is stored."""
     bench, agents = people
@@ -108,6 +170,7 @@ def test_two_processes_at_once_store_one_report_of_each(people):
     assert audit(leave_folder(bench.folder / "run", bench.chosen, 1, bench.finished())).answers == 100
 
 
+@pytest.mark.usefixtures("each_store")
 def test_what_was_closed_by_the_driver_takes_nothing_anywhere(people):
     bench, agents = people
     late: list[Any] = []
@@ -125,6 +188,7 @@ def test_what_was_closed_by_the_driver_takes_nothing_anywhere(people):
     assert result["agents"]["answered"] == 0
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_process_that_missed_reports_cannot_store_any(people, monkeypatch):
     """Even one that takes no turn and does not look: the number of its report is taken."""
     bench, agents = people
@@ -143,6 +207,7 @@ def test_a_process_that_missed_reports_cannot_store_any(people, monkeypatch):
     assert bench.run()["agents"]["answered"] == 41
 
 
+@pytest.mark.usefixtures("each_store")
 def test_numbers_are_given_once_and_everybody_is_known_everywhere(tmp_path):
     with Bench(tmp_path / "state") as bench, beside(bench) as second:
         twice = [seal(Identity.create(), messages.Enrolment(agents=2)) for _ in range(20)]
@@ -167,6 +232,7 @@ def test_numbers_are_given_once_and_everybody_is_known_everywhere(tmp_path):
         assert list(second.registrar.roster) == list(bench.referee.registrar.roster)
 
 
+@pytest.mark.usefixtures("each_store")
 def test_questions_that_the_driver_opens_are_handed_out_by_others(people):
     bench, agents = people
     announced: list[int] = []
@@ -189,6 +255,7 @@ def test_questions_that_the_driver_opens_are_handed_out_by_others(people):
 # One drives -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("each_store")
 def test_one_process_drives_until_it_is_not_heard_of(tmp_path):
     with Bench(tmp_path / "state") as bench, beside(bench, lease=600.0) as second, beside(bench, "third") as third:
         assert second.drive()
@@ -204,6 +271,7 @@ def test_one_process_drives_until_it_is_not_heard_of(tmp_path):
         assert third.store.fence == 3
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_driver_that_was_replaced_writes_nothing_and_its_run_goes_on_elsewhere(tmp_path, undisturbed):
     """It was stopped while a question was open; another one took over and ends the run as it would have ended."""
     ended: list[Any] = []
@@ -233,6 +301,7 @@ def test_a_driver_that_was_replaced_writes_nothing_and_its_run_goes_on_elsewhere
         assert audit(leave_folder(tmp_path / "run", tiny(), 1, bench.finished())).answers == 1200
 
 
+@pytest.mark.usefixtures("each_store")
 def test_a_driver_that_lost_its_lease_does_not_wait_for_the_question_to_end(people):
     """It would be of no use for as long: nobody else might be there to drive when the new one dies."""
     bench, _ = people
@@ -249,6 +318,7 @@ def test_a_driver_that_lost_its_lease_does_not_wait_for_the_question_to_end(peop
     assert list(bench.referee.store.open_questions().values()) == [("run", 1)]
 
 
+@pytest.mark.usefixtures("each_store")
 def test_whoever_does_not_hold_the_lease_writes_nothing_of_a_run(people):
     bench, _ = people
     bench.open()
@@ -271,6 +341,7 @@ def test_whoever_does_not_hold_the_lease_writes_nothing_of_a_run(people):
         assert second.store.run("run").status == "running"
 
 
+@pytest.mark.usefixtures("each_store")
 def test_another_referees_database_is_refused(bench):
     database = support.database_of(bench.folder) or sqlite_url(bench.folder / "referee" / "referee.sqlite")
     with pytest.raises(BadInput, match="give its key file with --key"):

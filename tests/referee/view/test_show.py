@@ -1,17 +1,33 @@
 """What a person sees in the terminal: every command says what it did and what to do next."""
 
-import json
+from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.rules import Constant
+from common.operations.learning import Learn, Learned
+from common.protocols.patterns import agents, curator, many, maybe, sequence, some, together
+from common.protocols.steps import AskCurator
 from deploy.experiment import reading
 from referee.cli import app
+from referee.protocols.base import Outcome
+from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
 from referee.runs.results import result_document
 from referee.view import show
+from referee.view.diagrams import mermaid, page
+from referee.view.pace import Outlook, Pace, in_time, worth_a_line
+from referee.view.pages import report
 from referee.view.pages import report as page_of
 from referee.view.run_view import run_view
+from referee.view.wording import interval_in_words, judged_in_words
 from tests.support import TINY, Bench, tiny
 from tests.tiers import for_each
 
@@ -213,3 +229,178 @@ def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(agents
 def test_a_plan_says_that_reweighing_does_not_use_the_loss_that_agents_test():
     output = said("plan", "ball", "--set", "agents.loss=hinge")
     assert "violated accuracy: agents test the hinge loss, reweighing goes by mistakes" in output
+
+
+def numbers(number: int, rounds: int = 1000, value: float = 0.25) -> dict[str, float]:
+    return {"round": number, "rounds": rounds, "asked": 10.0, "value": value, "low": value - 0.01, "high": value + 0.01}
+
+
+def lines(rounds: int, of: int = 1000) -> list[int]:
+    said: list[int] = []
+    pace = Pace(lambda text, found, more: said.append(int(found["round"])))
+    for number in range(1, rounds + 1):
+        pace("round", numbers(number, of))
+    pace.flush()
+    return said
+
+
+def test_rounds_of_one_digit_are_said_and_the_last():
+    assert lines(1000) == [*range(1, 11), *range(20, 101, 10), *range(200, 1001, 100)]
+    assert lines(37) == [*range(1, 11), 20, 30, 37]
+    assert lines(34, 34) == [*range(1, 11), 20, 30, 34]
+    assert lines(3) == [1, 2, 3]
+    assert [n for n in range(1, 5001) if worth_a_line(n)][-4:] == [2000, 3000, 4000, 5000]
+
+
+def test_what_is_no_round_comes_after_the_rounds_before_it_and_a_further_task_begins_anew():
+    said: list[str] = []
+    pace = Pace(lambda text, found, more: said.append(text))
+    for number in range(1, 13):
+        pace(f"first {number}", numbers(number))
+    pace("task 1 done", {})
+    pace("second 1", numbers(1))
+    pace("second 2", numbers(2))
+    pace.flush()
+    assert said[-5:] == ["first 10", "first 12", "task 1 done", "second 1", "second 2"]
+
+
+def test_the_time_left_is_that_of_all_remaining_rounds_at_the_pace_so_far():
+    clock = iter([0.0, 20.0, 40.0])
+    outlook = Outlook(lambda: next(clock))
+    assert outlook.after(numbers(1)) == ""
+    assert outlook.after(numbers(11)).endswith("at most 33.0 min left")  # 2 s a round, 989 rounds
+    assert "left" not in outlook.after(numbers(1000))
+    assert (in_time(0.2), in_time(80.0), in_time(100.0), in_time(7200.0)) == ("1 s", "80 s", "1.7 min", "2.0 h")
+
+
+def test_a_run_that_halts_early_has_no_time_left():
+    said: list[str] = []
+    pace = Pace(lambda text, found, more: said.append(more))
+    for number in range(1, 13):
+        pace("round", numbers(number))
+    pace.flush()
+    assert "left" in said[-2]
+    assert "left" not in said[-1]
+
+
+@for_each(("value", "words"), [
+    (0.2, "down by 0.0500 since round 1"), (0.3, "up by 0.0500 since round 1"),
+    (0.245, "level within the intervals since round 1"),
+])  # fmt: skip
+def test_the_trend_is_what_the_intervals_carry(value, words):
+    outlook = Outlook(lambda: 0.0)
+    outlook.after(numbers(1))
+    assert outlook.after(numbers(2, value=value)).startswith(words)
+
+
+def test_progress_without_a_loss_has_no_trend():
+    outlook = Outlook(lambda: 0.0)
+    outlook.after({"round": 1.0, "rounds": 5.0})
+    assert outlook.after({"round": 2.0, "rounds": 5.0}) == "at most 1 s left"
+
+
+def test_a_log_gets_few_lines_of_a_long_run(tmp_path, capsys):
+    with show.live(tiny(), 5, tmp_path, quiet=False) as on_progress:
+        for number in range(1, 1001):
+            on_progress(f"round {number}", numbers(number))
+    said = [line for line in capsys.readouterr().err.splitlines() if "round " in line]
+    assert len(said) == 28
+    assert "since round 900" in said[-1]
+
+
+def test_every_part_of_a_pattern_is_drawn():
+    pattern = sequence(
+        together(curator("count"), agents("item")),
+        some(agents("loss")),
+        maybe(curator("reweigh")),
+        many(agents("code")),
+    )
+    lines = [line.strip() for line in mermaid(pattern).splitlines()]
+    assert lines[4:] == [
+        "par every message leaves before any answer arrives",
+        "R->>A: item",
+        "A-->>R: one randomized answer each",
+        "and",
+        "R->>C: count",
+        "C-->>R: its release",
+        "end",
+        "loop at least once",
+        "R->>A: loss",
+        "A-->>R: one randomized answer each",
+        "end",
+        "opt",
+        "R->>C: reweigh",
+        "C-->>R: its release",
+        "end",
+        "loop any number of times",
+        "R->>A: code",
+        "A-->>R: one randomized answer each",
+        "end",
+    ]
+
+
+def test_the_page_is_up_to_date():
+    found = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
+    assert found == page(), "run: python -m referee.view.diagrams > docs/protocols.md"
+
+
+LUCKY = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
+CLEAR = {"value": 0.034, "low": 0.02, "high": 0.05, "confidence": 0.95}
+FEW = "too few agents answered about it to tell"
+
+
+def test_an_interval_that_says_nothing_is_said_so_and_its_lucky_middle_is_not_named():
+    assert interval_in_words(LUCKY) == f"somewhere from 0.0000 to 0.3950: {FEW}"
+    assert interval_in_words(CLEAR) == "0.0340, in 0.0200 to 0.0500"
+    assert (
+        judged_in_words({"estimate": LUCKY, "asked": 1_234}) == f"somewhere from 0.0000 to 0.3950: {FEW}, 1,234 agents"
+    )
+    assert judged_in_words({"estimate": CLEAR, "asked": 1_234}) == "0.0340, in 0.0200 to 0.0500, 1,234 agents"
+
+
+@pytest.mark.parametrize("found", [LUCKY, CLEAR])
+def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypatch):
+    for name in ("_OUT", "_ERR"):
+        monkeypatch.setattr(getattr(show, name), "_width", 300)
+    chosen = tiny()
+    with Bench(tmp_path / "state", chosen) as bench:
+        result = {**bench.run(), "truth": None, "run": str(tmp_path), "peak_memory_bytes": 0, "estimate": found}
+    rounds = {"round": 1.0, "rounds": 3.0, "asked": 10.0, **{key: found[key] for key in ("value", "low", "high")}}
+    with show.live(chosen, 5, tmp_path, quiet=False) as on_progress:
+        on_progress("round 1", rounds)
+    live = capsys.readouterr().err
+    show.result({**result, "seconds": {"total": 0.0}}, simulated=True)
+    final = capsys.readouterr().out
+    page = report([run_view(chosen, {**result, "seconds": {"total": 0.0}}, [rounds])])
+    for told in (live, final, page):
+        assert (FEW in told) == (found is LUCKY)
+        assert ("0.0340" in told) == (found is CLEAR)
+
+
+def after_three_rounds(*, first_is_best: bool) -> Outcome:
+    """Return how an agnostic run ends whose first model is told to err on a third, the others on half, or not so."""
+    script = run_rounds(RoundsPlan.of(tiny("mode=agnostic", "curator.rounds=3", "agents.count=9000")), None, 1, 3)
+    number = 0
+    reply: Any = None
+    while True:
+        try:
+            step = script.send(reply)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        reply = None
+        if isinstance(step, AskCurator) and isinstance(step.operation, Learn):
+            number, reply = number + 1, Learned(hypothesis=Constant(label=1))
+        elif isinstance(step, AskAgents):
+            ones = np.zeros(step.count, dtype=np.uint8)
+            ones[:: 3 if (number == 1) == first_is_best else 2] = 1
+            reply = Answers(step.count, ones, np.arange(step.count))
+
+
+def test_an_answer_of_the_first_round_is_never_said_to_be_reweighed():
+    outcome = after_three_rounds(first_is_best=True)
+    assert outcome.reason == "all 3 rounds were used; the answer is the first round's, which nothing had reweighed"
+    assert after_three_rounds(first_is_best=False).reason == "all 3 rounds were used"
+    better: dict[str, dict[str, float | str]] = {"curator-only": {"loss_on_target": 0.2, "note": ""}}
+    told = reading(tiny(), {"iterations": 3, "status": "exhausted", "reason": outcome.reason}, 0.1, better)
+    assert "reweigh" not in told

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.tree import DecisionTreeClassifier
 
+import tandem
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
-from tandem.estimators import CannotHelpWarning, TransferClassifier, fitting
-from tandem.estimators.fitting import chosen
-from tests.tandem.estimators.people import square
+from tandem.estimators import CannotHelpWarning, DomainAdapterRegressor, TransferClassifier, fitting
+from tandem.estimators.fitting import FewForTeachersWarning, chosen, learner_settings, suffice
+from tests.tandem.estimators.people import QUICK, SCHEMA, customers, square
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each
 
@@ -139,3 +142,150 @@ def test_nothing_of_a_record_decides_what_is_run():
     )
     assert first._scenario == second._scenario
     assert first.advice_ == second.advice_
+
+
+# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
+
+TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
+
+
+def fit_quick(**changes):
+    return TransferClassifier(**{"epsilon": 4.0, "rounds": 1, "learner": TREES} | changes)
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+def test_classifiers_stand_as_they_are():
+    """Trees teach; the student is a logistic regression unless another is named."""
+    X, y = square(4000, 1)
+    model = fit_quick(random_state=0).fit(X, y, public=square(50, 9)[0])
+    assert model.score(*square(2000, 2)) > 0.8
+    settings = model._scenario["curator"]["learner"]
+    assert settings["teacher"] == {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
+    assert settings["queries"] == 50
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.slow
+def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_their_features_are_public():
+    labels = TREES | {"protects": "labels", "queries": 40, "chunks": 30}
+    X, y = square(1000, 1)
+    promised = fit_quick(random_state=0, learner=labels).fit(X, y).guarantee_
+    assert promised.protects == promised.curator.protects == "labels"
+    assert "the LABEL ONLY, features are not protected" in str(promised)
+    assert promised.agent.protects == "records"
+    assert "every feature of the curator's people" in promised.assumptions
+    with pytest.raises(BadFit, match="public_features: true"):
+        fit_quick(learner=labels).fit(X, y)
+    assert "LABEL ONLY" in str(fit_quick(learner=labels | {"public_features": True}).fit(X, y).guarantee_)
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+def test_several_rounds_learn_from_draws():
+    assert learner_settings("model-agnostic", 5000, 100, 1)["draws"] is None
+    assert learner_settings("model-agnostic", 5000, 100, 3)["draws"] == 500
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+def test_teachers_get_draws_that_suffice_by_labelling_fewer_points():
+    # Three rounds of 10,000 people and 500 points: 692 teachers of 1.4 draws each.
+    points, each = suffice(500, 31, 1000, 3)
+    assert points == 28
+    assert each == pytest.approx(6.1, abs=0.1)
+    assert suffice(500, 31, 10_000, 3)[0] == 500
+    points, each = suffice(500, 31, 1000, 21)
+    assert (points, each < 21) == (84, True)
+    assert suffice(10, 31, 1000, 21)[0] == 10
+    assert suffice(500, 48, 100, 21)[0] == 3  # no more than leaves each teacher a draw
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.slow
+def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
+    X, y = square(12_000, 1)
+    public = np.random.default_rng(3).uniform(-1, 1, (500, X.shape[1]))
+    votes = {"learner": "model-agnostic", "protocol": "subsample-test-reweigh", "random_state": 0}
+    model = TransferClassifier(epsilon=2.0, rounds=2, **votes)
+    model.fit(X, y, public=public)
+    settings = model._scenario["curator"]["learner"]
+    assert settings["queries"] < 500
+    assert settings["draws"] / settings["chunks"] >= 1.8 * (X.shape[1] + 1)
+    with pytest.warns(FewForTeachersWarning, match="records for 3 weights"):
+        TransferClassifier(epsilon=0.5, **votes).fit(X[:2000], y[:2000], public=public)
+    # What fits is judged, and counts nothing: the votes have the whole budget.
+    fitted = TransferClassifier(epsilon=2.0, **votes | {"protocol": "fit"}).fit(X, y, public=public)
+    assert fitted._scenario["portfolio"]["repair"] == 0.0
+    assert [judged.name for judged in fitted.candidates_] == ["constant -1", "constant +1", "model"]
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@for_each(
+    ("changes", "public", "said"),
+    [
+        ({}, False, "give fit"),
+        ({"learner": TREES | {"chunks": 500}}, True, "500 chunks are more than the 150 records"),
+        ({"learner": TREES | {"student": GaussianProcessClassifier()}}, True, "agents do not accept"),
+        ({"learner": TREES | {"teacher": {"classifier": "Oracle"}}}, True, "no such classifier"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_touched(changes, public, said, monkeypatch):
+    monkeypatch.setattr("tandem.estimators.base.run", lambda *arguments: pytest.fail("the run began"))
+    X, y = square(300, 1)
+    model = fit_quick(**changes)
+    with pytest.raises(BadFit, match=said):
+        model.fit(X, y, public=np.copy(X[:20]) if public else None)
+    assert not hasattr(model, "guarantee_")
+
+
+UNPLANNED = {"name": "sgd", "steps": 3000, "noise": 8.0}
+"""Its noise is given: planning it takes longer than all else here."""
+
+# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
+
+
+@pytest.fixture(scope="module")
+def estimators_plain():
+    """Least squares without noise, and no parties."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "Embedded", Plain)
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.usefixtures("plain")
+@pytest.mark.filterwarnings("ignore::tandem.models.DataNote")
+def test_a_classifier_s_model_predicts_as_it_does(tmp_path):
+    fitted = TransferClassifier(rounds=1, learner=UNPLANNED, epsilon=500.0, delta=1e-3, random_state=0, schema=SCHEMA)
+    fitted.fit(customers(300, 1), population=customers(200, 2))
+    fresh = customers(80, 3)
+    model = fitted.to_model()
+    assert model.columns == ("visits", "months", "plan")
+    assert model.classes == ("no", "yes")
+    assert model.loss == "logistic"
+    np.testing.assert_array_equal(tandem.predict(model, fresh), fitted.predict(fresh))
+    exported = tandem.load_model(tandem.export(model, tmp_path / "model.json"))
+    assert exported == model
+    np.testing.assert_array_equal(tandem.as_sklearn(exported).predict(fresh), fitted.predict(fresh))
+    assert tandem.describe(model)[0] == "predicts renews: no or yes"
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.usefixtures("plain")
+@pytest.mark.slow
+def test_columns_without_names_are_x0_x1_and_classes_become_texts():
+    X, y = square(300, 1)
+    fitted = TransferClassifier(rounds=1, learner=QUICK, random_state=0).fit(X, y)
+    rows = [{"x0": float(a), "x1": float(b)} for a, b in X[:20]]
+    assert tandem.predict(fitted.to_model(), rows).tolist() == [str(label) for label in fitted.predict(X[:20])]
+
+
+@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@pytest.mark.usefixtures("plain")
+def test_a_regressor_s_model_predicts_in_the_unit_of_its_response():
+    X, _ = square(300, 1)
+    y = 20.0 + 4.0 * X[:, 0]
+    fitted = DomainAdapterRegressor(response_bounds=(10.0, 30.0), random_state=0).fit(X, y, public=(X, y))
+    model = fitted.to_model()
+    rows = [{"x0": float(a), "x1": float(b)} for a, b in X[:20]]
+    np.testing.assert_allclose(tandem.predict(model, rows), fitted.predict(X[:20]), rtol=1e-6)
+    np.testing.assert_allclose(tandem.as_sklearn(model).predict(rows), y[:20], rtol=1e-3)
+    assert any(line.startswith("  x0, a unit") and "+4 " in line for line in tandem.describe(model))

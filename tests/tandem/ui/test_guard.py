@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+import re
+from html import unescape
 
+import pytest
+from typer.testing import CliRunner
+
+from common.core import canonical
+from common.crypto.identity import Identity, Signed
+from common.log.receipts import StoredCheckpoint, receipt_for
+from common.log.transcript import Entry
 from common.net.page.guard import HEADERS
+from referee.audit.audit import audit
+from referee.audit.history import kept_in
+from referee.state.runfolder import unpack_reports
+from referee.state.witness_log import WitnessLog
+from referee.view.show import audit_lines
+from tandem.cli import app
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tests.tandem.ui.asking import HERE, KEY, RULES, Browser
+from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript
+from tests.referee.audit.signing import identity_of
+from tests.tandem.ui.asking import HERE, KEY, RULES, Browser, outside
+from tests.tiers import for_each
 
 
 @pytest.fixture
@@ -88,3 +106,189 @@ def test_a_refusal_and_a_fault_carry_it_as_well(stranger, browser, monkeypatch):
 
 def test_a_body_is_limited(browser):
     assert browser.post("/run/tiny/audit", {"more": "x" * 70_000}).status_code == 413
+
+
+EVIL = "<script>alert(1)</script>"
+
+
+def lines(runs) -> list[bytes]:
+    return (runs / "tiny" / "transcript.jsonl").read_bytes().splitlines()
+
+
+def test_every_entry_is_listed_with_its_kind_hash_and_signers(browser, runs):
+    page = browser.page("/run/tiny/transcript")
+    for number, line in enumerate(lines(runs)):
+        entry = json.loads(line)
+        assert f'/run/tiny/transcript/{number}">{number}</a>' in page
+        assert entry["hash"][:12] in page
+        assert f"{len(line):,}" in page
+    terms = json.loads(lines(runs)[1])["body"]["terms"]
+    assert f"curator {terms['key'][:8]}" in page
+    assert f"referee {json.loads(lines(runs)[0])['body']['referee'][:8]}" in page
+    assert not outside(page)
+
+
+def test_an_entry_is_shown_as_the_json_that_it_is(browser, runs):
+    for number in (0, 2):
+        page = browser.page(f"/run/tiny/transcript/{number}")
+        (text,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
+        assert json.loads(unescape(text)) == json.loads(lines(runs)[number])
+        assert not outside(page)
+
+
+def test_the_raw_lines_are_the_file(browser, runs):
+    found = browser.get("/run/tiny/transcript.jsonl")
+    assert found.content == (runs / "tiny" / "transcript.jsonl").read_bytes()
+    assert found.headers["content-type"].startswith("text/plain")
+
+
+def test_lists_and_long_entries_have_pages():
+    whole = Transcript.of(b"[]\n" * (2 * ON_A_PAGE + 1))
+    assert (whole.pages, len(whole.listed(1)), len(whole.listed(3)), whole.listed(4)) == (3, ON_A_PAGE, 1, [])
+    assert whole.listed(3)[0].index == 2 * ON_A_PAGE
+
+
+def test_a_long_entry_is_shown_in_pages(browser, runs):
+    entry = json.loads(lines(runs)[0])
+    entry["body"]["more"] = list(range(2 * LINES_ON_A_PAGE))
+    (runs / "tiny" / "transcript.jsonl").write_text(json.dumps(entry) + "\n")
+    first, second = (browser.page(f"/run/tiny/transcript/0?at={at}") for at in (1, 2))
+    assert 'rel="next"' in first
+    assert 'rel="prev"' in second
+    assert f"{LINES_ON_A_PAGE + 100}," not in first
+    assert f"{LINES_ON_A_PAGE + 100}," in second
+
+
+def test_the_audit_of_the_server_says_what_the_command_says(browser, runs):
+    page = unescape(browser.post("/run/tiny/audit").text)
+    assert "<h1>Verified</h1>" in page
+    for line in audit_lines(audit(runs / "tiny")):
+        assert line[1:] in page
+    assert not outside(page)
+
+
+def test_a_changed_folder_is_not_verified_and_the_page_says_where(browser, runs):
+    file = runs / "tiny" / "transcript.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"answered":', b'"answered":1', 1))
+    page = browser.post("/run/tiny/audit").text
+    assert "<h1>Not verified</h1>" in page
+    assert "was changed: its hash does not match its content" in page
+
+
+def test_an_audit_takes_our_own_form(browser):
+    assert browser.ask("POST", "/run/tiny/audit", data={"token": "x"}, headers={"Origin": HERE}).status_code == 401
+    assert browser.get("/run/tiny/audit").status_code == 405
+
+
+def test_lines_that_are_no_entries_are_shown_as_text(browser, runs):
+    file = runs / "tiny" / "transcript.jsonl"
+    file.write_bytes(file.read_bytes() + EVIL.encode() + b"\xff{\n" + b'{"index":')
+    count = len(lines(runs))
+    page = browser.page("/run/tiny/transcript")
+    assert "the line is no entry: it was cut off or changed" in page
+    page = browser.page(f"/run/tiny/transcript/{count - 2}")
+    assert not outside(page)
+    assert "&lt;script&gt;" in page
+
+
+def test_hostile_text_in_an_entry_is_text(browser, runs):
+    entry = json.loads(lines(runs)[3])
+    entry["body"]["query"]["kind"] = EVIL + "\x1b[31m\u202e"
+    entry["kind"] = "question"
+    (runs / "tiny" / "transcript.jsonl").write_text("".join(json.dumps(entry) + "\n" for _ in range(4)))
+    for path in ("", "/3"):
+        page = browser.page(f"/run/tiny/transcript{path}")
+        assert not outside(page)
+        assert "\x1b" not in page
+        assert "\u202e" not in page
+
+
+@pytest.mark.parametrize("path", ["/9999", "/-1", "/x", "/0?at=0", "?at=0"])
+def test_what_is_not_there_is_not_found(browser, path):
+    found = browser.get(f"/run/tiny/transcript{path}")
+    assert found.status_code in (404, 422)
+    assert "Traceback" not in found.text
+
+
+def test_a_folder_without_a_transcript_says_so(browser, runs):
+    (runs / "tiny" / "transcript.jsonl").unlink()
+    found = browser.get("/run/tiny/transcript")
+    assert found.status_code == 404
+    assert "transcript.jsonl cannot be read" in found.text
+
+
+@pytest.fixture
+def folder(runs):
+    return runs / "tiny"
+
+
+def configuration(folder) -> dict[str, str]:
+    return json.loads((folder / "transcript.jsonl").read_bytes().split(b"\n")[0])["body"]["configuration"]
+
+
+@pytest.fixture
+def referee(undisturbed) -> Identity:
+    return identity_of(undisturbed[0])
+
+
+def test_every_checkpoint_is_listed_and_a_run_that_nobody_saw_says_so(browser, folder):
+    page = unescape(browser.page("/run/tiny/history"))
+    kept = kept_in(folder)
+    assert kept
+    for each in kept:
+        assert each.said().hash[:12] in page
+    assert "no witness has seen this history: the referee could show others another one" in page.replace("No w", "no w")
+    assert "nobody" in page
+    assert not outside(page)
+
+
+def test_witnesses_are_shown_with_their_times(browser, folder, referee, tmp_path):
+    log = WitnessLog(tmp_path, Identity.create(), lambda: 86400.0)
+    key, run = referee.public, configuration(folder)["run"]
+    words = [
+        StoredCheckpoint(checkpoint=each.checkpoint, witnessed=(log.keep(key, run, each.checkpoint),))
+        for each in kept_in(folder)
+    ]
+    lines = b"".join(canonical.encode(each.wire()) + b"\n" for each in words)
+    (folder / "checkpoints.jsonl").write_bytes(lines)
+    page = browser.page("/run/tiny/history")
+    assert f"{words[0].witnessed[0].key[:16]}</code> since 1970-01-02 00:00:00 UTC" in page
+    assert ", to its end." in page
+
+
+def test_a_receipt_is_compared_with_the_reports(browser, folder, referee):
+    def receipt(signature: str) -> str:
+        said = {"run": configuration(folder)["run"], "question": 1}
+        return receipt_for(referee, Signed(kind="report", message=said, key="0" * 64, signature=signature), 7).decode()
+
+    stored = next(unpack_reports((folder / "reports" / "1.reports").read_bytes()))
+    good, bad = receipt(stored.signature.hex()), receipt("ab" * 64)
+    assert "Compared with 1 receipt: its report is there" in browser.post("/run/tiny/receipt", {"receipt": good}).text
+    held = json.dumps({"receipt": json.loads(good), "report": {}, "leaf": ""})
+    assert "Compared with 1 receipt: its report is there" in browser.post("/run/tiny/receipt", {"receipt": held}).text
+    assert "a report on question 1 is left out" in browser.post("/run/tiny/receipt", {"receipt": bad}).text
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "<script>alert(1)</script>", '{"receipt": 3}', "[" * 5000])
+def test_what_is_no_receipt_is_said_so(browser, text):
+    page = browser.post("/run/tiny/receipt", {"receipt": text})
+    assert page.status_code == 200
+    assert "this is no receipt" in page.text
+    assert "<script>alert" not in page.text
+
+
+def test_checkpoints_of_another_history_are_said_so(browser, folder):
+    path = folder / "transcript.jsonl"
+    entries = [Entry.model_validate_json(line) for line in path.read_bytes().splitlines()]
+    path.write_text("".join(entry.line() + "\n" for entry in entries[:-1]))
+    page = unescape(browser.page("/run/tiny/history"))
+    assert "This does not agree:" in page
+    assert "here it is cut short" in page
+
+
+@for_each("host", ["0.0.0.0", "192.0.2.1", "example.org"])
+def test_only_this_machine_is_served(host):
+    done = CliRunner().invoke(app, ["ui", "--host", host])
+    assert done.exit_code == 1
+    assert "--host must be 127.0.0.1 or ::1" in done.stderr
+    assert "ssh -L" in done.stderr

@@ -1,0 +1,349 @@
+"""What a wheel is made of: import statements say the one name that all packages go below, and nothing else changes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from deploy.packaging.backend import ROOT, owned, rewritten, stage
+from deploy.packaging.install import NEEDED, find_uv, make_environment, settings, usable
+from tests.common.test_light_start import HEAVY, tops
+from tests.support import TINY
+from tests.tiers import for_each
+
+CHECKOUT = Path(__file__).parents[3]
+PACKAGES = {"common", "curator"}
+
+CHANGED = {
+    "from common import x": "from tandem.common import x",
+    "from common.a.b import x as common": "from tandem.common.a.b import x as common",
+    "import common": "import tandem.common as common",
+    "import common as c, os, curator": "import tandem.common as c, os, tandem.curator as curator",
+    "import common.a as a": "import tandem.common.a as a",
+    "import os; from curator import y": "import os; from tandem.curator import y",
+    "def f():\n    from  common import x": "def f():\n    from  tandem.common import x",
+    "from common.a import (\n    x,  # common\n    y,\n)": "from tandem.common.a import (\n    x,  # common\n    y,\n)",
+    "\u00e9 = 1; from common import x": "\u00e9 = 1; from tandem.common import x",
+}
+KEPT = (
+    '"""See common.a: from common import x."""\n# import common\nx = "from common import y"',
+    "from commons import x\nimport commons",
+    "from . import common\nfrom .common import x",
+    "import os\ncommon = os.path\ncommon.join",
+)
+
+
+@for_each("code", CHANGED)
+def test_absolute_imports_go_through_the_one_name(code):
+    assert rewritten(code.encode(), PACKAGES).decode() == CHANGED[code]
+
+
+@for_each("code", KEPT)
+def test_everything_else_stays_as_it_is(code):
+    assert rewritten(code.encode(), PACKAGES).decode() == code
+
+
+@for_each("code", ["import common.a", "import os, curator.b", "from \\\n  common import x"])
+def test_what_no_one_statement_can_say_is_refused(code):
+    with pytest.raises(ValueError, match="import"):
+        rewritten(code.encode(), PACKAGES)
+
+
+def test_a_package_that_would_have_two_places_is_refused(tmp_path):
+    for name in ("tandem", "tandem/common", "common"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "x"\n[tool.setuptools.packages.find]\ninclude = ["common*", "tandem*"]\n'
+    )
+    with pytest.raises(ValueError, match="one package"):
+        stage(tmp_path, tmp_path / "stage")
+
+
+def ours() -> set[str]:
+    return owned(CHECKOUT, tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8")))
+
+
+def test_all_packages_of_the_checkout_are_known():
+    assert {"common", "curator", "deploy", "issuer", "local_agent", "referee", "scenarios", ROOT} <= ours()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", sorted(ours()))
+def test_no_string_names_a_module_of_ours(package):
+    """It would be wrong in a wheel: such names are derived from ``__name__``."""
+    dotted = re.compile(rf"(?:{'|'.join(sorted(ours() - {ROOT}))})\.[a-z_][a-z0-9_]*(?=\.|$)")
+    for path in (CHECKOUT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = dotted.match(node.value)
+                assert named is None or find_spec(named[0]) is None, f"{path}:{node.lineno}: {node.value!r}"
+
+
+INSTALL_ROOT = Path(__file__).parents[3]
+
+
+def configured(tmp_path: Path, text: str, **environment: str) -> str:
+    """What the real pip prints of a configuration file and an environment."""
+    (tmp_path / "pip.conf").write_text(text)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"],
+        env=kept | {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf")} | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_indexes_links_and_constraints_of_pip_are_passed_on(tmp_path):
+    text = (
+        "[global]\nindex-url = https://one.invalid/simple\nfind-links = /a /b\nconstraint = /c.txt\n"
+        "extra-index-url =\n    https://two.invalid/simple\n    https://three.invalid/it's\n"
+        "[download]\nindex-url = https://other.invalid/simple\n"
+    )
+    found = settings(configured(tmp_path, text))
+    assert found["UV_DEFAULT_INDEX"] == "https://one.invalid/simple"
+    assert found["UV_INDEX"] == "https://two.invalid/simple https://three.invalid/it's"
+    assert found["UV_INDEX_STRATEGY"] == "unsafe-best-match"
+    assert found["UV_FIND_LINKS"] == "/a,/b"
+    assert found["UV_CONSTRAINT"] == "/c.txt"
+
+
+@pytest.mark.slow
+def test_the_environment_is_stronger_than_the_section_of_install_and_that_than_the_global_one(tmp_path):
+    text = "[install]\nindex-url = https://two.invalid\n[global]\nindex-url = https://one.invalid\ntimeout = 3\n"
+    found = settings(configured(tmp_path, text))
+    assert (found["UV_DEFAULT_INDEX"], found["UV_HTTP_TIMEOUT"]) == ("https://two.invalid", "3")
+    found = settings(configured(tmp_path, text, PIP_INDEX_URL="https://three.invalid"))
+    assert found["UV_DEFAULT_INDEX"] == "https://three.invalid"
+
+
+def test_nothing_is_said_where_nothing_is_configured():
+    assert settings("") == {}
+    assert settings("global.disable-pip-version-check='1'\n") == {}
+
+
+@pytest.mark.slow
+def test_uv_installs_from_where_pip_would(tmp_path):
+    """A real uv, which knows of no index but what pip's configuration names."""
+    links, target = tmp_path / "links", tmp_path / "target"
+    links.mkdir()
+    with zipfile.ZipFile(links / "only_here-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("only_here.py", "")
+        wheel.writestr("only_here-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: only-here\nVersion: 1.0\n")
+        wheel.writestr(
+            "only_here-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr("only_here-1.0.dist-info/RECORD", "")
+    told = settings(configured(tmp_path, f"[global]\nno-index = true\nfind-links = {links}\n"))
+    uv = find_uv([sys.executable, "-m", "pip"], Path(sys.executable).parents[1])
+    assert uv is not None
+    command = [uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(target), "only-here"]
+    subprocess.run(command, env=os.environ | told | {"UV_CACHE_DIR": str(tmp_path / "cache")}, check=True)
+    assert (target / "only_here.py").exists()
+
+
+@pytest.mark.slow
+def test_where_no_uv_can_be_had_there_is_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    fresh = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True)
+    assert find_uv([sys.executable, "-m", "pip", "--python", str(fresh / "bin" / "python")], fresh) is None
+
+
+def test_the_oldest_python_is_the_one_that_the_project_names():
+    asked = tomllib.loads((INSTALL_ROOT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]
+    assert asked == f">={NEEDED[0]}.{NEEDED[1]}"
+    assert f"sys.version_info < {NEEDED}" in (INSTALL_ROOT / "Makefile").read_text("utf-8")
+
+
+def old(python: Path) -> None:
+    """Leave what an environment of an older Python is, as far as anybody can tell by asking it."""
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    python.chmod(0o755)
+
+
+def gone(python: Path) -> None:
+    """Leave what an environment is whose Python was uninstalled."""
+    python.parent.mkdir(parents=True)
+    python.symlink_to(python.parent / "python3.0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [old, gone])
+def test_an_environment_whose_python_is_too_old_or_gone_is_made_anew(tmp_path, capfd, left):
+    folder = tmp_path / ".venv"
+    left(folder / "bin" / "python")
+    assert not usable(folder / "bin" / "python")
+    make_environment(folder)
+    assert usable(folder / "bin" / "python")
+    assert "is made anew" in capfd.readouterr().err
+    (folder / "kept").touch()
+    make_environment(folder)
+    assert (folder / "kept").exists()
+    assert capfd.readouterr().err == ""
+
+
+@for_each("left", [old, gone, None])
+def test_make_does_not_trust_the_stamp_of_such_an_environment(tmp_path, left):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((INSTALL_ROOT / name).read_bytes())
+    python = tmp_path / ".venv" / "bin" / "python"
+    if left is None:
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+    else:
+        left(python)
+    (tmp_path / ".venv" / "installed").touch()
+    command = ["make", "--dry-run", "install", f"PYTHON={sys.executable}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ("install.py .venv" in done.stdout) == (left is not None)
+
+
+def test_an_old_python_makes_no_environment(tmp_path):
+    code = "import sys, runpy; sys.version_info = (3, 9, 1); runpy.run_path(sys.argv[1], run_name='__main__')"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        str(INSTALL_ROOT / "deploy" / "packaging" / "install.py"),
+        str(tmp_path / "made"),
+        "",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, (tmp_path / "made").exists()) == (1, False)
+    assert done.stderr.startswith("Tandem needs Python 3.11 or newer")
+
+
+BUILD = """
+import sys
+sys.path.insert(0, "deploy/packaging")
+import backend
+print(getattr(backend, sys.argv[1])(sys.argv[2]))
+"""
+
+
+def built(checkout: Path, kind: str, folder: Path) -> Path:
+    """Build as a front end does: a process in the checkout, with the backend's folder on its path."""
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, kind, str(folder)], cwd=checkout, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.strip().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(CHECKOUT, "build_wheel", tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel; what it depends on is this environment's, but not its way to the checkout."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, str(wheel)], env=clean(), check=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return folder
+
+
+def clean() -> dict[str, str]:
+    """This environment's variables without those that lead to the checkout."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))}
+
+
+def run(environment: Path, folder: Path, command: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [str(environment / "bin" / command), *arguments],
+        cwd=folder,
+        env=clean(),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.slow
+def test_it_owns_one_name(wheel):
+    names = tops([name.replace("/", ".", 1) for name in contents(wheel)])
+    assert {name for name in names if "-" not in name} == {ROOT}
+    assert len({name.partition("/")[0] for name in contents(wheel)}) == 2  # and its own description
+
+
+@pytest.mark.slow
+def test_no_module_of_it_imports_a_bare_name_of_ours(wheel):
+    bare = ours() - {ROOT}
+    code = {name: content for name, content in contents(wheel).items() if name.endswith(".py")}
+    assert len(code) > 200
+    for name, content in code.items():
+        for node in ast.walk(ast.parse(content)):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert str(node.module).partition(".")[0] not in bare, name
+            if isinstance(node, ast.Import):
+                assert not tops([alias.name for alias in node.names]) & bare, name
+
+
+@pytest.mark.slow
+def test_a_source_distribution_builds_the_same_wheel(wheel, tmp_path):
+    checkout, source = tmp_path / "checkout", tmp_path / "source"
+    for name in ours():
+        shutil.copytree(CHECKOUT / name, checkout / name, dirs_exist_ok=True)
+    for name in ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml"):
+        shutil.copy(CHECKOUT / name, checkout)
+    with tarfile.open(built(checkout, "build_sdist", tmp_path)) as archive:
+        archive.extractall(source, filter="data")
+    assert contents(built(next(source.iterdir()), "build_wheel", tmp_path)) == contents(wheel)
+
+
+@pytest.mark.slow
+def test_the_bare_names_stay_everybodys(environment, tmp_path):
+    code = "import importlib.util, json; print(json.dumps([n for n in %r if importlib.util.find_spec(n)]))"
+    assert json.loads(run(environment, tmp_path, "python", "-c", code % sorted(ours()))) == [ROOT]
+
+
+@pytest.mark.slow
+def test_commands_work_outside_the_checkout(environment, tmp_path):
+    assert "subsample-test-reweigh" in run(environment, tmp_path, "referee", "list")
+    assert json.loads(run(environment, tmp_path, "referee", "plan", "ball", "--json"))["scenario"] == "ball"
+    sets = [part for override in TINY for part in ("--set", override)]
+    options = ["--seed", "1", "--set", "baselines=[]", "--deployment", "processes", "--output", "run", "--json"]
+    assert json.loads(run(environment, tmp_path, "referee", "run", "ball", *sets, *options))["agents"]["answered"] > 0
+    assert json.loads(run(environment, tmp_path, "referee", "audit", "run", "--json"))["verified"] is True
+
+
+@pytest.mark.slow
+def test_it_starts_as_lightly_as_the_checkout(environment, tmp_path):
+    """Importing a party runs the face's own module first: it must not load what only its functions need."""
+    for module in ("referee.cli", "local_agent.person.agent"):
+        code = f"import {ROOT}.{module}, json, sys; print(json.dumps(sorted(sys.modules)))"
+        assert not tops(json.loads(run(environment, tmp_path, "python", "-c", code))) & HEAVY

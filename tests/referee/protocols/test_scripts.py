@@ -1,0 +1,363 @@
+"""Local averages: no question depends on an answer, estimates have the stated variance, Fisher's discriminant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.local.answers import Answers, AskAgents
+from common.local.hypotheses.rules import Constant
+from common.local.mechanisms.mechanism import parse_mechanism
+from common.local.queries.gradient import GradientQuery
+from common.local.queries.loss import LossQuery
+from common.local.queries.moment import MomentQuery
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.operations.learning import Learn, Learned
+from common.operations.weighting import Reweigh
+from common.protocols.patterns import agents, curator, sequence, together
+from common.protocols.steps import AskCurator, Progress, Together
+from common.statistics.intervals import Estimate
+from deploy.simulation import conduct
+from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, halts, level_of, protocol_of, shown_by
+from referee.protocols.driver import drive
+from referee.protocols.local import MAX_STEPS, MIN_PER_COORDINATE, TESTED, averages, discriminant
+from referee.view import show
+from referee.view.pages import report
+from referee.view.run_view import run_view
+from referee.view.wording import verdict
+from tests.referee.protocols.test_protocol_contract import World, play
+from tests.support import Bench, small, tiny
+from tests.tiers import for_each
+
+NAME = "local-averages"
+QUERY = MomentQuery(dimension=2, bound=1.0, norm=1.5)
+WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})
+
+
+def two_balls(n, share, seed=0, apart=0.4, sigma=0.1):
+    """Two round Gaussian classes, ``apart`` from each other along the first coordinate."""
+    random = np.random.default_rng(seed)
+    labels = np.where(random.random(n) < share, 1, -1)
+    features = random.normal(0.0, sigma, (n, 2)) + 0.1
+    features[:, 0] += 0.5 * apart * labels
+    return Records(features.astype(np.float32), labels.astype(np.int8))
+
+
+def told(records, mechanism, seed=1):
+    slots = np.arange(len(records))
+    return Answers(len(records), mechanism.randomize(QUERY.evaluate(records, slots), RandomSource.seeded(seed)), slots)
+
+
+def exact(records):
+    x, label = records.features.astype(np.float64), records.labels.astype(np.float64)
+    return np.array([*x.mean(0), *(label[:, None] * x).mean(0), label.mean(), np.square(x).sum(1).mean()])
+
+
+def test_no_question_depends_on_an_answer():
+    chosen = tiny(f"protocol={NAME}")
+    questions = []
+    for rate in (0.0, 0.3, 1.0):
+        world = World(chosen, rate)
+        play(NAME, chosen, world)
+        questions.append(world.log[0][1])
+    assert questions[0] == questions[1] == questions[2]
+
+
+def test_the_pattern_admits_one_question_to_learn_from():
+    pattern = PROTOCOLS[NAME].pattern
+    with pytest.raises(PatternViolation):
+        pattern.after("agents", "moment").after("agents", "moment")
+    with pytest.raises(PatternViolation):
+        pattern.after("agents", "loss")
+    with pytest.raises(PatternViolation):
+        pattern.after("curator", "learn")
+
+
+def test_averages_are_unbiased_and_have_the_stated_variance():
+    records = two_balls(6000, 0.7)
+    truth = exact(records)
+    runs = [averages(QUERY, told(two_balls(6000, 0.7, seed), WARNER, seed), WARNER) for seed in range(300)]
+    found, stated = np.array([run[0] for run in runs]), np.array([run[1] for run in runs]).mean(axis=0)
+    # Six moments at four standard errors, and variances whose ratio has standard deviation sqrt(2/299) = .08.
+    np.testing.assert_array_less(np.abs(found.mean(0) - truth), 4.0 * np.sqrt(stated / 300) + 0.01)
+    np.testing.assert_allclose(found.var(axis=0) / stated, 1.0, atol=0.35)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_the_discriminant_is_the_best_half_space_of_two_round_gaussians(share):
+    records = two_balls(200_000, share)
+    found = discriminant(exact(records), np.zeros(6))
+    # Where share N(x; .3, .1^2) equals (1 - share) N(x; -.1, .1^2), worked out by hand.
+    crossing = 0.1 - 0.01 / 0.4 * np.log(share / (1.0 - share))
+    weights = np.array(found.weights)
+    assert found.threshold / weights[0] == pytest.approx(crossing, abs=0.002)
+    assert abs(weights[1] / weights[0]) < 0.01
+
+
+def test_with_enough_answers_it_comes_close_to_the_best():
+    records = two_balls(60_000, 0.7)
+    found = discriminant(*averages(QUERY, told(records, WARNER), WARNER))
+    # The best half-space misses about 2.1%.
+    assert found.mistakes(two_balls(100_000, 0.7, seed=9)).mean() < 0.06
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_too_few_answers_give_the_more_frequent_label_and_not_noise(share):
+    records = two_balls(200_000, share, apart=0.0)
+    others = two_balls(2000, share, seed=9, apart=0.0)
+    losses = []
+    for k in range(40):
+        part = records.take(np.arange(600 * k, 600 * (k + 1)))
+        losses.append(discriminant(*averages(QUERY, told(part, WARNER, k), WARNER)).mistakes(others).mean())
+    # Features say nothing here, so 0.1 is the best there is; noise alone would give 0.5.
+    assert np.median(losses) == pytest.approx(0.1, abs=0.02)
+
+
+def test_nobody_answering_is_no_error():
+    nobody = Answers(0, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
+    means, variances = averages(QUERY, nobody, WARNER)
+    assert np.all(means == 0.0)
+    assert np.all(variances > 0.0)
+    assert discriminant(means, variances).threshold == 0.0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [(["target.distribution.norm=null", "source.distribution.norm=null"], "norm"), (["agents.count=1"], "found 1")],
+)
+def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked(overrides, words):
+    chosen = tiny(f"protocol={NAME}", *overrides)
+    world = World(chosen, 0.5)
+    with pytest.raises(BadScenario, match=words):
+        play(NAME, chosen, world)
+    assert world.log == []
+
+
+def test_a_run_asks_each_agent_once_and_no_curator(tmp_path):
+    with Bench(tmp_path, tiny(f"protocol={NAME}")) as bench:
+        result = bench.run()
+    assert (result["status"], result["iterations"]) == ("exhausted", 1)
+    assert result["agents"]["asked"] == 6000
+    assert result["answer"]["kind"] == "linear"
+
+
+DESCENT_NAME = "local-gradient-descent"
+
+
+def test_the_same_iterates_as_plain_descent_and_the_sum_of_their_later_half():
+    """Each agent answers one coordinate; here all coordinates are asked of the same records, without noise."""
+    norms = [f"{side}.distribution.norm=2.0" for side in ("source", "target")]
+    chosen = small(DESCENT_NAME, "agents.mechanism={name: none}", "agents.count=40000", *norms)
+    d, norm, asked = chosen.target.dimension, chosen.target.norm, []
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(20, d)).astype(np.float32)
+    x *= norm / (1.01 * np.linalg.norm(x, axis=1, keepdims=True))
+    labels = np.where(x[:, 0] > 0.1, 1, -1).astype(np.int8)
+    script = protocol_of(chosen).script(chosen, 7)
+    step, reply, outcome = next(script), None, None
+    while outcome is None:
+        reply = None
+        if isinstance(step, AskAgents):
+            asked.append(step.count)
+            slots = np.arange(20 * (d + 1))
+            records = Records(x[slots // (d + 1)], labels[slots // (d + 1)])
+            reply = Answers(step.count, step.query.evaluate(records, slots).astype(np.float64), slots)
+        try:
+            step = script.send(reply)
+        except StopIteration as end:
+            outcome = end.value
+    learning = int(40_000 * (1 - TESTED))
+    steps = min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1)))
+    assert steps > 2
+    assert outcome.iterations == steps
+    assert asked == [*steps * [learning // steps], 40_000 - learning]
+    features = np.column_stack([x.astype(np.float64), -np.ones(20)])  # the threshold is the last parameter
+    iterate, total = np.zeros(d + 1), np.zeros(d + 1)
+    for number in range(1, steps + 1):
+        weight = labels / (1.0 + np.exp(labels * (features @ iterate)))
+        iterate = iterate + 4.0 / (norm**2 + 1.0) * (features * weight[:, None]).mean(axis=0)
+        total += iterate * (number > steps / 2)
+    assert [*outcome.answer.weights, outcome.answer.threshold] == pytest.approx(total.tolist(), rel=1e-5, abs=1e-7)
+    assert (np.sign(features @ total) == labels).mean() > 0.8
+
+
+def test_coordinates_about_which_nobody_answers_stay_where_they_are():
+    chosen = small(DESCENT_NAME, "agents.count=40000")
+    script = protocol_of(chosen).script(chosen, 7)
+    step: Any = next(script)
+    hypotheses: list[Any] = []
+    while len(hypotheses) < 2:
+        reply = None
+        if isinstance(step, AskAgents) and isinstance(step.query, GradientQuery):
+            hypotheses.append(step.query.hypothesis)
+            reply = Answers(step.count, np.ones(3, dtype=np.uint8), np.zeros(3, dtype=np.int64))
+        step = script.send(reply)
+    first, *others = hypotheses[1].weights
+    assert first != 0.0
+    assert (others, hypotheses[1].threshold) == ([0.0] * (chosen.target.dimension - 1), 0.0)
+
+
+def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked_for_local_gradient_descent():
+    with pytest.raises(BadScenario, match="bounded norm"):
+        small(DESCENT_NAME, "target.distribution.norm=null", "source.distribution.norm=null")
+
+
+def test_with_enough_agents_it_learns():
+    """Half of the people are inside the ball, and a constant is wrong about half of them."""
+    chosen = small(DESCENT_NAME, "agents.mechanism.epsilon=4", "agents.count=60000", "target.distribution.inside=0.5")
+    outcome = conduct(chosen, 1, lambda *a: None)
+    assert outcome.status == "exhausted"
+    assert outcome.estimate.high < 0.4
+
+
+ONE = Constant.parse({"kind": "constant", "label": 1})
+PATTERN = sequence(curator("learn"), agents("loss"))
+OUTCOME = Outcome("done", 1, ONE, Estimate(value=0.1, low=0.0, high=0.2, confidence=0.95), "because")
+
+
+def replies(sent: list[Any]):
+    def exchange(number: int, step: Any) -> Any:
+        sent.append((number, step))
+        if isinstance(step, AskCurator):
+            return {"hypothesis": ONE.wire()}
+        return Answers(step.count, np.zeros(step.count, dtype=np.uint8), np.arange(step.count))
+
+    return exchange
+
+
+def test_messages_are_numbered_notes_are_not():
+    sent: list[Any] = []
+    notes: list[Progress] = []
+
+    def script():
+        assert (yield Progress("hello", {"a": 1.0})) is None
+        learned = yield AskCurator(Learn(round=1))
+        assert learned == Learned(hypothesis=ONE)
+        answers = yield AskAgents(LossQuery(hypothesis=ONE), 3)
+        assert answers.asked == 3
+        return OUTCOME
+
+    assert drive(script(), PATTERN, replies(sent), notes.append) is OUTCOME
+    assert [(number, type(step).__name__) for number, step in sent] == [(0, "AskCurator"), (1, "AskAgents")]
+    assert notes == [Progress("hello", {"a": 1.0})]
+
+
+def test_a_message_out_of_turn_is_never_sent():
+    sent: list[Any] = []
+
+    def script():
+        yield AskCurator(Learn(round=1))
+        yield AskCurator(Reweigh(hypothesis=ONE))
+        raise AssertionError("the driver let it pass")
+
+    with pytest.raises(PatternViolation, match="'reweigh' to the curator"):
+        drive(script(), PATTERN, replies(sent), lambda note: None)
+    assert [step.operation.kind for _, step in sent] == ["learn"]
+
+
+def test_ending_too_early_is_a_violation():
+    def script():
+        yield AskCurator(Learn(round=1))
+        return OUTCOME
+
+    with pytest.raises(PatternViolation, match="may not end"):
+        drive(script(), PATTERN, replies([]), lambda note: None)
+
+
+@for_each(
+    "release",
+    [None, [], {}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": ONE.wire(), "x": 1}],
+)
+def test_a_release_that_is_no_result_of_what_was_asked_for_never_reaches_the_script(release):
+    sent: list[Any] = []
+
+    def exchange(number: int, step: Any) -> Any:
+        return release if isinstance(step, AskCurator) else replies(sent)(number, step)
+
+    def script():
+        yield Together((AskCurator(Learn(round=1)), AskAgents(LossQuery(hypothesis=ONE), 3)))
+        raise AssertionError("the driver let it pass")
+
+    at_once = together(curator("learn"), agents("loss"))
+    with pytest.raises(PeerMisbehaved, match="the curator released nothing acceptable for 'learn'"):
+        drive(script(), at_once, exchange, lambda note: None)
+    assert len(sent) == 1, "what leaves at once leaves whatever comes back"
+
+
+DONE_TESTED = ("the agents' test has rejected that the loss on T is", "or more among those who answer")
+
+
+def test_every_shipped_protocol_has_a_statement_of_its_own_and_about_those_who_answer():
+    for name in PROTOCOLS.shipped():
+        assert PROTOCOLS[name].done != Protocol.done, name
+        shown = shown_by(PROTOCOLS[name].example()[0])
+        assert "{" not in shown
+        assert ("those who answer" in shown) == ("ends exhausted" not in shown), name
+
+
+def test_a_side_that_is_left_alone_claims_nothing_of_the_whole():
+    assert {alone.done for alone in ABLATIONS.values()} == {Protocol.done}
+    for alone in ABLATIONS.values():
+        for example in alone.example():
+            assert shown_by(example) == Protocol.done
+
+
+@for_each("name", PROTOCOLS.shipped())
+def test_a_level_is_named_only_where_one_is_tested(name):
+    chosen = PROTOCOLS[name].example()[0]
+    assert all(words in shown_by(chosen) for words in DONE_TESTED) == halts(chosen)
+    if name in ("learn-and-test", "model-agnostic", "portfolio"):
+        assert "no level is tested" in shown_by(chosen)
+
+
+def test_a_protocol_that_declares_no_test_of_a_level_has_none_whatever_else_it_demands(monkeypatch):
+    """As a protocol of another package, whose demands are the usual ones."""
+    chosen, result = tiny(), {"status": "done", "reason": "why", "answer": {"kind": "linear"}, "truth": None,
+                              "estimate": {"value": 0.4, "low": 0.35, "high": 0.45, "confidence": 0.95}}  # fmt: skip
+    assert "below" in verdict(chosen, result).title
+    monkeypatch.setattr(PROTOCOLS[chosen.protocol], "tests_level", False)
+    assert level_of(chosen) is None
+    assert verdict(chosen, result).title == "Error 40%: between 35% and 45% with 95% confidence"
+
+
+def test_numbers_are_the_scenarios_own_and_lies_are_a_share_of_the_first_answers():
+    shown = shown_by(tiny("alpha=0.1", "accuracy.halt_below=3.7", "beta=0.01"))
+    assert "the loss on T is 0.37 or more" in shown
+    assert "with probability 0.01 at most" in shown
+    lying = shown_by(tiny("agents.liars=0.1"))
+    assert lying.endswith("; if of the first n answers, for every n, at most 0.1 n are lies")
+    assert "0.05 at most" in shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
+    assert "with probability 0.98 at least" in shown_by(small("portfolio", "alpha=0.05", "beta=0.02"))
+
+
+def test_learn_and_test_ends_done_whatever_the_loss_is_and_nothing_that_is_printed_claims_a_level(tmp_path, capsys):
+    """Its model errs on .4 and twice alpha is .2: as many agents answered as were wanted, and that is all."""
+    chosen = tiny("protocol=learn-and-test", "agents.count=4000", "curator.rounds=1", "agents.mechanism.epsilon=3",
+                  "alpha=0.1", "accuracy.halt_below=2", "accuracy.reweigh_above=1.5")  # fmt: skip
+    with Bench(tmp_path, chosen) as bench:
+        result = {**bench.run(), "truth": None, "peak_memory_bytes": 0, "run": "run"}
+    assert result["status"] == "done"
+    assert result["estimate"]["low"] > 0.2
+    assert level_of(chosen) is None
+    view = run_view(chosen, result, result["rounds"])
+    show.result(result, simulated=True, shown=shown_by(chosen))
+    printed = " ".join(capsys.readouterr().out.split())
+    for words in (view.verdict.title, view.verdict.detail, report([view]), printed):
+        assert "below 0.2" not in words
+        assert "below 20%" not in words
+    assert dict(view.facts)["what is shown"] == shown_by(chosen)
+    assert "no level is tested" in printed
+
+
+def test_a_gap_is_printed_with_its_probability_and_never_rounded_down():
+    chosen = small("portfolio")
+    outcome = conduct(chosen, 1, lambda *a: None)
+    assert outcome.gap is not None
+    assert " with 95% confidence to be " in outcome.reason
+    assert "confidence" not in outcome.formerly
+    if outcome.gap:
+        assert float(outcome.reason.partition("within ")[2].partition(" of")[0]) >= outcome.gap

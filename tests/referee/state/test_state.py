@@ -1,0 +1,247 @@
+"""The lease of the driver, by the clock of the database, when that clock jumps."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from common.core.errors import BadInput, BadMessage, BrokenLedger, Forged, RolledBack, Superseded
+from common.crypto.identity import Identity, verify
+from common.log.entries import START
+from common.log.receipts import StoredCheckpoint, Witnessed, signed_checkpoint
+from common.log.transcript import Entry, append
+from referee.cli import app
+from referee.service.referee import Referee
+from referee.state.store import FAR, Store, backup
+from referee.state.witness_log import WitnessLog
+from tests.clocks import Clock
+from tests.support import TOKEN
+
+
+def test_nobody_waits_for_a_lease_of_a_clock_that_was_put_back_by_a_day(tmp_path, monkeypatch):
+    clock = Clock(1_000_000.0)
+    monkeypatch.setattr("time.time", clock)
+    url = f"sqlite:///{tmp_path}/shared.sqlite"
+    with closing(Store(url)) as first, closing(Store(url)) as second:
+        assert first.take_lease("first", 10.0)
+        clock.now -= 10.0 * (FAR - 2)  # one that is a little behind is waited for
+        assert not second.take_lease("second", 10.0)
+        clock.now -= 86_400.0
+        assert second.take_lease("second", 10.0)
+        assert (second.fence, second.lease_left()) == (2, 10.0)
+        first.renew_lease(10.0)  # it learns that it was replaced
+        assert first.fence is None
+
+
+def test_a_clock_that_jumps_ahead_lets_another_drive_and_the_first_write_nothing(tmp_path, monkeypatch):
+    clock = Clock(1_000_000.0)
+    monkeypatch.setattr("time.time", clock)
+    url = f"sqlite:///{tmp_path}/shared.sqlite"
+    with closing(Store(url)) as first, closing(Store(url)) as second:
+        assert first.take_lease("first", 10.0)
+        clock.now += 86_400.0
+        assert second.take_lease("second", 10.0)
+        first.renew_lease(10.0)
+        assert (first.fence, second.fence) == (None, 2)
+
+
+def test_a_driver_whose_clock_was_put_back_drives_on(tmp_path, monkeypatch):
+    clock = Clock(1_000_000.0)
+    monkeypatch.setattr("time.time", clock)
+    with closing(Store(f"sqlite:///{tmp_path}/shared.sqlite")) as only:
+        assert only.take_lease("only", 10.0)
+        clock.now -= 86_400.0
+        assert only.take_lease("only", 10.0)
+        only.renew_lease(10.0)
+        assert (only.fence, only.lease_left()) == (1, 10.0)
+
+
+def test_a_driver_that_comes_back_reads_what_another_has_appended(bench):
+    bench.open()
+    ours = bench.referee.store
+    url = ours._engine.url.render_as_string(hide_password=False)
+    with closing(Store(url)) as theirs:
+        before = ours.last_entry("run")
+        ours.release_lease()
+        assert theirs.take_lease("another", 60.0)
+        entry = append(theirs.last_entry("run"), "answers", {"root": "theirs"}, bench.referee.identity)
+        theirs.add_entry("run", entry)
+        assert theirs.last_entry("run") == entry
+        theirs.release_lease()
+        assert ours.take_lease("first", 60.0)
+        assert ours.last_entry("run") == entry != before
+
+
+def test_what_was_not_stored_is_not_remembered(bench):
+    bench.open()
+    store = bench.referee.store
+    before = store.last_entry("run")
+    entry = append(before, "answers", {}, bench.referee.identity)
+    fence, store.fence = store.fence, 10**6
+    with pytest.raises(Superseded):
+        store.add_entry("run", entry)
+    store.fence = fence
+    assert store.last_entry("run") == before
+    with pytest.raises(ValueError, match="no"):
+        _fail(store, entry)
+    assert store.last_entry("run") == before
+
+
+def _fail(store: Store, entry: object) -> None:
+    """Append an entry in a transaction that does not end well."""
+    with store._driving() as connection:
+        store._insert_entry(connection, "run", entry, None)
+        raise ValueError("no")
+
+
+def test_a_referee_starts_from_a_copy_that_was_made_while_it_served(tmp_path):
+    state = tmp_path / "referee"
+    port: Any = None
+    with closing(Referee(state, port)) as live:
+        live.allow("enrolment", TOKEN)
+        before = live.identity.public
+        backup(state, tmp_path / "copy")  # what is in the write-ahead log is in it
+        live.allow("operator", "a-later-operator")
+    assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "copy" / "identity.key").stat().st_mode & 0o077 == 0
+    with closing(Referee(tmp_path / "copy", port)) as again:
+        assert again.identity.public == before
+        again.authorize("enrolment", TOKEN)
+        assert {purpose for purpose, _ in again.store.tokens()} == {"enrolment"}
+
+
+def test_a_key_elsewhere_comes_along_and_what_is_no_referee_is_refused(tmp_path):
+    key, state = tmp_path / "keys" / "referee.key", tmp_path / "referee"
+    port: Any = None
+    with closing(Referee(state, port, key=key)) as live:
+        public = live.identity.public
+    with pytest.raises(BadInput, match="--key"):
+        backup(state, tmp_path / "copy")
+    outcome = CliRunner().invoke(app, ["backup", str(tmp_path / "copy"), "--state", str(state), "--key", str(key)])
+    assert (outcome.exit_code, "state directory to start from" in outcome.output) == (0, True)
+    with closing(Referee(tmp_path / "copy", port)) as again:
+        assert again.identity.public == public
+    with pytest.raises(BadInput, match="is not empty"):
+        backup(state, tmp_path / "copy", key)
+    with pytest.raises(BadInput, match="pg_dump"):
+        backup(tmp_path / "keys", tmp_path / "other")
+
+
+def test_the_copy_is_of_one_moment(tmp_path):
+    state = tmp_path / "referee"
+    port: Any = None
+    with closing(Referee(state, port)) as live:
+        live.allow("enrolment", TOKEN)
+        plain = sqlite3.connect(state / "referee.sqlite")
+        with closing(plain):
+            plain.execute("BEGIN IMMEDIATE")
+            plain.execute("DELETE FROM tokens")  # under way, not committed
+            backup(state, tmp_path / "copy")
+            plain.rollback()
+    with closing(sqlite3.connect(tmp_path / "copy" / "referee.sqlite")) as copied:
+        assert copied.execute("SELECT purpose FROM tokens").fetchall() == [("enrolment",)]
+
+
+REFEREE = Identity.create()
+DIGEST = "d" * 64
+
+
+def transcript(*kinds: str) -> list[Entry]:
+    entries: list[Entry] = []
+    for kind in kinds:
+        entries.append(append(entries[-1] if entries else None, kind, {}, REFEREE))
+    return entries
+
+
+ENTRIES = transcript("configuration", "question", "answers", "result")
+
+
+def checkpoint(entries, now=10, run="run", signer=REFEREE, configuration=DIGEST):
+    return signed_checkpoint(signer, run, configuration, entries, now)
+
+
+@pytest.fixture
+def log(tmp_path):
+    times = iter([100.0, 200.5, 150.0, 300.0, 400.0])
+    return WitnessLog(tmp_path, Identity.create(), lambda: next(times))
+
+
+def kept_in(log) -> list[StoredCheckpoint]:
+    return [StoredCheckpoint.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 0, 10)]
+
+
+def word(signed) -> Witnessed:
+    return Witnessed.parse(verify(signed, Witnessed.KIND))
+
+
+def test_words_are_one_chain_with_times_that_never_go_back(log):
+    said = [word(log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:n]))) for n in (1, 2, 4)]
+    assert [w.position for w in said] == [0, 1, 2]
+    assert [w.previous for w in said] == [START, said[0].fingerprint(), said[1].fingerprint()]
+    assert [w.time for w in said] == [100, 200, 200]
+    kept = kept_in(log)
+    assert [each.said().entries for each in kept] == [1, 2, 4]
+    assert [next(iter(each.seen().values())) for each in kept] == said
+    assert [StoredCheckpoint.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 1, 1)] == kept[1:2]
+    assert log.kept(REFEREE.public, "other", 0, 10) == []
+
+
+def test_the_same_entries_again_get_the_same_word_whenever_they_were_signed(log):
+    first = log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2]))
+    assert log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2])) == first
+    assert log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2], now=99)) == first
+    assert len(log.kept(REFEREE.public, "run", 0, 10)) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        checkpoint(ENTRIES[:1]),
+        checkpoint(transcript("configuration", "operation")),
+        checkpoint(ENTRIES[:3], configuration="e" * 64),
+    ],
+    ids=["older", "another history", "another configuration"],
+)
+def test_nothing_goes_back(log, other):
+    log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2]))
+    with pytest.raises(RolledBack, match="has seen 2 entries"):
+        log.keep(REFEREE.public, "run", other)
+    assert len(log.kept(REFEREE.public, "run", 0, 10)) == 1
+
+
+def test_only_the_referee_of_a_run_speaks_of_it(log):
+    with pytest.raises(Forged):
+        log.keep(REFEREE.public, "run", checkpoint(ENTRIES, signer=Identity.create()))
+    with pytest.raises(BadMessage, match="not of 'other'"):
+        log.keep(REFEREE.public, "other", checkpoint(ENTRIES))
+    for key, run in (("../../etc", "run"), (REFEREE.public, "../run")):
+        with pytest.raises(BadMessage):
+            log.kept(key, run, 0, 1)
+
+
+def test_a_line_that_was_cut_off_was_never_acknowledged_and_is_replaced(log, tmp_path):
+    log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:1]))
+    path = tmp_path / REFEREE.public / "run.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"checkpoint": {"kind": "ch')
+    assert len(log.kept(REFEREE.public, "run", 0, 10)) == 1
+    log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2]))
+    assert path.read_bytes().startswith(whole)
+    assert [each.said().entries for each in kept_in(log)] == [1, 2]
+
+
+def test_a_file_that_was_edited_is_said_so(log, tmp_path):
+    log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:1]))
+    (tmp_path / REFEREE.public / "run.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(BrokenLedger, match="edited"):
+        log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2]))
+
+
+def test_a_word_for_another_checkpoint_is_none_for_this(log):
+    other = log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:1]))
+    with pytest.raises(Forged, match="another checkpoint"):
+        StoredCheckpoint(checkpoint=checkpoint(ENTRIES[:2]), witnessed=(other,)).seen()
