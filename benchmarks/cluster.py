@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from deploy.embedded import Embedded
 

@@ -1,4 +1,4 @@
-"""Which portfolio fits which sizes: what stands behind the thresholds of ``common/planning/fitting.py``.
+"""Which portfolio fits which sizes: what stands behind the thresholds of ``common/scenario/fitting.py``.
 
     python -m benchmarks.fitting [--splits 8] [--data DIR] [--json]
 
@@ -25,9 +25,9 @@ from benchmarks.real.methods import METHODS, Method, Served
 from benchmarks.real.running import facts, split
 from benchmarks.real.shifts import Shift, by_name, load
 from common.core.errors import TandemError
-from common.planning.fitting import Advice, advice_of
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.fitting import Advice, advice_of
+from common.scenario.plan import resolve
 from deploy.simulation import conduct
 from deploy.truth import evaluation_source, loss
 

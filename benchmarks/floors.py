@@ -35,8 +35,8 @@ from common.local.losses import HypothesisLoss
 from common.local.mechanisms.warner import Warner
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
 from curator.numerics.equations import Equations

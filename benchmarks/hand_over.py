@@ -16,11 +16,11 @@ import statistics
 from typing import Any
 
 from common.learners.base import events_of
-from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.protocols.steps import Progress
 from common.scenario.loading import load
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from deploy.simulation import conduct
 from deploy.truth import evaluation_source, loss

@@ -25,8 +25,8 @@ from common.data.distributions.parities import BiasedParity
 from common.local.hypotheses.rules import Parity
 from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from curator.learners.base import parse_learner
 from curator.learners.parity import ParityLearner, vote

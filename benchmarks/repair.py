@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
 from deploy.embedded import Embedded
 from deploy.experiment import complete
 

@@ -25,8 +25,8 @@ from typing import Any
 from scipy.stats import binomtest
 
 from common.numerics.randomness import subseed
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
 from deploy.simulation import conduct
 
 RESULTS = Path(__file__).parent / "results" / "synergy.jsonl"

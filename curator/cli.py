@@ -93,8 +93,8 @@ def serve_command(
     from common.lifetime.charging import Charging
     from common.net.app import metrics_token
     from common.net.server import listen, serve
-    from common.planning.accepting import accepted
     from common.scenario import loading
+    from common.scenario.accepting import accepted
     from curator.contributions.opening import after_the_beginning
     from curator.service.app import curator_app
     from curator.service.startup import open_curator, referee_of

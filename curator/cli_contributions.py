@@ -44,8 +44,8 @@ def collect_command(
     Example: TANDEM_CONTRIBUTION_TOKEN=... curator collect FILE.yaml --state /srv/curator
     """
     from common.net.server import listen, serve
-    from common.planning.accepting import accepted
     from common.scenario import loading
+    from common.scenario.accepting import accepted
     from curator.contributions.app import collecting_app
     from curator.contributions.opening import collecting
     from curator.service.startup import check_policy

@@ -25,8 +25,8 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Parity
 from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
-from common.planning.plan import resolve
 from common.protocols.base import demands_of
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, parse
 from curator.learners.adaptation.algorithms import one_thread

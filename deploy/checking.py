@@ -15,7 +15,7 @@ from common.core.errors import BadInput, BadScenario, BudgetExceeded, TandemErro
 from common.data.population import open_records
 from common.learners.base import LearnerSettings
 from common.numerics.bisection import narrowed
-from common.planning.accepting import accepted, in_range
+from common.scenario.accepting import accepted, in_range
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, data_folder, public_sample
 from curator.learners.base import parse_learner

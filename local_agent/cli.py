@@ -148,8 +148,8 @@ def host_command(
     from common.core.durable import claim, user_state
     from common.lifetime.charging import Charging
     from common.net.witness_client import witness_at
-    from common.planning.accepting import accepted
     from common.scenario import loading
+    from common.scenario.accepting import accepted
     from local_agent.client import RefereeClient
     from local_agent.host import Host
     from local_agent.hosted.population import open_population

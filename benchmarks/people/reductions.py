@@ -23,10 +23,10 @@ from benchmarks.people.settings import ALPHA, APPENDIX_D, CENTER, DELTA, EPSILON
 from common.core.arrays import Floats
 from common.numerics.bisection import least
 from common.numerics.randomness import subseed
-from common.planning.plan import resolve
 from common.privacy.calibration import MOST, sampling_schedule, smallest_n, steps_plan
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
+from common.scenario.plan import resolve
 from common.statistics.formulas import density, gaussian_moment
 from deploy.simulation import conduct
 from deploy.truth import evaluation_source, loss

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from common.planning.plan import plan, resolve
 from common.privacy.calibration import sampling_schedule, smallest_n, steps_plan
 from common.scenario import loading
+from common.scenario.plan import plan, resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics import formulas

@@ -21,7 +21,7 @@ from benchmarks.figures.running import end_with_parent, share_cores
 from benchmarks.real.methods import METHODS, Split
 from benchmarks.real.shifts import Both, Shift, by_name, load
 from common.core.errors import TandemError
-from common.planning.plan import resolve
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 

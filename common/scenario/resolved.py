@@ -55,7 +55,7 @@ class ResolvedAgents(AgentsSection):
 
 
 class ResolvedScenario(Scenario):
-    """A scenario that can be run: :func:`common.planning.plan.resolve` makes one, in which no number is ``plan``."""
+    """A scenario that can be run: :func:`common.scenario.plan.resolve` makes one, in which no number is ``plan``."""
 
     curator: ResolvedCurator
     agents: ResolvedAgents

@@ -1,7 +1,7 @@
 """Scenarios: what to run, as one YAML file with a closed set of keys.
 
-A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.planning` for the scenario's ``bounds``;
-:func:`common.planning.plan.resolve` returns a :class:`common.scenario.resolved.ResolvedScenario`, which has none. Every
+A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.scenario.plan` for the scenario's
+``bounds``; its :func:`resolve` returns a :class:`common.scenario.resolved.ResolvedScenario`, which has none. Every
 party reads the same file and takes only its own: the curator ``source`` and ``curator``, the agents ``target`` and
 ``agents``, the referee the rest.
 """

@@ -40,11 +40,11 @@ from common.net import messages
 from common.net.messages import Spent
 from common.net.readiness import Check, disk
 from common.operations.operation import Operation, release_of
-from common.planning.accepting import check_real
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
 from common.privacy.guarantee import Guarantee, of_curator
+from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse, policy_digest
 from curator.engine.engine import Engine

@@ -26,7 +26,7 @@ from common.net import messages
 from common.net.messages import Spent
 from common.numerics.counter import fill_words, stream
 from common.numerics.randomness import RandomSource, durable_secret, subseed
-from common.planning.accepting import check_real
+from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
 from local_agent.hosted import questions

@@ -19,8 +19,8 @@ from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
 from common.net import messages
 from common.net.signed import AnySigned, field
-from common.planning.accepting import accepted
 from common.protocols.steps import Progress, Testing
+from common.scenario.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from referee.collection.collection import Collection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed

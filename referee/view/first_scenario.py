@@ -21,7 +21,7 @@ from common.core.plain import nearest
 from common.core.terminal import say
 from common.data.tables.files import columns_of, is_typed, pieces
 from common.data.tables.source import Category, Feature, Label, Layout, Number
-from common.planning.fitting import Advice, Start, advised, scenario_tree, usual_delta
+from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
 from common.scenario.scenario import Scenario, parse
 
 _INDENT = "  "

@@ -17,8 +17,8 @@ from common.core.plain import plain
 from common.models.explain import lines as model_lines
 from common.models.model import released
 from common.net.messages import Spent
-from common.planning.fitting import advice_of
 from common.privacy.guarantee import Guarantee
+from common.scenario.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by

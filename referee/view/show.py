@@ -15,10 +15,10 @@ from rich.text import Text
 
 from common.core.plain import plain
 from common.core.terminal import console, say_command, styled
-from common.planning.accepting import violations
-from common.planning.fitting import Advice, advice, advice_of
-from common.planning.plan import plan, planned_values, rows, rows_of
 from common.privacy.guarantee import Guarantee
+from common.scenario.accepting import violations
+from common.scenario.fitting import Advice, advice, advice_of
+from common.scenario.plan import plan, planned_values, rows, rows_of
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate, certainty
 from referee.audit.audit import Audit

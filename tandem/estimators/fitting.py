@@ -28,8 +28,8 @@ from common.lifetime.charging import Charging, GivenPeople, Side
 from common.local.hypotheses.hypothesis import ordinary_kinds, parse_hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.fitting import ACCURACY, Advice, advice, steps
 from common.protocols import portfolio
+from common.scenario.fitting import ACCURACY, Advice, advice, steps
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
 from common.statistics.intervals import Estimate

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
-from common.planning.fitting import Advice, diameter
+from common.scenario.fitting import Advice, diameter
 from tandem.estimators.base import Sides
 from tandem.estimators.classes import BinaryClassifier
 from tandem.estimators.fitting import (
@@ -39,7 +39,7 @@ class TransferClassifier(BinaryClassifier):
     ``fit`` runs a protocol in the embedded deployment. The people of X are the curator's: a private learner sees them.
     The people of ``population`` are local agents: each answers at most one question by randomized response, for
     example whether a model errs on their record. Which protocol fits so many people is decided from their numbers and
-    budgets alone, before any of them is touched (:mod:`common.planning.fitting`): agents judge a model, its
+    budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents judge a model, its
     recalibrations and both constants, or, where they are too few to judge, tell what the model is worth.
 
     Parameters
@@ -107,7 +107,7 @@ class TransferClassifier(BinaryClassifier):
         Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
     advice_
         What fits the numbers of people, and how fine a difference of losses the agents tell
-        (:class:`common.planning.fitting.Advice`).
+        (:class:`common.scenario.fitting.Advice`).
     candidates_
         What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
     gap_

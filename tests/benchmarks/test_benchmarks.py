@@ -29,9 +29,9 @@ from common.local.mechanisms.warner import Warner
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.plan import resolve
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.scenario.loading import load
+from common.scenario.plan import resolve
 from common.scenario.resolved import settled
 from curator.service.curator import Curator
 from local_agent.hosted.answers import answer_together

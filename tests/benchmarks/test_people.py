@@ -26,10 +26,10 @@ from benchmarks.people.reductions import (
 )
 from benchmarks.people.settings import APPENDIX_D, DELTA, EPSILON, Gaussians, appendix_d, ladder, settings
 from common.learners.base import Calls
-from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.calibration import steps_plan
 from common.privacy.theorems.renyi import closed_form
+from common.scenario.plan import resolve
 
 
 def test_appendix_d_needs_what_the_paper_says() -> None:

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from common.core.errors import BadInput, BadScenario, TandemError
 from common.lifetime.charging import Charging
 from common.local.mechanisms.mechanism import MECHANISMS
-from common.planning.plan import resolve
 from common.privacy.calibration import MIN_SUPPORT, enough, sampling_schedule
 from common.scenario import loading
+from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario, parse
 from curator.learners.base import LEARNERS
 from deploy.checking import acceptable, acceptable_of

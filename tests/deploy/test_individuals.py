@@ -18,8 +18,9 @@ from common.crypto.identity import Signed
 from common.local.naming import Names
 from common.local.records import Records
 from common.net import messages
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
+from common.wire import messages
 from curator.service.startup import open_curator
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command

@@ -20,7 +20,7 @@ from benchmarks.real.running import Planned, Task, plan, run, split
 from benchmarks.real.shifts import SHIFTS, Shift, by_name, load, rows, table
 from benchmarks.real.verdicts import verdict
 from common.local.records import Records
-from common.planning.plan import resolve
+from common.scenario.plan import resolve
 from deploy.simulation import conduct
 from tests.benchmarks.real.rows import cells, row
 

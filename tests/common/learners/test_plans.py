@@ -10,12 +10,12 @@ import pytest
 from common.core.errors import BadInput, BadScenario
 from common.learners.base import Calls
 from common.learners.sgd import MIN_NOISE, _least, _least_noise
-from common.planning.accepting import violations
-from common.planning.plan import plan, resolve
 from common.privacy.calibration import PRECISION
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from common.scenario import scenario as scenarios
+from common.scenario.accepting import violations
 from common.scenario.loading import load
+from common.scenario.plan import plan, resolve
 from common.scenario.scenario import Scenario, parse
 from curator.learners.base import parse_learner
 from deploy.checking import checked

@@ -10,9 +10,9 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from common.core.errors import BadMessage, BadScenario
-from common.planning.plan import planned_values, resolve_problem
 from common.protocols.base import PROBLEMS
 from common.scenario.loading import load, shipped
+from common.scenario.plan import planned_values, resolve_problem
 from common.scenario.scenario import Scenario, parse
 from deploy.checking import checked
 from tests.support import ABOUT, small

@@ -10,9 +10,9 @@ from common.core.errors import BadScenario
 from common.core.values import may_be_open
 from common.learners.base import LearnerSettings
 from common.net.cli import version
-from common.planning.plan import resolve
 from common.protocols.base import DEMANDS, demands_of
 from common.scenario.loading import load, shipped
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario, parse_resolved, settled
 from common.scenario.scenario import Scenario, parse, policy_digest
 from referee.protocols.base import PROTOCOLS

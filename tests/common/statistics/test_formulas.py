@@ -13,10 +13,10 @@ from scipy.integrate import quad
 
 from common.core.errors import BadInput, BadScenario
 from common.data.distributions.base import parse_distribution
-from common.planning.accepting import violations
-from common.planning.plan import plan, resolve
 from common.scenario import loading
 from common.scenario import scenario as scenarios
+from common.scenario.accepting import violations
+from common.scenario.plan import plan, resolve
 from common.scenario.scenario import Scenario
 from common.statistics import formulas, spanning
 from common.statistics.formulas import gaussian_moment, truncation

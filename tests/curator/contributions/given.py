@@ -9,7 +9,7 @@ from typing import Any
 
 from common.core.errors import Unauthorized
 from common.crypto.identity import Identity, Signed
-from common.planning.plan import resolve
+from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
 from curator.contributions import fields, messages

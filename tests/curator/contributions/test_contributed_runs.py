@@ -35,8 +35,8 @@ from common.data.tables import load
 from common.data.tables.record import record_of
 from common.lifetime.ledger import PeopleLedger
 from common.log.ledger import KEY, LEDGER, Chain
-from common.planning.plan import resolve
 from common.scenario import loading
+from common.scenario.plan import resolve
 from curator import cli_contributions
 from curator.cli import app as curator_command
 from curator.contributions import fields, opening
@@ -372,9 +372,9 @@ def full_disk_for(monkeypatch: pytest.MonkeyPatch, collection: Collection) -> It
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from common.planning.plan import resolve
+from common.scenario.plan import resolve
 from common.scenario import loading
-from common.planning.plan import resolve
+from common.scenario.plan import resolve
 from common.net.server import listen, serve
 from curator.contributions.app import collecting_app
 from curator.contributions.collection import Collection

@@ -19,10 +19,10 @@ from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFa
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation, parse_operation
-from common.planning.plan import resolve
 from common.privacy import sampling_error
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
+from common.scenario.plan import resolve
 from curator.engine.engine import Engine, OperationHistory, extended
 from curator.engine.failures import silence
 from curator.engine.policy import CuratorPolicy

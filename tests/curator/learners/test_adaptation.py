@@ -15,12 +15,12 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.regressor import Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.accepting import violations
-from common.planning.plan import resolve
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, NonPrivate
 from common.privacy.theorems.gaussian_dp import mu_allowed
+from common.scenario.accepting import violations
 from common.scenario.loading import load
+from common.scenario.plan import resolve
 from curator.learners.adaptation.learners import AdaptationLearner
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.discriminant import Discriminant

@@ -130,7 +130,7 @@ FILES = {
         """The noisy average: what its plan spends, and what a run of it finds."""
 
         from common.learners.base import Calls
-        from common.planning.plan import plan, resolve
+        from common.scenario.plan import plan, resolve
         from common.scenario.loading import load
         from deploy.simulation import conduct
 

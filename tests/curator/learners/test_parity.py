@@ -13,9 +13,9 @@ from common.data.distributions.base import parse_distribution
 from common.local.hypotheses.rules import Parity
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.plan import resolve
 from common.privacy.theorems.klnrs import rates
 from common.scenario.loading import load
+from common.scenario.plan import resolve
 from common.statistics import spanning
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM, vote

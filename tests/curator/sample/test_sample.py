@@ -21,8 +21,8 @@ from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.planning.plan import resolve
 from common.scenario.loading import load
+from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario
 from curator.sample import shard as shards
 from curator.sample import source

@@ -35,7 +35,7 @@ PEOPLE = 3000
 @pytest.fixture
 def _of_another_protocol(monkeypatch):
     """Let the run be of a protocol that asks for values: here questions are asked by hand, and no protocol runs."""
-    monkeypatch.setattr("common.planning.accepting.check_answers", lambda scenario: None)
+    monkeypatch.setattr("common.scenario.accepting.check_answers", lambda scenario: None)
 
 
 class Asked:

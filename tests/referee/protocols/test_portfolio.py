@@ -22,10 +22,10 @@ from common.net.messages import MAX_AGENTS, MAX_LISTED
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, Learned
 from common.operations.weighting import Margins, NoisyMargins, Rake
-from common.planning.plan import plan, resolve
 from common.privacy.events import NoEvent
 from common.protocols.steps import AskCurator
 from common.scenario.loading import load
+from common.scenario.plan import plan, resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.calibration import Calibration

@@ -18,7 +18,7 @@ from common.data.tables import Category, Label, Number, TableSource
 from common.data.tables import load as load_table
 from common.data.tables.examining import examine
 from common.data.tables.spelling import look_alikes
-from common.planning.fitting import Start, advised, scenario_tree, usual_delta
+from common.scenario.fitting import Start, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app

@@ -25,7 +25,7 @@ from common.data.tables import load as load_table
 from common.data.tables.examining import examine
 from common.data.tables.files import SETTLED, Piece, PieceCache, pieces
 from common.data.tables.source import Layout
-from common.planning.fitting import advice_of
+from common.scenario.fitting import advice_of
 from common.scenario.loading import load as load_scenario
 from tests.tiers import for_each
 

@@ -27,8 +27,8 @@ from common.local.hypotheses.trees import MAX_DEPTH
 from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.kernels import interpreted
-from common.planning.plan import plan
 from common.scenario.loading import load
+from common.scenario.plan import plan
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.contracts import examples, with_a_number_that_is_none
 from tests.support import tiny

@@ -10,7 +10,8 @@ import pytest
 from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
-from common.planning.fitting import (
+from common.protocols.portfolio import Portfolio, candidates
+from common.scenario.fitting import (
     IGNORANT,
     Advice,
     Sizes,
@@ -22,7 +23,6 @@ from common.planning.fitting import (
     points,
     private_excess,
 )
-from common.protocols.portfolio import Portfolio, candidates
 from common.scenario.loading import altered, load
 from common.scenario.scenario import Scenario
 from common.statistics.gaps import detectable_gap

@@ -414,7 +414,7 @@ def usual_delta(n: int) -> float:
 
 
 def advised(start: Start) -> Advice:
-    """Return what fits so many people (:func:`common.planning.fitting.advise`)."""
+    """Return what fits so many people (:func:`common.scenario.fitting.advise`)."""
     ball = diameter(start.n, start.epsilon, start.delta, start.dimension)
     return advise(
         Sizes(

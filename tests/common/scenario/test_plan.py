@@ -13,14 +13,14 @@ from common.learners.base import Calls
 from common.learners.sgd import MIN_NOISE
 from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.warner import Warner
-from common.planning.accepting import violations
-from common.planning.plan import Plan, plan, resolve, rows
 from common.privacy.budget import cost
 from common.privacy.calibration import PRECISION, sampling_schedule
 from common.privacy.events import Release
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters, labels_for_each_judge
 from common.scenario import scenario as scenarios
+from common.scenario.accepting import violations
 from common.scenario.loading import load
+from common.scenario.plan import Plan, plan, resolve, rows
 from common.scenario.scenario import Scenario
 from common.statistics.gaps import detectable_gap, judges_needed
 from common.statistics.intervals import estimate
