@@ -20,7 +20,6 @@ from common.local.records import Records
 from common.net import messages
 from common.scenario import loading
 from common.scenario.plan import resolve
-from common.wire import messages
 from curator.service.startup import open_curator
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command
