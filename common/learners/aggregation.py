@@ -50,7 +50,7 @@ class OpenGnMax(Value):
 
 
 class OpenStability(Value):
-    """Algorithm 1, A_stab, for every vote: a winner is said if it is stable. Pays for easy votes as for hard ones.
+    """Algorithm 1, A_stab, for every vote: a winner is released if it is stable. Pays for easy votes as for hard ones.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class OpenSparseVector(Value):
     epsilon, delta
         Of one whole sequence of m answers.
     cutoff
-        T: after so many bottoms nothing more is said.
+        T: after so many bottoms nothing more is released.
     estimate
         Share of epsilon that pays for an estimate of the teachers' mistakes on people that are set aside; T is then
         what Theorem 3.2 wants for that many mistakes, at most ``cutoff`` (Remark 1).
@@ -105,7 +105,7 @@ class Aggregation(Value):
         """Return the (epsilon, delta) of all m answers for a data set that is given; None if none is stated."""
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
-        """Refuse what could not be kept to, before anything private is touched.
+        """Refuse what could not be guaranteed, before anything private is touched.
 
         Raises
         ------

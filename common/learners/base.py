@@ -154,7 +154,7 @@ class OpenSettings(Value):
 
     @property
     def features_are_public(self) -> bool:
-        """Whether it was said, where labels alone are protected, that everybody may see the features."""
+        """Whether the scenario states, where labels alone are protected, that features are public."""
         return False
 
     @property

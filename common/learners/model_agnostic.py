@@ -233,7 +233,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         aggregation = self.aggregation
-        text = f"least k at which {AGREEMENT:.0%} agreement is heard through the noise"
+        text = f"least k at which {AGREEMENT:.0%} agreement is seen through the noise"
         found = {"chunks": follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)}
         if isinstance(aggregation, GnMax):
             sigma = aggregation.sigma(self.queries, self.touched)

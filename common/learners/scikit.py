@@ -1,4 +1,4 @@
-"""Classifiers of scikit-learn, as everybody sees them: names and arguments; only who trains one imports the library."""
+"""Classifiers of scikit-learn: settings, with the arguments that are allowed; only the curator imports the library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.privacy.events import Event, NonPrivate
 
 
 def _read(value: Any) -> Any:
-    """Return an argument with the classifiers in it read: what is wrong with one is said of it, not of all kinds."""
+    """Return an argument with its classifiers parsed, so that an error names the one that it is in."""
     if isinstance(value, list):
         return [_read(item) for item in value]
     if not (isinstance(value, dict) and "classifier" in value):
@@ -165,7 +165,7 @@ ALLOWED: dict[str, frozenset[str]] = {
 
 Left out is everything by which a fit could tell of its records beside its model: ``verbose`` (losses on the standard
 output), ``n_jobs`` (other processes, with warnings and memory of their own), ``warm_start`` (state of an earlier fit),
-``copy_X`` and its like (records overwritten in place), ``cache_size``, whatever stores intermediate results, and
+``copy_X`` and its like (records overwritten in place), ``cache_size``, all that stores intermediate results, and
 arguments that are callables or objects of scikit-learn.
 """
 

@@ -1,4 +1,4 @@
-"""The support vector machine, as everybody sees it."""
+"""The support vector machine: its settings; it has no guarantee."""
 
 from __future__ import annotations
 

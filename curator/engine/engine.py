@@ -46,7 +46,7 @@ class OperationHistory:
         """Return a digest of an operation and of everything before it.
 
         It is what the operation's randomness is derived from: the same operation after the same history is repeated bit
-        for bit, and never with the same noise after another history, should somebody put an old ledger back.
+        for bit, and never with the same noise after another history, should an old ledger be restored.
         """
         return self._lineages[number]
 
@@ -76,7 +76,7 @@ class FinishedOperation(NamedTuple):
     result: Result
 
 
-KeptWeights = tuple[int, list[AnyArray]]
+StoredWeights = tuple[int, list[AnyArray]]
 """The weights as they were after the first so many reweighs: that number, and each shard's cumulative losses."""
 
 
@@ -164,7 +164,7 @@ def replayed(
     sample: Sample,
     public: Records | None,
     finished: Sequence[FinishedOperation],
-    kept: KeptWeights | None,
+    stored: StoredWeights | None,
 ) -> Workspace:
     """Return the workspace that operations lead to, in their order; nothing is drawn and nothing released.
 
@@ -172,11 +172,11 @@ def replayed(
     ----------
     sample
         Whatever its weights are; they are set.
-    kept
+    stored
         Spares the reweighs before it; None computes all of them.
     """
     reweighs = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
-    done, cumulative_losses = kept if kept is not None else (0, None)
+    done, cumulative_losses = stored if stored is not None else (0, None)
     reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:done], cumulative_losses)
     workspace = Workspace(sample, reweighing, policy.learner, public=public)
     for operation, result in finished:
@@ -206,8 +206,8 @@ class Past(Protocol):
         ...
 
 
-Kept = Callable[[list[str]], KeptWeights | None]
-"""Finds weights that were kept: given the lineage of each finished reweigh, in order."""
+FindStored = Callable[[list[str]], StoredWeights | None]
+"""Finds stored weights: given the lineage of each finished reweigh, in order."""
 
 
 class Engine:
@@ -225,7 +225,7 @@ class Engine:
         The public sample, if there is one.
     past
         Operations so far, in order; only the last one may be unfinished.
-    kept
+    stored
         Where weights that the past led to may be found, instead of computing them again.
     """
 
@@ -237,7 +237,7 @@ class Engine:
         *,
         public: Records | None = None,
         past: Iterable[Past] = (),
-        kept: Kept = lambda lineages: None,
+        stored: FindStored = lambda lineages: None,
     ) -> None:
         self._policy = policy
         self._sample = sample
@@ -252,7 +252,7 @@ class Engine:
                 finished.append(FinishedOperation(operation, operation.read(entry.result)))
                 if operation.reweighs_by is not None:
                     lineages.append(lineage)
-        self.workspace = replayed(policy, sample, public, finished, kept(lineages))
+        self.workspace = replayed(policy, sample, public, finished, stored(lineages))
 
     def lineage(self, number: str) -> str:
         """Return the digest of an operation and of everything before it."""

@@ -32,7 +32,7 @@ def check_features(operation: Operation[Any], dimension: int) -> None:
 
 @dataclass(frozen=True)
 class CuratorPolicy:
-    """What the curator agrees to do, whoever asks.
+    """What the curator agrees to do, for any referee.
 
     Attributes
     ----------

@@ -41,8 +41,9 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     from the second half. Replacing a *label* changes one chunk at most, so the same epsilon and delta hold, for labels
     only; nothing at all is claimed about features. As it weakens the promise, only this setting turns it on.
 
-    Where no label is said (bottom, or after the last one), the student is given a fair coin's, as in the paper; with C
-    classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at most.
+    Where no label is released (bottom, or after the last), the student is given a fair coin's, as in the paper; with C
+    classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at
+    most.
     """
 
     teacher: Trainable
@@ -127,7 +128,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return self._classes.inputs(public.features[first : first + count])
 
     def answers(self, access: Access, points: AnyArray) -> Indices:
-        """Return the private classes of points, shape (m,), int64 in [0, C); negative where none is said."""
+        """Return the private classes of points, shape (m,), int64 in [0, C); negative where none is released."""
         return access.release(self.mechanism(points), draws=self.draws)
 
     def mechanism(self, points: AnyArray) -> TeacherAnswers:
@@ -145,11 +146,11 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         )
 
     def released(self, answers: Indices) -> list[int | None]:
-        """Return answers as they are released: labels -1 and +1, or numbers of classes; None where nothing is said."""
+        """Return answers as they are released: labels -1 and +1, or numbers of classes; None where there is none."""
         return [self._classes.released(int(answer)) for answer in answers]
 
     def transfer(self, points: AnyArray, answers: Indices, coins: Callable[[Stream], RandomSource]) -> Hypothesis:
-        """Train the student on answered points; chance fills in where nothing was said (a negative answer).
+        """Train the student on answered points; chance fills in where nothing was released (a negative answer).
 
         Parameters
         ----------
@@ -162,7 +163,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
 
 
 def _random(count: int, dtype: np.dtype[Any], dimension: int, classes: int) -> tuple[AnyArray, Indices]:
-    source = RandomSource.seeded(0, "nobody")
+    source = RandomSource.seeded(0, "random points")
     uniform = source.derive("features").uniforms(count * dimension).reshape(count, dimension)
     features = np.ascontiguousarray((uniform < 0.5) if dtype == np.uint8 else 2.0 * uniform - 1.0, dtype=dtype)
     return features, source.derive("labels").integers(classes, count)

@@ -220,15 +220,15 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     """
     refreshed = law.level + geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
     noisy = stable + geometric_noise(len(values), law.of_query, source.derive("queries"))
-    said = np.full(len(values), UNANSWERED, dtype=np.int64)
+    answers = np.full(len(values), UNANSWERED, dtype=np.int64)
     bottoms = 0
     for query in range(len(values)):
         if not bottoms < law.cutoff:
             break
         passes = noisy[query] > refreshed[bottoms]
-        said[query] = values[query] if passes else BOTTOM
+        answers[query] = values[query] if passes else BOTTOM
         bottoms += not passes
-    return said
+    return answers
 
 
 def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon: float, source: RandomSource) -> float:

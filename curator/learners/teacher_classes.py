@@ -23,7 +23,7 @@ _NEVER = Linear(weights=(0.0,), threshold=GREATEST)
 
 
 class TeacherClasses(Value):
-    """How a record's class is read, an answer is told, and a student learns from classes 0..C-1."""
+    """How a record's class is read, an answer is released, and a student learns from classes 0..C-1."""
 
     @property
     @abstractmethod
@@ -46,11 +46,11 @@ class TeacherClasses(Value):
 
     @abstractmethod
     def of(self, records: Records) -> Indices:
-        """Return each record's class, shape (n,), int64; -1 where it has none, and so teaches nobody."""
+        """Return each record's class, shape (n,), int64; -1 where it has none, and so teaches no teacher."""
 
     @abstractmethod
     def released(self, answer: int) -> int | None:
-        """Return what is released for an answer: None if it is negative, as nothing is said then."""
+        """Return what is released for an answer: None if it is negative, as nothing is released then."""
 
     @abstractmethod
     def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:

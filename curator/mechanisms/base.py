@@ -53,7 +53,7 @@ class CentralMechanism(ABC, Generic[T, A]):
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
     @property
-    def nobody(self) -> T:
+    def neutral(self) -> T:
         """The value of a person who counts as nothing, of length 1."""
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 

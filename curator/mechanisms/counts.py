@@ -41,7 +41,7 @@ class NoisyCount(CentralMechanism[AnyArray, int]):
         return np.asarray(_one(value) != 0)
 
     @property
-    def nobody(self) -> AnyArray:
+    def neutral(self) -> AnyArray:
         return np.zeros(1, dtype=np.bool_)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
@@ -79,7 +79,7 @@ class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
         return np.array([int(cell[0]) if known else -1]), np.array([_cut(number)[0] if known else 0])
 
     @property
-    def nobody(self) -> tuple[Indices, AnyArray]:
+    def neutral(self) -> tuple[Indices, AnyArray]:
         return np.array([-1]), np.array([0])
 
     def together(self, people: list[tuple[Indices, AnyArray]]) -> tuple[Indices, AnyArray]:
@@ -126,7 +126,7 @@ class MostFrequent(CentralMechanism[AnyArray, int]):
         return np.asarray(found != 0)
 
     @property
-    def nobody(self) -> AnyArray:
+    def neutral(self) -> AnyArray:
         return np.zeros((1, self.columns), dtype=np.bool_)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:

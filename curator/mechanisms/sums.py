@@ -55,7 +55,7 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
         return np.asarray(rows.sum(axis=0, keepdims=True))
 
     @property
-    def nobody(self) -> AnyArray:
+    def neutral(self) -> AnyArray:
         return np.zeros((1, self.width))
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> Floats:
@@ -106,7 +106,7 @@ class LossSum(CentralMechanism[AnyArray, int]):
         return np.array([int(np.clip(found.sum(), 0, self.parts))])
 
     @property
-    def nobody(self) -> AnyArray:
+    def neutral(self) -> AnyArray:
         return np.zeros(1, dtype=np.int64)
 
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:

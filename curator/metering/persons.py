@@ -57,7 +57,7 @@ def person_by_person(
     _try(of, mechanism.person, type(mechanism).__name__, dimension, dtype)
 
     def values(records: Records) -> T:
-        return mechanism.together(list(_each(of, mechanism.person, mechanism.nobody, records)))
+        return mechanism.together(list(_each(of, mechanism.person, mechanism.neutral, records)))
 
     return values
 
@@ -86,13 +86,13 @@ def _try(
         ) from None
 
 
-def _each(of: Callable[[Records], Any], person: Callable[[Any], Any], nobody: Any, records: Records) -> Iterator[Any]:
+def _each(of: Callable[[Records], Any], person: Callable[[Any], Any], neutral: Any, records: Records) -> Iterator[Any]:
     for place in range(len(records)):
         with np.errstate(all="ignore"):
             try:
                 yield person(of(records.take(np.array([place]))))
             except Exception:  # noqa: BLE001 - that it failed may depend on the record: the person counts as nothing
-                yield nobody
+                yield neutral
 
 
 def _item(value: Any) -> int:

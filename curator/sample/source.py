@@ -232,12 +232,12 @@ def each_block(
 
     The results do not depend on the number of threads if those of the work do not.
     """
-    told = time.monotonic()
+    reported = time.monotonic()
     with ThreadPoolExecutor(threads, "blocks") as pool:
         begins = range(0, count, size)
         ends = [min(begin + size, count) for begin in begins]
         for end, done in zip(ends, pool.map(work, begins, ends), strict=True):
             yield done
-            if time.monotonic() - told > PAUSE:
-                told = time.monotonic()
+            if time.monotonic() - reported > PAUSE:
+                reported = time.monotonic()
                 on_progress(f"{end:,} of {count:,} {what}")

@@ -505,5 +505,5 @@ class Curator:
             self._directory.randomness,
             public=self._public,
             past=self._ledger,
-            kept=self._directory.checkpoints.load,
+            stored=self._directory.checkpoints.load,
         )

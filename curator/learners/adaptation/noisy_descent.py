@@ -189,25 +189,11 @@ def descend(
     for iteration in range(course.iterations):
         if course.scales_noise > 0.0:
             noises[private][:] = whole_normals(up(course.scales_noise / cell), sizes[private], source)
-        euclidean, greatest, level = _shared(course, references, scales)
+        shared = _shared(course, references, scales)
         sums = np.zeros(domains.dimension, dtype=np.int32)
         single = weights.astype(np.float32)
         for side in (0, 1):
-            forces = Forces(
-                loss=LOSSES.index(bounds.loss),
-                share=shares[side],
-                most=bounds.most,
-                units=1.0 / unit,
-                cells=1.0 / cell,
-                addend=0.0 if side else course.discrepancy,
-                pull=course.kappa_1,
-                constant=course.convex,
-                euclidean=euclidean,
-                greatest=greatest,
-                sharpness=course.sharpness,
-                level=level,
-                step=course.steps_scales[side],
-            )
+            forces = _forces(course, bounds, shares, side, shared)
             move_rows(*rows[side], single, noises[side], parts[side], sums, forces)
         gradient = whole_sums(sums, sum(sizes))
         if course.gradient_noise > 0.0:
@@ -221,6 +207,27 @@ def descend(
             average_scales += scales
     count = max(1, course.iterations - course.burn)
     return Found(average / count, average_scales / count)
+
+
+def _forces(
+    course: Course, bounds: Bounds, shares: tuple[float, float], side: int, shared: tuple[float, float, float]
+) -> Forces:
+    euclidean, greatest, level = shared
+    return Forces(
+        loss=LOSSES.index(bounds.loss),
+        share=shares[side],
+        most=bounds.most,
+        units=1.0 / unit_of(bounds, shares),
+        cells=1.0 / (bounds.greatest / CELLS),
+        addend=0.0 if side else course.discrepancy,
+        pull=course.kappa_1,
+        constant=course.convex,
+        euclidean=euclidean,
+        greatest=greatest,
+        sharpness=course.sharpness,
+        level=level,
+        step=course.steps_scales[side],
+    )
 
 
 def _shared(course: Course, references: Floats, scales: Floats) -> tuple[float, float, float]:

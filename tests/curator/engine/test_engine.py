@@ -192,7 +192,7 @@ def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
         return 2, kept
 
     monkeypatch.setattr("curator.weights.reweighing.Reweighing.update", lambda *_: pytest.fail("computed again"))
-    again = engine(past, kept=find)
+    again = engine(past, stored=find)
     assert asked == [[whole.lineage("1"), whole.lineage("3")]]
     np.testing.assert_array_equal(weights(again), np.concatenate(kept))
     assert again.workspace.reweighing.updates == 2
