@@ -10,7 +10,7 @@ from common.core import canonical
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.log.receipts import StoredCheckpoint
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario
 
@@ -56,7 +56,7 @@ def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: C
     """
     if scenario.people == "simulated" or charging.ephemeral:
         return None
-    first = Entry.parse(canonical.decode(transcript.partition("\n")[0].encode("utf-8")))
+    first = SignedEntry.parse(canonical.decode(transcript.partition("\n")[0].encode("utf-8")))
     spent = PeopleLedger(charging.folder, charging.witnesses).spent(
         Configuration.parse(first.body["configuration"]).fingerprint()
     )

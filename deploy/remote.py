@@ -10,7 +10,7 @@ from typing import Any
 from common.core.errors import AuditFailed, PeerMisbehaved
 from common.core.values import MAX_PLACE, run_name
 from common.log.receipts import StoredCheckpoint
-from common.log.transcript import Entry, split
+from common.log.transcript import SignedEntry, split
 from common.net.client import ANSWER, Client, json_of
 from common.net.edge import SMALL, TINY
 from common.net.messages import Configuration
@@ -85,7 +85,7 @@ class Operating:
         """
         return Configuration.parse(self._client.signed("GET", f"/v1/runs/{run_name(run)}/configuration").message)
 
-    def entries(self, run: str, after: int, most: int) -> list[Entry]:
+    def entries(self, run: str, after: int, most: int) -> list[SignedEntry]:
         """Return so many entries of a run's transcript after the first ones."""
         path, wanted = f"/v1/runs/{run_name(run)}/transcript", {"after": after, "most": most}
         return _entries(self._client.request("GET", path, params=wanted, headers=self._headers, most=TRANSCRIPT).text)
@@ -116,7 +116,7 @@ class Operating:
             raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run")
         return result
 
-    def log(self, run: str, follow: bool) -> Iterator[tuple[list[Entry], list[str]]]:
+    def log(self, run: str, follow: bool) -> Iterator[tuple[list[SignedEntry], list[str]]]:
         """Go through what is new of a run: entries of its transcript, and what it says of its progress."""
         path = f"/v1/runs/{run_name(run)}"
         entries = notes = 0
@@ -213,7 +213,7 @@ class Remote:
         """Close all connections."""
         self._client.close()
 
-    def _checkpoints(self, run: str, entries: list[Entry]) -> tuple[StoredCheckpoint, ...]:
+    def _checkpoints(self, run: str, entries: list[SignedEntry]) -> tuple[StoredCheckpoint, ...]:
         """Return the run's checkpoints, once the last one covers its end and all witnesses have it, if that is soon."""
         until = time.monotonic() + SOON
         wanted = len(entries[0].body.get("witnesses", ())) if entries else 0
@@ -247,9 +247,9 @@ class Remote:
         return self._client.request("GET", path, headers=self._headers, most=most).content
 
 
-def _entries(transcript: str) -> list[Entry]:
+def _entries(transcript: str) -> list[SignedEntry]:
     try:
-        return [Entry.model_validate_json(line) for line in split(transcript.encode())]
+        return [SignedEntry.model_validate_json(line) for line in split(transcript.encode())]
     except (ValueError, AuditFailed):
         raise PeerMisbehaved("the referee's transcript cannot be read") from None
 

@@ -11,9 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from common.core.durable import claim
+from common.core.durable import SPEAKS, claim
 from common.core.errors import BadInput, BadScenario
 from common.core.plain import command
+from common.core.version import PROTOCOL
 from common.lifetime.charging import USERS_OWN
 from common.lifetime.charging import Charging as Charging
 from common.lifetime.ledger import PeopleLedger
@@ -145,7 +146,7 @@ def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tup
 
 def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[str, Any]:
     """Bind the run folder to this scenario and seed; draw what is not given, the first time."""
-    facts: dict[str, Any] = {"scenario": chosen.fingerprint(), "seed": seed}
+    facts: dict[str, Any] = {SPEAKS: PROTOCOL, "scenario": chosen.fingerprint(), "seed": seed}
     if not (folder / "claim.json").exists():
         facts["run"] = f"{chosen.name[:_NAME]}-{secrets.token_hex(4)}"
         if seed is None and chosen.people == "simulated":

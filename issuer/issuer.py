@@ -15,16 +15,15 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert, select, update
 
-from common.core.database import alone, open_tables, sqlite_url
+from common.core.database import Schema, alone, open_database, sqlite_url
 from common.core.durable import hold, write_durably
 from common.core.errors import BadInput, Conflict, TandemError, Unauthorized
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
 from common.net.app import invitation, invitation_hash
-from issuer import migrations
 
 
 class Issuer:
@@ -89,6 +88,16 @@ USING = 1
 """The turn (:func:`common.core.database.alone`) in which codes are made and used."""
 
 
+CODES = Table(
+    "codes",
+    MetaData(),
+    Column("sha256", String(64), primary_key=True),
+    Column("request", String(64), nullable=True),
+)
+"""Invitation codes, and the request that each was used for."""
+SCHEMA = Schema("the issuer's database", CODES.metadata)
+
+
 class Codes:
     """The codes of one issuer.
 
@@ -105,8 +114,7 @@ class Codes:
 
     def __init__(self, folder: Path) -> None:
         # No log beside the file: what is committed is in it, and a copy of it is whole.
-        self._engine, tables = open_tables(sqlite_url(folder / "codes.sqlite"), migrations.__name__, log=False)
-        self._codes = tables["codes"]
+        self._engine = open_database(sqlite_url(folder / "codes.sqlite"), SCHEMA, log=False)
 
     def close(self) -> None:
         """Release the database."""
@@ -118,7 +126,7 @@ class Codes:
         rows: list[dict[str, Any]] = [{"sha256": invitation_hash(code)} for code in made]
         with self._engine.begin() as connection:
             alone(connection, USING)
-            connection.execute(insert(self._codes), rows)
+            connection.execute(insert(CODES), rows)
         return made
 
     def use(self, code: str, request: bytes) -> None:
@@ -131,14 +139,14 @@ class Codes:
         Conflict
             If it was used for another request.
         """
-        known, wanted = self._codes.c, hashlib.sha256(request).hexdigest()
+        known, wanted = CODES.c, hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
             alone(connection, USING)
             found = connection.execute(select(known.request).where(known.sha256 == invitation_hash(code))).first()
             if found is None:
                 raise Unauthorized("this issuer knows no such invitation code: look for a mistyped character")
             if found.request is None:
-                spend = update(self._codes).where(known.sha256 == bindparam("code")).values(request=wanted)
+                spend = update(CODES).where(known.sha256 == bindparam("code")).values(request=wanted)
                 connection.execute(spend, {"code": invitation_hash(code)})
             elif found.request != wanted:
                 raise Conflict(
@@ -149,7 +157,7 @@ class Codes:
     def counts(self) -> tuple[int, int]:
         """Return how many codes there are, and how many of them were used."""
         with self._engine.connect() as connection:
-            row = connection.execute(select(func.count(), func.count(self._codes.c.request))).one()
+            row = connection.execute(select(func.count(), func.count(CODES.c.request))).one()
         return int(row[0]), int(row[1])
 
 

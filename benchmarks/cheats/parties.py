@@ -10,7 +10,7 @@ from typing import Any
 
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.net.connection import Limits
 from common.net.server import Server, listen
 from common.scenario.resolved import ResolvedScenario, settled
@@ -128,12 +128,12 @@ class Parties:
         return loss(parse_hypothesis(answer), evaluation_source(self.chosen, SEED))
 
 
-def entries_of(run: Path) -> list[Entry]:
+def entries_of(run: Path) -> list[SignedEntry]:
     """Return the transcript of a run folder."""
-    return [Entry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+    return [SignedEntry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
 
 
-def write_entries(run: Path, entries: Sequence[Entry]) -> None:
+def write_entries(run: Path, entries: Sequence[SignedEntry]) -> None:
     """Put another transcript into a run folder."""
     (run / "transcript.jsonl").write_text("".join(entry.line() + "\n" for entry in entries))
 

@@ -26,7 +26,7 @@ from benchmarks.fuzz.mutation import Mutator
 from common.core import canonical
 from common.core.errors import TandemError
 from common.crypto.identity import Identity
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
 from referee.service.referee import public
@@ -194,11 +194,11 @@ class Folders:
         if not _own(path):
             return
         try:
-            entries = [Entry.parse(canonical.decode(line)) for line in path.read_bytes().split(b"\n") if line]
+            entries = [SignedEntry.parse(canonical.decode(line)) for line in path.read_bytes().split(b"\n") if line]
         except TandemError:
             return
         at = self.random.randrange(len(entries)) if entries else 0
-        last: Entry | None = None
+        last: SignedEntry | None = None
         lines = []
         for number, entry in enumerate(entries):
             body = self._mutator.tree(entry.body) if number == at else entry.body

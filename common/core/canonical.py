@@ -1,4 +1,8 @@
-"""One byte string per JSON value, so that a digest or signature means the same on every machine."""
+"""One byte string per JSON value, so that a digest or signature means the same on every machine: RFC 8785.
+
+Any implementation of the JSON Canonicalization Scheme makes the same bytes, in whatever language: keys in the order of
+their UTF-16 code units, no spaces, UTF-8, and each number in the text that ECMAScript gives to its double.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +28,72 @@ _ENDLESS = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3,}\s*[,\]}]|[eE]\+?[
 """What may be a number without a double: only where this is found are numbers looked at one by one."""
 
 
+_OTHER_TEXT = re.compile(r"\.0(?![0-9])|[0-9]e[-+]|(?<![0-9.])[0-9]{16}")
+"""Where this is not found, Python writes all numbers as ECMAScript does."""
+_TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"'
+    r"|(?<![0-9.])(-?[0-9]+(?:\.[0-9]+)?e[-+][0-9]+|-?[0-9]+\.0(?![0-9])|-?[0-9]{16,}(?![0-9.e]))"
+)
+"""A string, which stays, or a number that ECMAScript may write in another way."""
+EXACT = 1 << 53
+"""Integers up to this one, and down to its negative, are doubles: larger ones travel as strings."""
+
+
 def encode(value: Any) -> bytes:
-    """Encode a JSON value canonically: sorted keys, no spaces, UTF-8, shortest round-trip floats, no NaN or infinity.
+    """Encode a JSON value canonically (RFC 8785).
+
+    An integer is written where a double has exactly its digits: larger ones, which a reader in another language would
+    round, are for whoever defines the message to write as strings (:data:`common.core.values.Word`).
 
     Raises
     ------
     BadMessage
-        If the value holds NaN or an infinity, or is not JSON.
+        If the value holds NaN, an infinity or an integer that is no double, or is not JSON.
     """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        if not text.isascii() and max(text) > "\uffff":  # code points and UTF-16 code units differ in order only there
+            text = json.dumps(_sorted(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        if _OTHER_TEXT.search(text):
+            text = _TOKEN.sub(_rewritten, text)
         return text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadMessage(f"not a finite JSON value: {error}") from error
+
+
+def number_text(number: float) -> str:
+    """Return the text of a finite double as ECMAScript writes it (ECMA-262, Number::toString; RFC 8785, 3.2.2.3)."""
+    mantissa, _, exponent = float.__repr__(number).partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(digits) - len(fraction) + int(exponent or 0)  # the number is 0.digits * 10^point
+    digits = digits.rstrip("0")
+    if not digits:
+        return "0"
+    if 0 < point <= 21:
+        padded = digits.ljust(point, "0")
+        return sign + padded[:point] + ("." + padded[point:] if len(padded) > point else "")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    return f"{sign}{digits[0]}{'.' + digits[1:] if len(digits) > 1 else ''}e{point - 1:+d}"
+
+
+def _rewritten(found: re.Match[str]) -> str:
+    token = found[1]
+    if token is None:  # a string
+        return found[0]
+    if "." in token or "e" in token:
+        return number_text(float(token))
+    if abs(int(token)) > EXACT and number_text(float(token)) != token:
+        raise ValueError(f"the integer {token[:40]} is no double, and has to be written as a string")
+    return token
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value, key=lambda key: key.encode("utf-16-be"))}
+    return [_sorted(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def digest(value: Any) -> str:

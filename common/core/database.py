@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import cache, partial
-from importlib import resources
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, event, inspect, make_url, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    Table,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from common.core import folder as files
 from common.core.durable import make_folder
-from common.core.errors import BadData, BadInput
+from common.core.errors import BadData, BadInput, TandemError
 from common.core.plain import plain
+from common.core.version import PROTOCOL, RELEASES, release
 
-_SCHEMAS: dict[tuple[str, str], MetaData] = {}
+VERSION_TABLE = "schema_version"
+"""The table that says of which version a database's tables are."""
+
+_VERSION = Table(VERSION_TABLE, MetaData(), Column("version", Integer, primary_key=True, autoincrement=False))
 _SETTINGS: dict[str, dict[str, Any]] = {
     "sqlite": {"connect_args": {"timeout": 60}},
     "postgresql": {
@@ -39,20 +56,43 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 """How engines of each kind are created."""
 _OURS = 0x7A4D
 """The first number of all advisory locks that Tandem takes on a PostgreSQL database."""
-MIGRATING = 0
-"""The turn to change a schema (:func:`alone`); others are the parties' own."""
+MAKING = 0
+"""The turn to make the tables (:func:`alone`); others are the parties' own."""
 
 
-def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
-    """Connect and bring the schema to its newest version.
+@dataclass(frozen=True)
+class Schema:
+    """The tables of a party's database.
+
+    Attributes
+    ----------
+    name
+        Whose they are, in words.
+    tables
+        As SQLAlchemy has them.
+    version
+        Of the tables and of what is in them. A database of another version is refused: before 1.0 none is migrated.
+    error, remedy
+        What is raised for a database of an older version, and what to do then, as the end of its message.
+    """
+
+    name: str
+    tables: MetaData
+    version: int = 1
+    error: type[TandemError] = BadInput
+    remedy: str = "Finish what it holds with that version, or give a new state directory"
+
+
+def open_database(url: str, schema: Schema, *, log: bool = True) -> Engine:
+    """Connect, and make the tables where there are none.
 
     Parameters
     ----------
     url
         SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files get
         full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another one.
-    migrations
-        Package with the party's Alembic ``env.py`` and ``versions``, and the newest schema in ``newest.sql``.
+    schema
+        The tables.
     log
         Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed is in
         the file itself: a copy of the one file is whole.
@@ -60,8 +100,9 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
     Raises
     ------
     BadInput
-        If there is no such database, it cannot be opened, its server does not keep what is committed, or a newer
-        version of Tandem wrote it (the message names both schemas; nothing is changed).
+        If there is no such database, it cannot be opened, its server does not keep what is committed, or another
+        version of Tandem wrote it: the message says which one reads it, and nothing is changed. The schema may name
+        another class of errors for an older one.
     """
     try:
         kind = make_url(url).get_backend_name()
@@ -79,14 +120,17 @@ def open_database(url: str, migrations: str, *, log: bool = True) -> Engine:
         with engine.begin() as connection:
             if kind == "postgresql":
                 _check_server(connection)
-            if _revisions(connection) != [newest(migrations).revision]:
-                alone(connection, MIGRATING)
-                _bring_up(connection, migrations)
+            if not _is_made(connection, schema):
+                alone(connection, MAKING)
+                if not _is_made(connection, schema):  # another process may have been faster
+                    _VERSION.create(connection)
+                    connection.execute(insert(_VERSION).values(version=schema.version))
+                    schema.tables.create_all(connection)
     except SQLAlchemyError as error:
         engine.dispose()
         lost = "" if isinstance(error, OperationalError) else "; it was damaged: put the newest copy back"
         raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}{lost}") from None
-    except BadInput:
+    except TandemError:
         engine.dispose()
         raise
     return engine
@@ -102,20 +146,6 @@ def alone(connection: Connection, turn: int) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     else:
         connection.execute(text("SELECT pg_advisory_xact_lock(:ours, :turn)"), {"ours": _OURS, "turn": turn})
-
-
-def open_tables(url: str, migrations: str, *, log: bool = True) -> tuple[Engine, Mapping[str, Table]]:
-    """Open a database and return its tables by name; parameters and errors are those of :func:`open_database`.
-
-    The newest schema is read once in a process: it is the same in every database of the same kind of engine.
-    """
-    engine = open_database(url, migrations, log=log)
-    kind = engine.dialect.name, migrations
-    if kind not in _SCHEMAS:
-        metadata = MetaData()
-        metadata.reflect(engine)
-        _SCHEMAS[kind] = metadata
-    return engine, _SCHEMAS[kind].tables
 
 
 def count_commits(engine: Engine) -> Callable[[], int]:
@@ -155,56 +185,23 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-class Newest(NamedTuple):
-    """The newest schema of a party's database: its revision, and the statements that make a new SQLite file of it."""
-
-    revision: str
-    statements: tuple[str, ...]
-
-
-@cache
-def newest(migrations: str) -> Newest:
-    """Return the newest schema of a package of migrations, from its ``newest.sql``.
-
-    The file is what the migrations make of a new SQLite file (:func:`common.core.migrating.schema_of`). So
-    nearly nobody waits for Alembic: whoever has the newest schema already, or begins a file.
-    """
-    whole = resources.files(migrations).joinpath("newest.sql").read_text(encoding="utf-8")
-    statements = tuple(whole.rstrip("\n").split("\n\n"))
-    (revision,) = re.findall(r'^INSERT INTO "alembic_version" VALUES\(\'(\w+)\'\);$', whole, re.MULTILINE)
-    return Newest(revision, statements)
-
-
-def _revisions(connection: Connection) -> list[str]:
-    """Return the revisions that a database says it has: one, or none where it is new."""
-    if not inspect(connection).has_table("alembic_version"):
-        return []
-    return list(connection.execute(text("SELECT version_num FROM alembic_version ORDER BY version_num")).scalars())
-
-
-def _bring_up(connection: Connection, migrations: str) -> None:
-    """Bring a database to the newest schema: by its migrations, or, where a SQLite file is new, by what they come to.
-
-    Raises
-    ------
-    BadInput
-        If this version has no way from the schema that is there.
-    """
-    if connection.dialect.name == "sqlite" and not connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
-        for statement in newest(migrations).statements:
-            connection.exec_driver_sql(statement)
-        return
-    from common.core import migrating
-
-    try:
-        migrating.upgrade(connection, migrations)
-    except migrating.UnknownRevision:
-        found = ", ".join(_revisions(connection))
+def _is_made(connection: Connection, schema: Schema) -> bool:
+    """Tell whether a database has the tables; refuse one of another version of Tandem."""
+    found = inspect(connection)
+    if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases
+        raise schema.error(
+            f"{schema.name} {connection.engine.url} was written by Tandem {RELEASES[PROTOCOL - 1]} or older, and this "
+            f"is Tandem {release() or 'unreleased'}, which does not read it. Nothing was changed. {schema.remedy}"
+        )
+    if not found.has_table(_VERSION.name):
+        return False
+    version = connection.execute(select(_VERSION.c.version)).scalar_one()
+    if version != schema.version:
         raise BadInput(
-            f"the database {connection.engine.url} has the schema {plain(found)}, which this version of Tandem does "
-            f"not know; its own is {newest(migrations).revision}. Open it with the version that wrote it, or a newer "
-            "one"
-        ) from None
+            f"{schema.name} {connection.engine.url} has version {version} of its tables, and this version of Tandem "
+            f"has {schema.version}: open it with the version that wrote it, or a newer one"
+        )
+    return True
 
 
 def _durable(journal: str, connection: Any, record: Any) -> None:

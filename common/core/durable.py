@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from common.core.errors import BadInput
+from common.core.version import PROTOCOL, release, release_of
 
 CLAIM = "claim.json"
 """File in a state directory: what it is bound to."""
+SPEAKS = "protocol"
+"""The fact that says which protocol the party spoke that bound a directory; up to 0.3.0 there was none."""
 _SECRET = 32
 _NOT_OURS = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST))
 """Why a folder cannot be this user's state, whenever it is tried."""
@@ -168,13 +171,19 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     Raises
     ------
     BadInput
-        If the directory is bound to other facts.
+        If the directory is bound to other facts, or was written by a version of Tandem that speaks another protocol.
     """
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
     if not path.exists():
         write_durably(path, json.dumps(facts, sort_keys=True).encode())
     written = claimed(folder)
+    speaks = written.get(SPEAKS, PROTOCOL - 1)
+    if SPEAKS in facts and speaks != PROTOCOL:
+        raise BadInput(
+            f"the directory {folder} was written by Tandem {release_of(speaks)}, and this is Tandem "
+            f"{release() or 'unreleased'}, which does not read it. Nothing was changed. Go on with that version"
+        )
     for name, value in facts.items():
         if name not in written:
             raise _unreadable(path)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 
 from common.core import canonical
 from common.core.errors import BadMessage
@@ -20,6 +20,14 @@ MAX_PLACE = 1 << 31
 """Places of a list that a request may name: no transcript or list of checkpoints has as many."""
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Number of a question in its run."""
+
+
+def _exact(number: int) -> int | str:
+    return number if number <= canonical.EXACT else str(number)
+
+
+Word = Annotated[int, Field(ge=0, le=1 << 64), PlainSerializer(_exact, when_used="json")]
+"""A whole number of up to 64 bits; its JSON form is a string of digits where no double is sure to be exact."""
 
 
 class Value(BaseModel):

@@ -11,13 +11,15 @@ from functools import cache
 
 from common.core.errors import VersionSkew
 
-PROTOCOL = 2
+PROTOCOL = 3
 """The protocol that this version of Tandem speaks."""
 HEADER = "Tandem-Protocol"
 """Header of every request and response between parties: the protocol's number, then the release."""
 DISTRIBUTION = "tandem-hybrid"
 BEFORE = "0.2.0 or older"
 """The releases that state no protocol over HTTP."""
+RELEASES = {1: BEFORE, 2: "0.3.0"}
+"""Which releases speak each protocol before :data:`PROTOCOL`: they read its runs and state directories."""
 REMEDY = "upgrade the older one of the two; a run that has begun is ended with the version that began it"
 _SAID = re.compile(r"([0-9]{1,9}) tandem/([0-9A-Za-z.+-]{1,40})")
 
@@ -61,6 +63,11 @@ def check_stated(said: str | None, who: str) -> None:
         raise VersionSkew(f"{who} states a protocol that cannot be read; {_here()}: {REMEDY}")
     if int(found[1]) != PROTOCOL:
         raise skew(who, int(found[1]), found[2])
+
+
+def release_of(protocol: int) -> str:
+    """Return which releases speak another protocol than :data:`PROTOCOL`, in words that stand after "Tandem"."""
+    return RELEASES.get(protocol, BEFORE if protocol < PROTOCOL else "newer")
 
 
 def skew(who: str, protocol: int | None, its: str) -> VersionSkew:

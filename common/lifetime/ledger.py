@@ -38,8 +38,8 @@ from common.core.durable import durable_key, hold, make_folder, user_state, writ
 from common.core.errors import BadInput, BrokenLedger, BudgetExceeded, CannotWrite
 from common.lifetime.charging import Side
 from common.lifetime.recognition import Digester, People, by_id, recognised
-from common.log.entries import Head
-from common.log.ledger import Entry, Journal
+from common.log.entries import Entry, Head
+from common.log.ledger import Journal
 from common.log.witness import FileWitness
 from common.net.messages import Spent
 from common.net.witness_client import witness_at

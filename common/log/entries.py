@@ -1,7 +1,9 @@
-"""A hash chain of which a short head says all: whoever keeps an old head notices when the chain is not what it was.
+"""One append-only log: the format of its entries, the rule of their hashes, and the check of a whole chain.
 
-Entry k has a *link*, the SHA-256 of its canonical content, and its hash is SHA-256 over the hash before it and that
-link. So a chain is shown to extend an older head by the links in between alone, without any entry's content.
+A run's transcript and every ledger on disk are such logs. Entry k has a *link*, the SHA-256 of the canonical JSON of
+[k, kind, body], and its hash is the SHA-256 of [hash of entry k-1, link]. A head (the number of entries and the hash of
+the last) stands for all of them: who keeps an old head notices when the chain is not what it was. A chain is shown to
+extend an older head by the links in between alone, without the content of any entry.
 """
 
 from __future__ import annotations
@@ -11,11 +13,56 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from common.core import canonical
+from common.core.errors import Forged
 from common.core.values import DIGEST, Value
 from common.crypto.identity import Identity, Signed
 
 START = "0" * 64
 """What the first entry of a chain follows."""
+
+
+class Entry(Value):
+    """One entry of a log: its number from 0, the hash of the entry before it, what it is, and its content.
+
+    ``hash`` is SHA-256 over the canonical JSON of ``previous`` and the entry's link (:func:`link`).
+    """
+
+    index: int = Field(ge=0)
+    previous: str = Field(pattern=DIGEST)
+    kind: str
+    body: dict[str, Any]
+    hash: str = Field(pattern=DIGEST)
+
+
+class Verifier:
+    """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever.
+
+    Attributes
+    ----------
+    entries, hash
+        How far it has come: the number of entries, and the hash of the last one.
+    """
+
+    def __init__(self) -> None:
+        self.entries, self.hash = 0, START
+
+    def follow(self, entry: Entry) -> str:
+        """Take the next entry, and return its link.
+
+        Raises
+        ------
+        Forged
+            If it does not follow the entry before it, or its hash is not that of its content; nothing changed then.
+        BadMessage
+            If its content has no canonical form.
+        """
+        if (entry.index, entry.previous) != (self.entries, self.hash):
+            raise Forged("does not follow the one before it: the chain is broken")
+        content = link(entry.index, entry.kind, entry.body)
+        if entry.hash != linked(self.hash, content):
+            raise Forged(f"({entry.kind}) was changed: its hash does not match its content")
+        self.entries, self.hash = self.entries + 1, entry.hash
+        return content
 
 
 class Head(Value):
@@ -64,6 +111,19 @@ def link(index: int, kind: str, body: dict[str, Any]) -> str:
 def linked(previous: str, content: str) -> str:
     """Return the hash of the entry with a link that follows the entry with the hash ``previous``."""
     return canonical.digest([previous, content])
+
+
+def following(last: Entry | None, kind: str, body: dict[str, Any]) -> Entry:
+    """Return the entry that follows ``last``, None at the beginning.
+
+    Raises
+    ------
+    BadMessage
+        If the content has no canonical form.
+    """
+    index, previous = (0, START) if last is None else (last.index + 1, last.hash)
+    content = link(index, kind, body)
+    return Entry(index=index, previous=previous, kind=kind, body=body, hash=linked(previous, content))
 
 
 def signed_head(signer: Identity, head: Head) -> Signed:

@@ -8,30 +8,36 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Column, Integer, MetaData, String, Table, Text, insert, select
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
-from common.core.database import open_tables, sqlite_url
+from common.core.database import Schema, open_database, sqlite_url
 from common.core.durable import write_durably
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
-from common.log import migrations
-from common.log.entries import START, Extension, Head, link, linked, signed_head
+from common.log.entries import Entry, Extension, Head, Verifier, following, link, signed_head
 from common.log.witness import Witness, behind
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One entry: what it is, and what it says."""
-
-    kind: str
-    body: dict[str, Any]
+ENTRIES = Table(
+    "entries",
+    MetaData(),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("kind", String(16), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+)
+SCHEMA = Schema(
+    "the ledger",
+    ENTRIES.metadata,
+    error=BrokenLedger,
+    remedy="Its whole budget counts as spent: finish its run with that version, or begin with new people or a new "
+    "budget in a fresh directory",
+)
 
 
 class Chain:
@@ -53,12 +59,10 @@ class Chain:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._engine, tables = open_tables(sqlite_url(path), migrations.__name__, log=False)
-        self._table = tables["entries"]
-        self._insert = insert(self._table)  # made once: to make a statement takes longer than to carry it out
+        self._engine = open_database(sqlite_url(path), SCHEMA, log=False)
+        self._insert = insert(ENTRIES)  # made once: to make a statement takes longer than to carry it out
         self.entries: list[Entry] = []
         self._links: list[str] = []
-        self._hashes: list[str] = []
         try:
             self._read()
         except BaseException:
@@ -75,22 +79,13 @@ class Chain:
     def _read(self) -> None:
         try:
             with self._engine.connect() as connection:
-                rows = connection.execute(select(self._table).order_by(self._table.c.position)).all()
+                columns = ENTRIES.c
+                chosen = select(columns.position, columns.kind, columns.body, columns.hash).order_by(columns.position)
+                rows = connection.execute(chosen).all()
         except DatabaseError as error:
             raise BrokenLedger(f"{self.path} cannot be read ({error.orig}): {REMEDY}") from None
-        for row in rows:
-            place, content = len(self.entries), ""
-            try:
-                body = json.loads(row.body)
-                content = link(place, row.kind, body)
-                sound = row.position == place and row.hash == self._next(content)
-            except (ValueError, TypeError, RecursionError, BadMessage):  # no JSON, or nothing at all
-                sound = False
-            if not sound:
-                raise BrokenLedger(
-                    f"entry {place} of {self.path} does not follow the entry before it: the ledger was edited. {REMEDY}"
-                )
-            self._enter(Entry(row.kind, body), content)
+        for entry, content in verified_rows(map(tuple, rows), self.path):
+            self._enter(entry, content)
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably, and return the head that it makes.
@@ -100,12 +95,11 @@ class Chain:
         sqlalchemy.exc.SQLAlchemyError
             If the disk does not take it; nothing changed then.
         """
-        place = len(self.entries)
-        content = link(place, kind, body)
-        values = {"position": place, "kind": kind, "body": json.dumps(body), "hash": self._next(content)}
+        entry = following(self.entries[-1] if self.entries else None, kind, body)
+        text = canonical.encode(body).decode("utf-8")
         with self._engine.begin() as connection:
-            connection.execute(self._insert, values)
-        self._enter(Entry(kind, body), content)
+            connection.execute(self._insert, {"position": entry.index, "kind": kind, "body": text, "hash": entry.hash})
+        self._enter(entry, link(entry.index, kind, body))
         return self.head()
 
     def check_writable(self) -> None:
@@ -118,13 +112,13 @@ class Chain:
         """
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.execute(select(self._table.c.position).limit(1)).all()
+            connection.execute(select(ENTRIES.c.position).limit(1)).all()
             connection.rollback()
 
     def head(self, entries: int | None = None) -> Head:
         """Return the head after so many entries, by default all."""
         count = len(self.entries) if entries is None else entries
-        return Head(chain=self._hashes[0], entries=count, hash=self._hashes[count - 1])
+        return Head(chain=self.entries[0].hash, entries=count, hash=self.entries[count - 1].hash)
 
     def holds(self, head: Head) -> bool:
         """Tell whether a head is of this chain, as it is or as it was."""
@@ -139,14 +133,39 @@ class Chain:
         """Yield each entry with the number of entries up to it."""
         return enumerate(self.entries, start=1)
 
-    def _next(self, content: str) -> str:
-        return linked(self._hashes[-1] if self._hashes else START, content)
-
     def _enter(self, entry: Entry, content: str) -> None:
         """Take over an entry, given its link."""
-        self._hashes.append(self._next(content))
         self._links.append(content)
         self.entries.append(entry)
+
+
+def verified_rows(rows: Iterable[tuple[Any, ...]], file: Path) -> Iterator[tuple[Entry, str]]:
+    """Yield the entries of a ledger's file, each with its link, as far as they are a chain.
+
+    Parameters
+    ----------
+    rows
+        Position, kind, body in JSON and hash of each entry, in order.
+    file
+        Where they come from, for the message.
+
+    Raises
+    ------
+    BrokenLedger
+        At the first entry that does not follow the one before it.
+    """
+    verifier = Verifier()
+    for position, kind, body, found in rows:
+        at, before = verifier.entries, verifier.hash
+        try:
+            wire = {"index": position, "previous": before, "kind": kind, "body": json.loads(body), "hash": found}
+            entry = Entry.parse(wire)
+            content = verifier.follow(entry)
+        except (ValueError, TypeError, RecursionError, BadMessage, Forged):  # no JSON, or not the next entry
+            raise BrokenLedger(
+                f"entry {at} of {file} does not follow the entry before it: the ledger was edited. {REMEDY}"
+            ) from None
+        yield entry, content
 
 
 REMEDY = (

@@ -18,7 +18,7 @@ from common.core.errors import BadMessage, Forged, PeerMisbehaved
 from common.core.values import DIGEST, MAX_PLACE, RUN, Number, Value
 from common.crypto.identity import Identity, Signed, verify
 from common.log.merkle import Tree, merkle_root
-from common.log.transcript import AnyEntry, Entry
+from common.log.transcript import AnyEntry, SignedEntry
 
 Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
@@ -261,7 +261,9 @@ def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "")
     return receipt
 
 
-def signed_checkpoint(signer: Identity, run: str, configuration: str, entries: Sequence[Entry], now: Time) -> Signed:
+def signed_checkpoint(
+    signer: Identity, run: str, configuration: str, entries: Sequence[SignedEntry], now: Time
+) -> Signed:
     """Return a referee's checkpoint of a transcript.
 
     Raises

@@ -1,12 +1,11 @@
 """The transcript: a hash-chained, signed log of every message of a run, verifiable by anyone, offline.
 
-Entry k is one JSON line::
+Entry k is one line of canonical JSON::
 
-    {"index": k, "previous": hash of entry k-1, "kind": ..., "body": {...}, "signature": ..., "hash": ...}
+    {"body": {...}, "hash": ..., "index": k, "kind": ..., "previous": hash of entry k-1, "signature": ...}
 
-``hash`` is SHA-256 over the canonical JSON of (index, previous, kind, body); the referee signs that hash. Changing,
-dropping, adding or reordering anything breaks the chain at a known entry. Ed25519 is deterministic: the same run
-history always gives the same bytes.
+:mod:`common.log.entries` has the rule of the hash, which the referee signs. Changing, dropping, adding or reordering
+anything breaks the chain at a known entry. Ed25519 is deterministic: the same run history always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,23 +18,18 @@ from pydantic import Field
 
 from common.core import canonical
 from common.core.errors import AuditFailed, BadMessage, Forged
-from common.core.values import Value
+from common.core.version import PROTOCOL, release_of, skew
 from common.crypto.identity import Identity, verify_bytes
+from common.log.entries import Entry, Verifier, following, link, linked
 
-START = "0" * 64
 MOST_ENTRIES = 1 << 17
 """Entries of a transcript that are read from a file: each is verified, which takes a fifth of a millisecond."""
 _KIND = "transcript-entry"
 
 
-class Entry(Value):
-    """One link of the chain."""
+class SignedEntry(Entry):
+    """One entry of a transcript, whose hash the referee has signed."""
 
-    index: int = Field(ge=0)
-    previous: str
-    kind: str
-    body: dict[str, Any]
-    hash: str
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def line(self) -> str:
@@ -61,7 +55,7 @@ class StoredEntry:
 
     __slots__ = ("_line", "hash", "index", "kind")
 
-    def __init__(self, entry: Entry, line: bytes) -> None:
+    def __init__(self, entry: SignedEntry, line: bytes) -> None:
         self.index, self.kind, self.hash = entry.index, sys.intern(entry.kind), entry.hash
         self._line = line
 
@@ -71,15 +65,14 @@ class StoredEntry:
         return dict(canonical.decode(self._line)["body"])
 
 
-AnyEntry = Entry | StoredEntry
+AnyEntry = SignedEntry | StoredEntry
 
 
-def append(last: Entry | None, kind: str, body: dict[str, Any], signer: Identity) -> Entry:
+def append(last: SignedEntry | None, kind: str, body: dict[str, Any], signer: Identity) -> SignedEntry:
     """Return the entry that follows ``last``."""
-    index, previous = (0, START) if last is None else (last.index + 1, last.hash)
-    link = _hash(index, previous, kind, body)
-    signature = signer.sign_bytes(_KIND, bytes.fromhex(link))
-    return Entry(index=index, previous=previous, kind=kind, body=body, hash=link, signature=signature)
+    entry = following(last, kind, body)
+    signature = signer.sign_bytes(_KIND, bytes.fromhex(entry.hash))
+    return SignedEntry(**dict(entry), signature=signature)
 
 
 def split(raw: bytes) -> list[str]:
@@ -99,7 +92,7 @@ def split(raw: bytes) -> list[str]:
     return lines
 
 
-def check_entry(entry: Entry, key: str) -> None:
+def check_entry(entry: SignedEntry, key: str) -> None:
     """Check that an entry says what its hash says, and that the hash is signed.
 
     Raises
@@ -107,12 +100,12 @@ def check_entry(entry: Entry, key: str) -> None:
     Forged
         If not.
     """
-    if entry.hash != _hash(entry.index, entry.previous, entry.kind, entry.body):
+    if entry.hash != linked(entry.previous, link(entry.index, entry.kind, entry.body)):
         raise Forged(f"entry {entry.index} of the transcript is not what its hash says")
     verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
 
 
-def read(lines: Iterable[str], key: str | None = None) -> list[Entry]:
+def read(lines: Iterable[str], key: str | None = None) -> list[SignedEntry]:
     """Parse and verify a whole transcript.
 
     Parameters
@@ -155,25 +148,23 @@ def read_stored(lines: Iterable[bytes], key: str | None = None) -> list[StoredEn
     return kept
 
 
-def _verified(lines: Iterable[bytes], key: str | None) -> Iterator[Entry]:
+def _verified(lines: Iterable[bytes], key: str | None) -> Iterator[SignedEntry]:
     return (entry for entry, _ in _verified_lines(lines, key))
 
 
-def _verified_lines(lines: Iterable[bytes], key: str | None) -> Iterator[tuple[Entry, bytes]]:
-    expected = START
+def _verified_lines(lines: Iterable[bytes], key: str | None) -> Iterator[tuple[SignedEntry, bytes]]:
+    verifier = Verifier()
     for number, line in enumerate(lines):
         where = f"transcript line {number + 1}"
         try:
-            entry = Entry.parse(canonical.decode(line))
-            found = _hash(entry.index, entry.previous, entry.kind, entry.body)
+            entry = SignedEntry.parse(canonical.decode(line))
+            if number == 0:
+                _check_protocol(entry.body)
+            verifier.follow(entry)
         except BadMessage as error:
             raise AuditFailed(f"{where} cannot be read: {error.detail}", line=number + 1) from None
-        if entry.index != number or entry.previous != expected:
-            raise AuditFailed(f"{where} does not follow the line before it: the chain is broken", line=number + 1)
-        if entry.hash != found:
-            raise AuditFailed(
-                f"{where} ({entry.kind}) was changed: its hash does not match its content", line=number + 1
-            )
+        except Forged as error:
+            raise AuditFailed(f"{where} {error.detail}", line=number + 1) from None
         if line != entry.line().encode("utf-8"):
             raise AuditFailed(f"{where} is not in canonical form: it was changed", line=number + 1)
         key = key or str(entry.body.get("referee", ""))
@@ -181,9 +172,12 @@ def _verified_lines(lines: Iterable[bytes], key: str | None) -> Iterator[tuple[E
             verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
         except Forged as error:
             raise AuditFailed(f"{where}: {error.detail}", line=number + 1) from None
-        expected = entry.hash
         yield entry, line
 
 
-def _hash(index: int, previous: str, kind: str, body: dict[str, Any]) -> str:
-    return canonical.digest({"index": index, "previous": previous, "kind": kind, "body": body})
+def _check_protocol(body: dict[str, Any]) -> None:
+    """Refuse the run of another protocol by its version, before its chain: older ones have another rule of hashes."""
+    configuration = body.get("configuration")
+    found = configuration.get("version") if isinstance(configuration, dict) else None
+    if isinstance(found, int) and found != PROTOCOL:
+        raise AuditFailed(skew("the run's configuration", found, release_of(found)).detail, line=1)

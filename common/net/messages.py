@@ -15,7 +15,7 @@ from pydantic import Field
 from common.core.arrays import Indices
 from common.core.errors import BadMessage
 from common.core.values import DIGEST, RUN, Number, Value
-from common.core.version import BEFORE, PROTOCOL, skew
+from common.core.version import PROTOCOL, release_of, skew
 from common.crypto.identity import KEY_PATTERN, Signed
 from common.crypto.vouching import Credential
 from common.local.queries.query import AnyQuery
@@ -55,7 +55,7 @@ class Configuration(Value):
     """
 
     KIND: ClassVar[str] = "configuration"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     run: str = Field(pattern=RUN)
     referee: str = Field(pattern=KEY_PATTERN)
     scenario: dict[str, Any]
@@ -77,7 +77,7 @@ class Configuration(Value):
         """
         found = wire.get("version") if isinstance(wire, dict) else None
         if isinstance(found, int) and found != PROTOCOL:
-            raise skew("the run's configuration", found, BEFORE if found < PROTOCOL else "newer")
+            raise skew("the run's configuration", found, release_of(found))
         return super().parse(wire)
 
 

@@ -26,7 +26,7 @@ _ENVELOPE = re.compile(
 _ENROLMENT = re.compile(rb'\{"agents":[1-9][0-9]{0,8}\}')
 _POLL = re.compile(rb'\{"participant":"[0-9a-f]{64}"\}')
 _REPORT = re.compile(
-    rb'\{"answer":(-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,17}),"assignment":"[0-9a-f]{64}","digest":"[0-9a-f]{64}",'
+    rb'\{"answer":(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,22})?),"assignment":"[0-9a-f]{64}","digest":"[0-9a-f]{64}",'
     rb'"question":(?:0|[1-9][0-9]{0,8}),"report_id":"[0-9a-f]{32}","run":"[0-9a-zA-Z_-]{1,64}"\}'
 )
 
@@ -126,7 +126,7 @@ def field(signed: AnySigned, name: str) -> object:
 def report_payload(report_id: str, run: str, digest: str, question: int, assignment: str, answer: float) -> bytes:
     """Return an individual's report in canonical JSON, of fields that are valid ones of a report."""
     return b'{"answer":%b,"assignment":"%b","digest":"%b","question":%d,"report_id":"%b","run":"%b"}' % (
-        float.__repr__(answer).encode("ascii"),
+        canonical.number_text(answer).encode("ascii"),
         assignment.encode("ascii"),
         digest.encode("ascii"),
         question,
@@ -145,7 +145,7 @@ def _poll(payload: bytes) -> Poll | None:
 
 def _report(payload: bytes) -> Report | None:
     found = _REPORT.fullmatch(payload)
-    if found is None or repr(float(found[1])).encode("ascii") != found[1]:
+    if found is None or canonical.number_text(float(found[1])).encode("ascii") != found[1]:
         return None  # canonical JSON has one way to write a number
     return Report.model_validate_json(payload)
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from common.core.errors import BadScenario
-from common.core.values import Value
+from common.core.values import Value, Word
 from common.data.distributions.base import Distribution
 from common.data.distributions.parities import ParityAndThresholdPeople as People
 from common.local.hypotheses.rules import FeatureSet, Parity
@@ -32,7 +32,7 @@ class Both(Value):
 
     kind: Literal["parity-and-threshold"] = "parity-and-threshold"
     features: FeatureSet | None
-    threshold: int = Field(ge=0)
+    threshold: Word = Field(ge=0)
 
 
 @PROBLEMS.register("parity-and-threshold")

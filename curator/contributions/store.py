@@ -7,18 +7,42 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, Text, delete, func, insert, select
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
-from common.core.database import open_tables, sqlite_url
+from common.core.database import Schema, open_database, sqlite_url
 from common.core.errors import BrokenLedger, CannotWrite
 from common.crypto.identity import Signed
-from curator.contributions import migrations
 
 FILE = "contributions.sqlite"
 SHARED = ""
 """In the place of a code's hash: what was given with the token that all share."""
+
+_TABLES = MetaData()
+KEPT = Table(
+    "kept",
+    _TABLES,
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("contributor", String(64), nullable=False, unique=True),
+    Column("contribution", String(32), nullable=False, unique=True),
+    Column("envelope", Text, nullable=False),
+    Column("time", Integer, nullable=False),
+    Column("code", String(64), nullable=False, index=True),
+)
+"""What is kept, and the hash of the code with which it was given."""
+WITHDRAWN = Table(
+    "withdrawn",
+    _TABLES,
+    Column("contributor", String(64), primary_key=True),
+    Column("contribution", String(32), nullable=False),
+    Column("time", Integer, nullable=False),
+    Column("code", String(64), nullable=False, index=True),
+)
+INVITED = Table("invited", _TABLES, Column("code", String(64), primary_key=True))
+SCHEMA = Schema(
+    "the contributions", _TABLES, remedy="Finish their run with that version, or collect them anew in a fresh directory"
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +84,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self._engine, tables = open_tables(sqlite_url(self.path), migrations.__name__, log=False)
-        self._kept, self._withdrawn, self._invited = tables["kept"], tables["withdrawn"], tables["invited"]
+        self._engine = open_database(sqlite_url(self.path), SCHEMA, log=False)
+        self._kept, self._withdrawn, self._invited = KEPT, WITHDRAWN, INVITED
 
     def close(self) -> None:
         """Release every connection."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common.core import canonical
 from common.core import folder as files
-from common.core.database import copy_sqlite, opened_copy, place_for_copy
+from common.core.database import VERSION_TABLE, copy_sqlite, opened_copy, place_for_copy
 from common.core.durable import durable_key, hold, user_state, write_durably
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.crypto.identity import Identity
@@ -16,8 +16,8 @@ from common.log.entries import Head, signed_head
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, SAMPLE, Chain, read_head
 from common.log.witness import FileWitness, Witness, behind
 
-_LEDGER = frozenset({"alembic_version", "entries"})
-_CONTRIBUTED = frozenset({"alembic_version", "invited", "kept", "withdrawn"})
+_LEDGER = frozenset({VERSION_TABLE, "entries"})
+_CONTRIBUTED = frozenset({VERSION_TABLE, "invited", "kept", "withdrawn"})
 """Tables of the databases."""
 BESIDE = (KEY, "secret.key", "order.key", "claim.json", "people", "public-people")
 """Files without which a ledger is of no use; those that there are go with it. Weights are computed again."""

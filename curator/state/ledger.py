@@ -15,8 +15,8 @@ from typing import Any
 
 from common.core.errors import BadInput, BrokenLedger
 from common.crypto.identity import Identity, Signed
-from common.log.entries import Extension, Head
-from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, Chain, Entry, Journal, read_head
+from common.log.entries import Entry, Extension, Head
+from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, Chain, Journal, read_head
 from common.log.witness import Witness, behind
 from common.net.messages import Acknowledgement, Perform, Spent
 from common.privacy.events import Event, NoEvent, parse_event

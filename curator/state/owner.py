@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
-from common.log.entries import START, link, linked
-from common.log.ledger import CLOSED, LEDGER, REMEDY
+from common.log.ledger import CLOSED, LEDGER, REMEDY, verified_rows
 from common.privacy.accountants.base import grouped
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
@@ -270,20 +269,7 @@ def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
         if "locked" in str(error):
             raise BadInput(f"{file} is being written for more than {PATIENCE:g} seconds: look again") from None
         raise BrokenLedger(f"{file} cannot be read ({error}): it is no ledger, or was cut off. {REMEDY}") from None
-    found: list[tuple[str, dict[str, Any]]] = []
-    before = START
-    for position, kind, body, hashed in rows:
-        try:
-            content = json.loads(body)
-            before = linked(before, link(len(found), kind, content))
-            sound = position == len(found) and hashed == before
-        except (ValueError, TypeError):
-            sound = False
-        if not sound:
-            raise BrokenLedger(
-                f"entry {len(found)} of {file} does not follow the one before it: it was edited. {REMEDY}"
-            )
-        found.append((kind, content))
+    found = [(entry.kind, entry.body) for entry, _ in verified_rows(rows, file)]
     if not found:
         raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did")
     return found

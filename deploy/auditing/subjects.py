@@ -19,8 +19,8 @@ from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
-from common.log.entries import Head, link
-from common.log.ledger import GENESIS, Chain, Entry, Journal
+from common.log.entries import Head, following, link
+from common.log.ledger import GENESIS, Chain, Journal
 from common.log.witness import Witness
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -42,14 +42,15 @@ class MemoryChain(Chain):
     """A curator's ledger for experiments that are repeated very often: the same entries, kept in memory."""
 
     def __init__(self) -> None:
-        self.entries, self._links, self._hashes = [], [], []
+        self.entries, self._links = [], []
 
     def close(self) -> None:
         """Let go of nothing."""
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry."""
-        self._enter(Entry(kind, body), link(len(self), kind, body))
+        entry = following(self.entries[-1] if self.entries else None, kind, body)
+        self._enter(entry, link(entry.index, kind, body))
         return self.head()
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.core.arrays import Indices
-from common.core.durable import claim, claim_people, hold, make_folder
+from common.core.durable import SPEAKS, claim, claim_people, hold, make_folder
 from common.core.errors import AlreadyAnswered, BadInput, BadMessage
+from common.core.version import PROTOCOL
 from common.crypto.identity import Identity, Signed
 from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
@@ -322,7 +323,12 @@ def open_population(
     wanted = agents if agents is not None else section.count
     facts = claim(
         folder,
-        {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None},
+        {
+            SPEAKS: PROTOCOL,
+            "target": scenario.target.fingerprint(),
+            "agents": wanted,
+            "seed": seed if simulated else None,
+        },
     )
     seed = facts["seed"] if facts["seed"] is not None else 0
     source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")

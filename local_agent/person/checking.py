@@ -21,7 +21,7 @@ from common.crypto.identity import Identity, Signed
 from common.local.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.log.merkle import root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
-from common.log.transcript import Entry, check_entry
+from common.log.transcript import SignedEntry, check_entry
 from common.net.messages import Report
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of
 
@@ -196,7 +196,7 @@ def check(
         return Finding(held, OTHER, why, by, shown)
     if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
         return Finding(held, LEFT_OUT, why, by, shown)
-    entry = Entry.parse(proofs[-1].entry).index
+    entry = SignedEntry.parse(proofs[-1].entry).index
     place, grown = f"entry {entry} of the transcript", len({each.kept.said().root for each in proofs}) > 1
     if witness is None or not (newest is None or newest.said().entries <= entry or grown):
         return Finding(held, INCLUDED, place, by, shown)
@@ -252,7 +252,7 @@ def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> st
 
 
 def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
-    entry = Entry.parse(proof.entry)
+    entry = SignedEntry.parse(proof.entry)
     check_entry(entry, referee)
     if (entry.kind, entry.body.get("question")) != ("answers", held.question):
         raise Forged("the referee proves something about another question")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from common.core.errors import NotFound, PatternViolation
 from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from referee.collection.aggregation import leaf
 from referee.collection.judging import Refusal, asked_slots
 from referee.collection.questions import Questions
@@ -23,7 +23,7 @@ class _Listed:
     """The reports on one question as a tree, 64 bytes each, and the entry that names its root."""
 
     tree: Tree
-    entry: Entry
+    entry: SignedEntry
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Proofs:
         while self._listed and coming + sum(len(listed.tree) for listed in self._listed.values()) > LEAVES:
             del self._listed[next(iter(self._listed))]
 
-    def _reach(self, run: str, entry: Entry) -> _Reached:
+    def _reach(self, run: str, entry: SignedEntry) -> _Reached:
         kept = self._store.last_checkpoint(run)
         if kept is None or kept.said().entries <= entry.index:
             raise _not_yet(run, int(entry.body["question"]))
@@ -130,8 +130,8 @@ class Proofs:
             self._reached = {run: known}
         return known
 
-    def _entries(self, run: str) -> list[Entry]:
-        return [Entry.model_validate_json(line) for line in self._store.entries(run)]
+    def _entries(self, run: str) -> list[SignedEntry]:
+        return [SignedEntry.model_validate_json(line) for line in self._store.entries(run)]
 
 
 def _consistency(tree: Tree, since: int | None) -> tuple[str, ...] | None:

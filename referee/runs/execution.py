@@ -27,7 +27,7 @@ from common.core.errors import (
 from common.crypto.identity import Identity, Signed
 from common.local.answers import Answers, AskAgents
 from common.log.entries import Head
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 from common.log.witness import behind
 from common.net import messages
 from common.net.transport import Overdue, time_limit
@@ -188,7 +188,7 @@ class Execution:
 
     def _left_behind(self) -> str:
         """Say what a cancelled run has released and spent."""
-        kinds = [Entry.model_validate_json(line).kind for line in self._store.entries(self._run)]
+        kinds = [SignedEntry.model_validate_json(line).kind for line in self._store.entries(self._run)]
         asked = self._store.asked(self._run)
         if "terms" not in kinds:
             return "cancelled by the operator: nothing of the curator's budget is spent, no agent was asked"
@@ -492,7 +492,7 @@ class Execution:
         self._seen = release.ledger.head
         return release.result
 
-    def _stored(self, number: int) -> Entry | None:
+    def _stored(self, number: int) -> SignedEntry | None:
         """Return the entry that holds the reply to a step, if it was given before this process took the run up."""
         if self._live:
             return None  # replies are stored in the order of their steps: behind the first one without, none has any

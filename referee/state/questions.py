@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from referee.state.tables import REPORTING, Tables
 from referee.state.values import Part, Question, StoredReport, Taken
 
@@ -25,7 +25,7 @@ class QuestionQueries(Tables):
 
     # Questions ------------------------------------------------------------------------------------------------------
 
-    def open_question(self, question: Question, entry: Entry) -> None:
+    def open_question(self, question: Question, entry: SignedEntry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
         cohorts = self._table("cohorts")
         with self._driving() as connection:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from common.core.errors import Conflict, NotFound
 from common.log.entries import Head
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from referee.state.tables import REPORTING, Tables
 from referee.state.values import Cohort, Run
 
@@ -89,7 +89,7 @@ class RunQueries(Tables):
             query = select(table).where(table.c.status.in_(UNFINISHED)).order_by(table.c.position)
             return [_run(row) for row in connection.execute(query).all()]
 
-    def finish(self, run: str, status: str, result: dict[str, Any], entry: Entry | None) -> None:
+    def finish(self, run: str, status: str, result: dict[str, Any], entry: SignedEntry | None) -> None:
         """Record a run's end, with its last transcript entry if it got so far."""
         runs, questions = self._table("runs"), self._table("questions")
         with self._driving(REPORTING) as connection:
@@ -104,7 +104,7 @@ class RunQueries(Tables):
         run: str,
         configuration: dict[str, Any],
         cohort: Cohort | None,
-        entry: Entry,
+        entry: SignedEntry,
         seeds: Mapping[int, str] | None = None,
     ) -> None:
         """Fix a run's configuration, its new cohort, others' new seeds and its first transcript entry, all or nothing.
@@ -130,7 +130,7 @@ class RunQueries(Tables):
     # Transcript -----------------------------------------------------------------------------------------------------
 
     def add_entry(
-        self, run: str, entry: Entry, step: int | None = None, seeds: Mapping[int, str] | None = None
+        self, run: str, entry: SignedEntry, step: int | None = None, seeds: Mapping[int, str] | None = None
     ) -> None:
         """Append an entry to a run's transcript; ``step`` marks it as the reply to that step of the protocol.
 
@@ -161,7 +161,7 @@ class RunQueries(Tables):
             rows = connection.execute(query.order_by(table.c.index))
             return [(kind, json.loads(line)["hash"]) for kind, line in rows]
 
-    def last_entry(self, run: str) -> Entry | None:
+    def last_entry(self, run: str) -> SignedEntry | None:
         """Return the newest entry of a run's transcript."""
         fence, entry = self._newest.get(run, (None, None))
         if fence is not None and fence == self.fence:
@@ -170,21 +170,21 @@ class RunQueries(Tables):
         with self._engine.connect() as connection:
             query = select(table.c.line).where(table.c.run == run).order_by(table.c.index.desc()).limit(1)
             line = connection.execute(query).scalar()
-        return None if line is None else Entry.parse(json.loads(line))
+        return None if line is None else SignedEntry.parse(json.loads(line))
 
-    def first_entry(self, run: str) -> Entry | None:
+    def first_entry(self, run: str) -> SignedEntry | None:
         """Return the oldest entry of a run's transcript: its configuration."""
         table = self._table("entries")
         with self._engine.connect() as connection:
             line = connection.execute(select(table.c.line).where(table.c.run == run, table.c.index == 0)).scalar()
-        return None if line is None else Entry.parse(json.loads(line))
+        return None if line is None else SignedEntry.parse(json.loads(line))
 
-    def reply_entry(self, run: str, step: int) -> Entry | None:
+    def reply_entry(self, run: str, step: int) -> SignedEntry | None:
         """Return the entry that holds the reply to a step of the protocol, if it was given already."""
         query = self._once("reply", self._reply)
         with self._engine.connect() as connection:
             line = connection.execute(query, {"of": run, "at": step}).scalar()
-        return None if line is None else Entry.parse(json.loads(line))
+        return None if line is None else SignedEntry.parse(json.loads(line))
 
     def _reply(self) -> Select[Any]:
         table = self._table("entries")

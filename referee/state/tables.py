@@ -7,12 +7,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Select, Table, insert, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    insert,
+    select,
+    text,
+    update,
+)
 
-from common.core.database import alone, count_commits, database_bytes, open_tables
+from common.core.database import Schema, alone, count_commits, database_bytes, open_database
 from common.core.errors import Superseded
-from common.log.transcript import Entry
-from referee.state import migrations
+from common.log.transcript import SignedEntry
 
 Kind = TypeVar("Kind")
 
@@ -22,6 +40,112 @@ process at a time. Nobody takes a second turn in one transaction."""
 DRIVER = "driver"
 """The name of the lease: its holder drives all runs."""
 
+TABLES = MetaData()
+Table("tokens", TABLES, Column("purpose", String(16), primary_key=True), Column("sha256", String(64), primary_key=True))
+Table(
+    "participants",
+    TABLES,
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(32), nullable=False),
+    Column("agents", BigInteger, nullable=False),
+)
+Table(
+    "vouchers",
+    TABLES,
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("voucher", LargeBinary, nullable=False),
+)
+Table(
+    "policies",
+    TABLES,
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("policy", Text, nullable=False),
+)
+Table(
+    "cohorts",
+    TABLES,
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("agents", BigInteger, nullable=False),
+    Column("seed", Text, nullable=False),
+    Column("used", BigInteger, nullable=False),
+)
+Table(
+    "runs",
+    TABLES,
+    Column("run", String(64), primary_key=True),
+    Column("position", Integer, nullable=False, unique=True),
+    Column("request", String(64), nullable=False),
+    Column("scenario", Text, nullable=False),
+    Column("seed", BigInteger, nullable=True),
+    Column("status", String(16), nullable=False),
+    Column("configuration", Text, nullable=True),
+    Column("result", Text, nullable=True),
+)
+Table(
+    "questions",
+    TABLES,
+    Column("key", Integer, primary_key=True),
+    Column("run", String(64), ForeignKey("runs.run"), nullable=False),
+    Column("question", Integer, nullable=False),
+    Column("query", Text, nullable=False),
+    Column("parts", Text, nullable=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("open", Boolean, nullable=False, index=True),
+    Column("answered", BigInteger, nullable=False),
+    UniqueConstraint("run", "question"),
+)
+Table(
+    "reports",
+    TABLES,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("question", Integer, nullable=False, index=True),
+    Column("slot", BigInteger, nullable=False),
+    Column("individual", Boolean, nullable=False),
+    Column("report_id", LargeBinary(16), nullable=False),
+    Column("answered", BigInteger, nullable=False),
+    Column("signature", LargeBinary(64), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("message", LargeBinary, nullable=False),
+)
+Table(
+    "entries",
+    TABLES,
+    Column("run", String(64), ForeignKey("runs.run"), primary_key=True),
+    Column("index", Integer, primary_key=True, autoincrement=False),
+    Column("step", Integer, nullable=True),
+    Column("kind", String(32), nullable=False),
+    Column("line", Text, nullable=False),
+)
+Table(
+    "checkpoints",
+    TABLES,
+    Column("run", String(64), primary_key=True),
+    Column("entries", Integer, primary_key=True, autoincrement=False),
+    Column("kept", Text, nullable=False),
+)
+Table("identity", TABLES, Column("name", String(16), primary_key=True), Column("key", String(64), nullable=False))
+Table(
+    "leases",
+    TABLES,
+    Column("name", String(16), primary_key=True),
+    Column("holder", String(64), nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("expires", Double, nullable=False),
+)
+Table(
+    "rejections",
+    TABLES,
+    Column("process", String(64), primary_key=True),
+    Column("reason", String(32), primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+SCHEMA = Schema(
+    "the referee's database",
+    TABLES,
+    remedy="End its runs and audit them with that version, or begin with a new state directory, in which agents that "
+    "have answered refuse to answer again",
+)
+
 
 class Tables:
     """The tables of a database.
@@ -29,7 +153,7 @@ class Tables:
     Parameters
     ----------
     url
-        SQLAlchemy URL; the schema is brought up to date.
+        SQLAlchemy URL; the tables are made where there are none.
 
     Attributes
     ----------
@@ -40,11 +164,11 @@ class Tables:
     """
 
     def __init__(self, url: str) -> None:
-        self._engine, self._tables = open_tables(url, migrations.__name__)
+        self._engine = open_database(url, SCHEMA)
         self.fence: int | None = None
         self.commits = count_commits(self._engine)
         self._kept: dict[str, Any] = {}
-        self._newest: dict[str, tuple[int, Entry]] = {}
+        self._newest: dict[str, tuple[int, SignedEntry]] = {}
 
     def bytes(self) -> int:
         """Return how many bytes the database takes on disk."""
@@ -55,7 +179,7 @@ class Tables:
         self._engine.dispose()
 
     def _table(self, name: str) -> Table:
-        return self._tables[name]
+        return TABLES.tables[name]
 
     def _once(self, name: str, make: Callable[[], Kind]) -> Kind:
         """Return a statement that is made once and then kept: to make one takes longer than to carry it out."""
@@ -147,13 +271,13 @@ class Tables:
             tuple(list(column) for column in zip(*rows, strict=True)),
         )
 
-    def _insert_entry(self, connection: Connection, run: str, entry: Entry, step: int | None) -> int | None:
+    def _insert_entry(self, connection: Connection, run: str, entry: SignedEntry, step: int | None) -> int | None:
         """Append an entry to a run's transcript; returns the token under which it was, for :meth:`_appended`."""
         row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
         connection.execute(self._once("entry", lambda: insert(self._table("entries"))), row)
         return self.fence  # until the transaction has ended, nobody takes the lease
 
-    def _appended(self, run: str, entry: Entry, fence: int | None) -> None:
+    def _appended(self, run: str, entry: SignedEntry, fence: int | None) -> None:
         """Remember the newest entry of a run, which is on disk: under one token nobody else appends any."""
         if fence is not None:
             self._newest[run] = fence, entry

@@ -9,7 +9,7 @@ from rich.padding import Padding
 
 from common.core.plain import plain
 from common.core.terminal import console, styled
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from scenarios import Heading
 
 _OUT = console()
@@ -53,7 +53,7 @@ def ended(run: str, result: dict[str, Any]) -> str:
     return plain(f"run {run} {result.get('status')}: {result.get('reason')}")
 
 
-def logged(entries: Sequence[Entry], notes: Sequence[str]) -> Iterator[str]:
+def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str]:
     """Return a line for each entry of a transcript, and for each thing that the run has said of its progress."""
     for entry in entries:
         yield plain(f"{entry.index:>5}  {entry.kind:<13}  {in_words(entry)}".rstrip())
@@ -61,7 +61,7 @@ def logged(entries: Sequence[Entry], notes: Sequence[str]) -> Iterator[str]:
         yield plain(f"       progress       {note}")
 
 
-def in_words(entry: Entry) -> str:
+def in_words(entry: SignedEntry) -> str:
     """Say in a few words what an entry of a transcript holds, whoever wrote it."""
     try:
         return _said(entry)
@@ -69,7 +69,7 @@ def in_words(entry: Entry) -> str:
         return "cannot be read"
 
 
-def _said(entry: Entry) -> str:
+def _said(entry: SignedEntry) -> str:
     body = entry.body
     if entry.kind == "configuration":
         who = body.get("participants", {})

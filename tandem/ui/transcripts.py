@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
 from common.core.plain import plain
-from common.log.transcript import MOST_ENTRIES, Entry, StoredEntry
+from common.log.transcript import MOST_ENTRIES, SignedEntry, StoredEntry
 from common.net.app import Service
 from common.net.page.guard import Rules
 from referee.audit.audit import audit
@@ -72,7 +72,7 @@ class Transcript:
         """How many pages the list has."""
         return max(1, -(-len(self.lines) // ON_A_PAGE))
 
-    def entry(self, index: int) -> Entry | None:
+    def entry(self, index: int) -> SignedEntry | None:
         """Return an entry; None if its line is none.
 
         Raises
@@ -83,7 +83,7 @@ class Transcript:
         if not 0 <= index < len(self.lines):
             raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
         try:
-            return Entry.parse(canonical.decode(self.lines[index]))
+            return SignedEntry.parse(canonical.decode(self.lines[index]))
         except BadMessage:
             return None
 

@@ -174,7 +174,7 @@ def _edited(folder):
         (_no_ledger, BadInput, "is not a curator's state directory"),
         (_no_table, BadInput, "has no entries yet"),
         (_cut_off, BrokenLedger, "cannot be read"),
-        (_edited, BrokenLedger, "does not follow the one before it"),
+        (_edited, BrokenLedger, "does not follow the entry before it"),
     ],
 )
 def test_a_folder_that_is_foreign_or_half_written_is_said(folder, change, error, words):

@@ -18,7 +18,7 @@ from common.core.errors import BadFit, BadScenario, BrokenLedger, BudgetExceeded
 from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
 from curator.service.startup import open_curator
 from curator.state.ledger import Ledger
@@ -290,7 +290,7 @@ def test_a_referee_learns_no_count_of_people_from_a_refusal(tmp_path, caplog):
     chosen = own(tmp_path)
     late = open_curator(chosen, tmp_path / "late" / "curator", None, None)  # its people have spent nothing yet
     finished = Embedded(tmp_path / "one").run(chosen, None, "run", quiet)
-    first = Entry.parse(canonical.decode(finished.transcript.partition("\n")[0].encode()))
+    first = SignedEntry.parse(canonical.decode(finished.transcript.partition("\n")[0].encode()))
     referee = Identity.load_or_create(tmp_path / "identity.key")
     asked = Configuration.parse({**first.body["configuration"], "referee": referee.public})
     with closing(late), pytest.raises(BudgetExceeded) as refused:

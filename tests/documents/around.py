@@ -7,7 +7,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import polars
 import yaml
@@ -173,9 +172,3 @@ def two_tables(clone: Clone, done: Done) -> None:
 def a_record(clone: Clone, done: Done) -> None:
     record = json.loads((clone.folder / "me.json").read_text())
     assert (len(record["features"]), record["label"]) == (5, 1)
-
-
-def the_schema_that_is_kept(clone: Clone, done: Done) -> None:
-    """Compare what the migrations make of a new database with the file that stands beside them."""
-    kept = Path("referee", "state", "migrations", "newest.sql")
-    assert (clone.folder / kept).read_text() == (ROOT / kept).read_text()

@@ -31,7 +31,6 @@ QUICK: tuple[Job, ...] = (
     job("referee plan ball", "Where they come from: .* violated accuracy: steps = "),
     job("referee load-test --print-scenario", "protocol: learn-and-test .*agents: .*count: 10000"),
     job("python deploy/packaging/sbom.py", '"bomFormat": "CycloneDX"', "pkg:pypi/numpy@"),
-    job("python -m common.core.migrating referee.state.migrations", check=around.the_schema_that_is_kept),
     job("referee budget", "no run has been charged to anybody|charged scenario people"),
 )
 

@@ -16,7 +16,7 @@ from common.core.errors import BadData, NotFound, PatternViolation, TandemError
 from common.crypto.identity import Identity, Signed
 from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, receipt_for, signed_checkpoint
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 from local_agent.cli import app
 from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, Finding, check
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, held_receipts, leaf_of, seen_checkpoint, store_seen
@@ -41,7 +41,7 @@ class Lying:
 
     signer: Identity
     digest: str
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SignedEntry] = field(default_factory=list)
     leaves: list[bytes] = field(default_factory=list)
     body: str = ""
     own: bytes = b""
@@ -290,9 +290,9 @@ HELD = held()
 LEAF = leaf_of(HELD.report, b"\x80\x80")
 
 
-def history(*kinds: str) -> list[Entry]:
+def history(*kinds: str) -> list[SignedEntry]:
     """Return a transcript: the person's answer is under the entry of the first answers."""
-    entries: list[Entry] = []
+    entries: list[SignedEntry] = []
     for number, kind in enumerate(("configuration", "terms", "question", "answers", *kinds)):
         body: dict[str, Any] = {"number": number, "says": kind}
         if kind == "answers":
@@ -305,7 +305,7 @@ def history(*kinds: str) -> list[Entry]:
 class Referee:
     """A referee that shows a transcript as far as its newest checkpoint goes; ``path`` replaces its proof's path."""
 
-    entries: list[Entry]
+    entries: list[SignedEntry]
     problem: Exception | None = None
     path: tuple[str, ...] | None = None
 

@@ -2,7 +2,7 @@
 
 It is run with the code of that release, never with today's::
 
-    git worktree add /tmp/release v0.2.0
+    git worktree add /tmp/release v0.3.0
     python -m venv /tmp/venv
     /tmp/venv/bin/pip install -c /tmp/release/constraints.txt "/tmp/release[test]"
     cd /tmp/release

@@ -1,6 +1,6 @@
-"""What release 0.2.0 left on disk, opened with today's code: it goes on, or is refused with both versions, never half.
+"""What release 0.3.0 left on disk, opened with today's code: it goes on, or is refused with both versions, never half.
 
-``v0.2.0.tar.xz`` was written by the code of the tag v0.2.0 with ``tests/upgrades/make.py``, which says how. It holds
+``v0.3.0.tar.xz`` was written by the code of the tag v0.3.0 with ``tests/upgrades/make.py``, which says how. It holds
 the states of all parties after a run that ended (``ended/``) and of one that the curator has not yet begun
 (``waiting/``), and the folder of the run that ended (``run/``).
 """
@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from common.core.database import sqlite_url
 from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
-from common.core.version import BEFORE, release
+from common.core.version import release
 from common.log.ledger import Journal
 from curator.state.ledger import verify_ledger
 from local_agent.hosted.population import open_population
@@ -28,7 +28,7 @@ from referee.service.referee import Referee
 from referee.state.store import Store
 from tests.support import tiny
 
-ARCHIVE = Path(__file__).with_name("v0.2.0.tar.xz")
+ARCHIVE = Path(__file__).with_name("v0.3.0.tar.xz")
 pytestmark = pytest.mark.slow
 SMALL = ("agents.count=150", "agents.batch=50", "curator.n=60", "curator.rounds=1")
 
@@ -54,7 +54,7 @@ def _held(path: Path) -> bytes:
 
 
 def names_both(error: TandemError) -> None:
-    assert f"Tandem {BEFORE}" in error.detail
+    assert "Tandem 0.3.0 or older" in error.detail
     assert f"this is Tandem {release() or 'unreleased'}" in error.detail
     assert "with that version" in error.detail
 
@@ -88,16 +88,17 @@ def test_a_curators_ledger_is_refused_whole_and_counts_as_spent(left, which):
         assert content(folder) == before
 
 
-def test_a_hosts_state_goes_on_and_nobody_is_asked_twice(left):
+def test_a_hosts_state_is_refused_and_says_nothing_of_a_fresh_one_in_which_people_are_asked_twice(left):
     folder = left / "ended" / "agents"
     before = content(folder)
-    with closing(open_population(tiny(*SMALL), folder, 1, "0" * 64, None)) as population:
-        assert (len(population), population.answered) == (150, 50)
+    with pytest.raises(BadInput, match=r"Tandem 0\.3\.0, and this is Tandem .* Go on with that version") as refused:
+        open_population(tiny(*SMALL), folder, 1, "0" * 64, None)
+    assert "fresh" not in refused.value.detail
     assert content(folder) == before
 
 
 def test_a_run_folder_is_refused_by_the_audit_with_both_versions(left):
-    with pytest.raises(AuditFailed, match=rf"protocol 1 \(Tandem {BEFORE}\), this side speaks 2 .*that began it"):
+    with pytest.raises(AuditFailed, match=r"protocol 2 \(Tandem 0\.3\.0\), this side speaks 3 .*that began it"):
         audit(left / "run")
     ended = CliRunner().invoke(app, ["audit", str(left / "run")])
     assert ended.exit_code == 1

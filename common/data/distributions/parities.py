@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
+from common.core.values import Word
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.records import Records
@@ -111,7 +112,7 @@ class _ParityThreshold(Distribution):
     c: int = Field(ge=1, le=128)
     b: int = Field(ge=1, le=52)
     secret: FeatureSet
-    threshold: int = Field(ge=0)
+    threshold: Word = Field(ge=0)
     power: float = Field(default=1.0, gt=0, le=8)
 
     @classmethod

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Bits, Indices, Words
+from common.core.values import Word
 from common.data.distributions.base import DISTRIBUTIONS, Distribution
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.hadamard import parity
@@ -40,7 +41,7 @@ class ParityChoosesSecretPeople(Distribution):
     c: int = Field(ge=1, le=16)
     shares: int = Field(ge=2, le=1 << 16)
     secret: FeatureSet
-    seed: int = Field(default=0, ge=0, lt=1 << 62)
+    seed: Word = Field(default=0, ge=0, lt=1 << 62)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
@@ -129,7 +130,7 @@ class OneOfManyParitiesPeople(Distribution):
     c: int = Field(ge=1, le=128)
     d: int = Field(ge=1, le=12)
     shares: int = Field(ge=2, le=1 << 16)
-    seed: int = Field(default=0, ge=0, lt=1 << 62)
+    seed: Word = Field(default=0, ge=0, lt=1 << 62)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

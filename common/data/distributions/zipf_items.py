@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Words
+from common.core.values import Word
 from common.data.distributions.base import DISTRIBUTIONS, Distribution
 from common.local.records import Records
 from common.numerics import counter
@@ -39,7 +40,7 @@ class ZipfItems(Distribution):
     b: int = Field(ge=8, le=64)
     items: int = Field(ge=1, le=1 << 20)
     power: float = Field(default=1.0, gt=0, le=8)
-    seed: int = Field(default=0, ge=0, lt=1 << 62)
+    seed: Word = Field(default=0, ge=0, lt=1 << 62)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from common.core.arrays import Floats, Singles
-from common.core.values import Value
+from common.core.values import Value, Word
 from common.data.tables.spelling import canonical, look_alikes, matching
 
 Tokens = tuple[str, ...]
@@ -201,7 +201,7 @@ class Selection(Value):
     """
 
     keep: Literal["volunteers", "population"]
-    seed: int = Field(ge=0)
+    seed: Word = Field(ge=0)
     unasked: float = Field(default=0.5, gt=0, lt=1)
     willing: float = Field(default=1.0, gt=0, le=1)
     unless: tuple[Reluctance, ...] = ()

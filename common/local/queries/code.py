@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Words
+from common.core.values import Word
 from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.hadamard import parity
 from common.local.naming import Names
@@ -27,7 +28,7 @@ class CodedQuery(Query):
         Public randomness: with the slot it determines each agent's row. Any value is safe.
     """
 
-    public: int = Field(ge=0, lt=1 << 63)
+    public: Word = Field(ge=0, lt=1 << 63)
 
     @property
     @abstractmethod

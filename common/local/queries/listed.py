@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Indices, Words
+from common.core.values import Word
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, FrequencyQuery
 from common.local.records import Records
@@ -30,7 +31,7 @@ class ListedQuery(FrequencyQuery):
     kind: Literal["listed"] = "listed"
     first: int = Field(default=0, ge=0, lt=1 << 20)
     bits: int = Field(ge=1, le=64)
-    items: tuple[Annotated[int, Field(ge=0, lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
+    items: tuple[Annotated[Word, Field(lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.registry import Vocabulary
-from common.core.values import Value
+from common.core.values import Value, Word
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -103,7 +103,7 @@ class FrequencyQuery(Query):
         oracles that need one (:mod:`common.local.mechanisms.frequency`). Any value is safe.
     """
 
-    public: int = Field(default=0, ge=0, lt=1 << 63)
+    public: Word = Field(default=0, ge=0, lt=1 << 63)
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices
+from common.core.values import Word
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, AlikeQuery
 from common.local.records import Records
@@ -33,7 +34,7 @@ class ThresholdQuery(AlikeQuery):
     kind: Literal["threshold"] = "threshold"
     first: int = Field(default=0, ge=0, le=1 << 20)
     bits: int = Field(ge=1, le=64)
-    below: int = Field(ge=1, lt=1 << 64)
+    below: Word = Field(ge=1, lt=1 << 64)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

@@ -1,15 +1,16 @@
 "use strict";
-// Verifies a transcript's chain and the referee's signatures in the browser (common/log/transcript.py says what they are).
-// An entry's line is canonical JSON with sorted keys, so what its hash covers is the line itself without hash and signature.
+// Verifies a transcript's chain and the referee's signatures in the browser (common/log/entries.py says what they are).
+// An entry's line is canonical JSON (RFC 8785) with sorted keys, so what its link covers are parts of the line as they stand.
 
-const LINE = /^(\{"body":\{.*\}),"hash":"([0-9a-f]{64})",("index":(\d+),"kind":"[^"\\]*","previous":"([0-9a-f]{64})"),"signature":"([0-9a-f]{128})"\}$/su;
+const PROTOCOL = 3;
+const LINE = /^\{"body":(\{.*\}),"hash":"([0-9a-f]{64})","index":(\d+),"kind":("[^"\\]*"),"previous":"([0-9a-f]{64})","signature":"([0-9a-f]{128})"\}$/su;
 const DOMAIN = "tandem/v1\u0000transcript-entry\u0000";
 
 const bytes = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));
 const hex = (buffer) => [...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-async function refereeKey(line) {
-  const key = JSON.parse(line).body.referee;
+async function refereeKey(body) {
+  const key = JSON.parse(body).referee;
   try {
     return await crypto.subtle.importKey("raw", bytes(key), { name: "Ed25519" }, false, ["verify"]);
   } catch (error) {
@@ -30,16 +31,22 @@ async function verifyChain(text, onProgress) {
   if (lines.pop() !== "") return { wrong: `line ${lines.length + 1} has no end: the transcript was cut`, entries: lines.length };
   if (!lines.length) return { wrong: "the transcript is empty", entries: 0 };
   const encoder = new TextEncoder();
+  const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", encoder.encode(text)));
   let previous = "0".repeat(64), key = null;
   for (const [number, line] of lines.entries()) {
     const found = LINE.exec(line), where = `line ${number + 1}`;
     if (!found) return { wrong: `${where} is no entry in canonical form`, entries: number };
-    const [, body, hash, rest, index, before, signature] = found;
+    const [, body, hash, index, kind, before, signature] = found;
+    const speaks = number === 0 ? JSON.parse(body).configuration?.version : PROTOCOL;
+    if (typeof speaks === "number" && speaks !== PROTOCOL) {
+      return { wrong: `the run speaks protocol ${speaks}, this page ${PROTOCOL}: open it with the version of Tandem that made it`, entries: 0 };
+    }
     if (Number(index) !== number || before !== previous) return { wrong: `${where} does not follow the line before it`, entries: number };
-    if (hex(await crypto.subtle.digest("SHA-256", encoder.encode(`${body},${rest}}`))) !== hash) {
+    const link = await sha256(`[${index},${kind},${body}]`);
+    if ((await sha256(`["${before}","${link}"]`)) !== hash) {
       return { wrong: `${where} was changed: its hash does not match its content`, entries: number };
     }
-    if (number === 0) key = await refereeKey(line);
+    if (number === 0) key = await refereeKey(body);
     if (key && !(await signed(key, signature, hash))) return { wrong: `${where}: the referee did not sign this`, entries: number };
     previous = hash;
     if (number % 50 === 49) onProgress(number + 1, lines.length);

@@ -1,104 +1,47 @@
-"""Migrations: from nothing to the newest version and back, and what cannot be opened is said in one line."""
+"""Databases: tables are made once, and what cannot be opened is refused in one line and left as it is."""
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from importlib import resources
-from pathlib import Path
-from typing import Any
+from contextlib import closing
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from sqlalchemy import Engine, MetaData, create_engine, inspect, text
+from sqlalchemy import MetaData, inspect, text
 
-from common.core.database import alone, open_database, sqlite_url
+from common.core.database import VERSION_TABLE, alone, open_database, sqlite_url
 from common.core.errors import BadInput
-from common.core.migrating import downgrade, schema_of, upgrade
-from tests.tiers import for_each
+from common.log import ledger
+from curator.contributions import store
+from issuer import issuer
+from referee.state import tables
 
-TABLES = {
-    "common.log.migrations": {"entries"},
-    "referee.state.migrations": {
-        "tokens",
-        "participants",
-        "cohorts",
-        "runs",
-        "questions",
-        "reports",
-        "entries",
-        "identity",
-        "leases",
-        "vouchers",
-        "policies",
-        "rejections",
-        "checkpoints",
-    },
-}
+REFEREE = tables.SCHEMA
+SCHEMAS = {schema.name: schema for schema in (ledger.SCHEMA, REFEREE, store.SCHEMA, issuer.SCHEMA)}
 
 
-@pytest.mark.parametrize("package", sorted(TABLES))
-def test_up_down_and_up_again(tmp_path, package):
-    engine = open_database(sqlite_url(tmp_path / "new" / "state.sqlite"), package)
-    assert set(inspect(engine).get_table_names()) == TABLES[package] | {"alembic_version"}
-    first = MetaData()
-    first.reflect(engine)
-    with engine.begin() as connection:
-        downgrade(connection, package)
-    assert set(inspect(engine).get_table_names()) == {"alembic_version"}
-    with engine.begin() as connection:
-        upgrade(connection, package)
-        again = first
-        assert compare_metadata(MigrationContext.configure(connection), again) == []
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_new_file_has_the_tables_with_their_types(tmp_path, name):
+    schema = SCHEMAS[name]
+    engine = open_database(sqlite_url(tmp_path / "new" / "state.sqlite"), schema)
+    found = MetaData()
+    found.reflect(engine)
+    assert set(found.tables) == {*schema.tables.tables, VERSION_TABLE}
+    for table in schema.tables.tables.values():
+        made = found.tables[table.name].columns
+        kinds = {column.name: (column.type.compile(engine.dialect), column.nullable) for column in table.columns}
+        assert kinds == {column.name: (column.type.compile(engine.dialect), column.nullable) for column in made}
     engine.dispose()
 
 
-@for_each("package", [*sorted(TABLES), "curator.contributions.migrations", "issuer.migrations"])
-def test_a_new_file_gets_what_the_migrations_come_to(package):
-    kept = resources.files(package).joinpath("newest.sql").read_text(encoding="utf-8")
-    assert kept == schema_of(package), f"python -m common.core.migrating {package}"
-
-
-@pytest.mark.parametrize("package", sorted(TABLES))
-def test_a_new_file_and_one_that_was_migrated_are_the_same(tmp_path, package):
-    def content(engine: Engine) -> list[str]:
-        with engine.connect() as connection:
-            file: Any = connection.connection.driver_connection
-            rows = file.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name")
-            dumped = [*file.iterdump(), *(" ".join(map(str, row)) for row in rows)]
-        engine.dispose()
-        return [re.sub(r"\s+", " ", line).strip() for line in dumped]
-
-    made = content(open_database(sqlite_url(tmp_path / "made.sqlite"), package))
-    old = create_engine(sqlite_url(tmp_path / "old.sqlite"))
-    with old.begin() as connection:
-        upgrade(connection, package, "0001")
-    old.dispose()
-    migrated = content(open_database(sqlite_url(tmp_path / "old.sqlite"), package))
-    assert made == migrated
-    assert len(made) > 2 * len(TABLES[package])
-
-
-@pytest.mark.parametrize("package", sorted(TABLES))
-def test_nobody_waits_for_the_migrations_who_has_the_newest_schema_or_begins(tmp_path, package):
-    code = (
-        "import sys; from common.core.database import open_database\n"
-        "for _ in range(2): open_database(*sys.argv[1:]).dispose()\n"
-        "assert 'alembic' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code, sqlite_url(tmp_path / "x.sqlite"), package], check=True)
-
-
-@pytest.mark.parametrize("package", sorted(TABLES))
-def test_opening_again_changes_nothing_and_what_is_committed_is_durable(tmp_path, package):
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_opening_again_changes_nothing_and_what_is_committed_is_durable(tmp_path, name):
     url = sqlite_url(tmp_path / "100%.sqlite")
-    open_database(url, package).dispose()
-    engine = open_database(url, package)
+    open_database(url, SCHEMAS[name]).dispose()
+    engine = open_database(url, SCHEMAS[name])
     with engine.connect() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
         assert connection.execute(text("PRAGMA synchronous")).scalar() == 2
@@ -111,19 +54,15 @@ def test_what_cannot_be_opened_is_said_so(tmp_path):
     garbage.write_bytes(b"this is no database, and never was one" * 100)
     for url in ("nonsense", "nosuch://x/y", sqlite_url(garbage), f"sqlite:///{tmp_path}/no/such/folder/x.sqlite"):
         with pytest.raises(BadInput, match="database"):
-            open_database(url, "common.log.migrations")
+            open_database(url, ledger.SCHEMA)
 
 
 # On a PostgreSQL server -----------------------------------------------------------------------------------------------
 
 
-def test_the_same_migrations_make_the_same_tables_on_a_server(postgresql):
-    package = "referee.state.migrations"
-    engine = open_database(postgresql.database(), package)
-    assert set(inspect(engine).get_table_names()) == TABLES[package] | {"alembic_version"}
-    with engine.begin() as connection:
-        downgrade(connection, package)
-    assert set(inspect(engine).get_table_names()) == {"alembic_version"}
+def test_a_server_gets_the_same_tables(postgresql):
+    engine = open_database(postgresql.database(), REFEREE)
+    assert set(inspect(engine).get_table_names()) == {*REFEREE.tables.tables, VERSION_TABLE}
     engine.dispose()
 
 
@@ -131,11 +70,11 @@ def test_the_same_migrations_make_the_same_tables_on_a_server(postgresql):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_many_processes_that_start_at_once_make_the_tables_once(tmp_path, kind, request):
     url = sqlite_url(tmp_path / "x.sqlite") if kind == "sqlite" else request.getfixturevalue("postgresql").database()
-    code = "import sys; from common.core.database import open_database; open_database(*sys.argv[1:]).dispose()"
-    started = [
-        subprocess.Popen([sys.executable, "-c", code, url, "referee.state.migrations"], stderr=subprocess.PIPE)
-        for _ in range(4)
-    ]
+    code = (
+        "import sys; from common.core.database import open_database; from referee.state.tables import SCHEMA\n"
+        "open_database(sys.argv[1], SCHEMA).dispose()"
+    )
+    started = [subprocess.Popen([sys.executable, "-c", code, url], stderr=subprocess.PIPE) for _ in range(4)]
     said = [process.communicate(timeout=600)[1] for process in started]
     assert [process.returncode for process in started] == [0] * 4, said
 
@@ -145,7 +84,7 @@ def test_sessions_on_a_server_commit_to_its_disk_and_never_fail_as_not_serializa
     postgresql.execute("ALTER ROLE postgres SET synchronous_commit = off")
     postgresql.execute("ALTER ROLE postgres SET default_transaction_isolation = serializable")
     try:
-        engine = open_database(url, "referee.state.migrations")
+        engine = open_database(url, REFEREE)
         with engine.connect() as connection:
             assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
             assert connection.execute(text("SHOW transaction_isolation")).scalar() == "read committed"
@@ -164,7 +103,7 @@ def test_a_server_that_may_lose_what_was_committed_is_refused(postgresql, settin
         while postgresql.execute(f"SHOW {setting}") != [("off",)]:
             assert time.monotonic() < deadline
         with pytest.raises(BadInput, match=f"{setting}=off"):
-            open_database(url, "referee.state.migrations")
+            open_database(url, REFEREE)
     finally:
         postgresql.execute(f"ALTER SYSTEM RESET {setting}")
         postgresql.execute("SELECT pg_reload_conf()")
@@ -172,7 +111,7 @@ def test_a_server_that_may_lose_what_was_committed_is_refused(postgresql, settin
 
 def test_a_turn_is_one_transactions_at_a_time_and_sees_what_the_one_before_wrote(postgresql):
     """Two threads read the greatest number and write the next one, over and over: none is written twice or left out."""
-    engine = open_database(postgresql.database(), "referee.state.migrations")
+    engine = open_database(postgresql.database(), REFEREE)
     greatest = text("SELECT coalesce(max(first), -1) FROM participants")
 
     def work() -> None:
@@ -192,16 +131,26 @@ def test_a_turn_is_one_transactions_at_a_time_and_sees_what_the_one_before_wrote
     engine.dispose()
 
 
-@pytest.mark.parametrize("migrations", ["referee.state.migrations", "common.log.migrations"])
-def test_a_newer_schema_is_refused_with_both_versions(migrations: str, tmp_path: Path) -> None:
-    file = tmp_path / "state.db"
-    open_database(sqlite_url(file), migrations).dispose()
-    with sqlite3.connect(file) as connection:
-        (own,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
-    with pytest.raises(BadInput, match=rf"schema 9999.*its own is {own}.*version that wrote it"):
-        open_database(sqlite_url(file), migrations)
-    connection = sqlite3.connect(file)
-    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
-    connection.close()
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_newer_database_is_refused_with_both_versions(name, tmp_path):
+    file, schema = tmp_path / "state.db", SCHEMAS[name]
+    open_database(sqlite_url(file), schema).dispose()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version = 9")
+        connection.commit()
+    with pytest.raises(BadInput, match=rf"version 9 of its tables.*has {schema.version}: .*version that wrote it"):
+        open_database(sqlite_url(file), schema)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_older_database_is_refused_whole_with_the_version_that_reads_it(name, tmp_path):
+    file, schema = tmp_path / "state.db", SCHEMAS[name]
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        connection.execute("INSERT INTO alembic_version VALUES ('0001')")
+        connection.commit()
+        before = list(connection.iterdump())
+    with pytest.raises(schema.error, match=rf"{schema.name} .* by Tandem 0\.3\.0 or older.* Nothing was changed\. "):
+        open_database(sqlite_url(file), schema)
+    with closing(sqlite3.connect(file)) as connection:
+        assert list(connection.iterdump()) == before

@@ -39,8 +39,8 @@ from tests.tiers import for_each
 VALUES = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers(-(1 << 80), 1 << 80)
-    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers(-canonical.EXACT, canonical.EXACT)
+    | st.floats(-canonical.EXACT, canonical.EXACT)
     | st.text(st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4).filter(str.isprintable), inner),
     max_leaves=12,
@@ -103,7 +103,17 @@ def test_what_is_not_acceptable_is_refused(raw):
 
 
 def test_what_is_in_a_string_is_no_bracket_and_no_number():
-    for value in ["[" * 100, '"' + "{" * 100, "\\" + "[" * 100, "e999", "9" * 400, ['a[\\"['] * 50]:
+    for value in [
+        "[" * 100,
+        '"' + "{" * 100,
+        "\\" + "[" * 100,
+        "e999",
+        "9" * 400,
+        "1.0",
+        "1e-05",
+        '"1.0,',
+        ['a[\\"['] * 50,
+    ]:
         assert canonical.decode(canonical.encode(value)) == value
     wide: list[Any] = [[{"a": []}]] * 1000
     assert canonical.decode(canonical.encode(wide)) == wide

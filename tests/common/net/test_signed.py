@@ -75,21 +75,22 @@ ONE += b'","question":%s,"report_id":"' + b"0" * 32 + b'","run":"%s"}'
 @for_each(
     ("answer", "question", "run"),
     [
-        (b"1", b"0", b"r"),
+        (b"1.0", b"0", b"r"),
+        (b"1e-7", b"0", b"r"),
         (b"1.50", b"0", b"r"),
         (b"01.0", b"0", b"r"),
         (b"1e0", b"0", b"r"),
         (b"-0", b"0", b"r"),
         (b"0.1000000000000000055", b"0", b"r"),
         (b"123456789012345678.0", b"0", b"r"),
-        (b"1.0", b"00", b"r"),
-        (b"1.0", b"2147483648", b"r"),
-        (b"1.0", b"9999999999", b"r"),
-        (b"1.0", b"1.0", b"r"),
-        (b"1.0", b"0", b"r r"),
-        (b"1.0", b"0", b"r\\u0041"),
-        (b"1.0", b"0", b"r" * 65),
-        (b"1.0", b"0", b""),
+        (b"1", b"00", b"r"),
+        (b"1", b"2147483648", b"r"),
+        (b"1", b"9999999999", b"r"),
+        (b"1", b"1.0", b"r"),
+        (b"1", b"0", b"r r"),
+        (b"1", b"0", b"r\\u0041"),
+        (b"1", b"0", b"r" * 65),
+        (b"1", b"0", b""),
     ],
 )
 def test_what_is_not_in_the_usual_form_is_parsed(answer, question, run):
@@ -152,7 +153,8 @@ def test_what_has_no_canonical_form_is_said_so():
 
 def test_values_that_a_pattern_found_are_as_valid_as_others():
     for kind, payload in (
-        ("report", ONE % (b"1.0", b"999999999", b"r" * 64)),
+        ("report", ONE % (b"1", b"999999999", b"r" * 64)),
+        ("report", ONE % (b"-0.0000012345678901234567", b"0", b"r")),
         ("poll", b'{"participant":"%s"}' % DIGEST.encode()),
         ("enrolment", b'{"agents":999999999}'),
     ):

@@ -28,7 +28,8 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity, Signed, verify
 from common.local.records import Records
-from common.log.ledger import CLOSED, Entry
+from common.log.entries import Entry
+from common.log.ledger import CLOSED
 from common.net import messages
 from common.net.client import Client
 from common.privacy.guarantee import of_curator

@@ -10,7 +10,7 @@ from typing import Any
 from common.core import canonical
 from common.crypto.identity import Identity
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 
 Bodies = list[tuple[str, dict[str, Any]]]
 
@@ -19,7 +19,7 @@ def identity_of(folder: Path) -> Identity:
     return Identity.load_or_create(folder / "state" / "referee" / "identity.key")
 
 
-def write_checkpoint(run: Path, signer: Identity, entries: list[Entry], now: int = 0) -> None:
+def write_checkpoint(run: Path, signer: Identity, entries: list[SignedEntry], now: int = 0) -> None:
     """Put one checkpoint of a transcript, signed by whoever has the referee's key, in the place of all there are."""
     configuration = entries[0].body.get("configuration") if entries else None
     if not isinstance(configuration, dict):
@@ -36,9 +36,9 @@ def resign(folder: Path, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
 def resign_as(signer: Identity, run: Path, lie: Callable[[Bodies], Bodies]) -> None:
     """Change the transcript as whoever has the referee's key can: every hash and signature is right again."""
     path = run / "transcript.jsonl"
-    entries = [Entry.parse(canonical.decode(line.encode())) for line in path.read_text("utf-8").split("\n")[:-1]]
-    last: Entry | None = None
-    written: list[Entry] = []
+    entries = [SignedEntry.parse(canonical.decode(line.encode())) for line in path.read_text("utf-8").split("\n")[:-1]]
+    last: SignedEntry | None = None
+    written: list[SignedEntry] = []
     for kind, body in lie([(entry.kind, entry.body) for entry in entries]):
         last = append(last, kind, body, signer)
         written.append(last)

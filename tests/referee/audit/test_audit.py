@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from common.core import canonical
 from common.core.errors import AuditFailed, NotFound
 from common.crypto.identity import Identity
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.privacy import guarantee
 from referee.audit.audit import audit
 from referee.audit.recomputing import METHODS, _divergence, _pair, _price, profile
@@ -97,7 +97,7 @@ def test_line_ends_are_newlines_and_nothing_else(run, ending):
 def test_the_case_of_a_signature_is_part_of_it(run):
     path = run / "transcript.jsonl"
     line = path.read_text("utf-8").split("\n")[0]
-    entry = Entry.parse(canonical.decode(line.encode()))
+    entry = SignedEntry.parse(canonical.decode(line.encode()))
     path.write_text(path.read_text("utf-8").replace(entry.signature, entry.signature.upper()))
     with pytest.raises(AuditFailed, match="line 1"):
         audit(run)

@@ -15,7 +15,7 @@ from common.core.errors import AuditFailed, ConfigurationMismatch, Conflict, For
 from common.crypto.identity import Identity, Signed
 from common.log import beacon
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 from common.net import messages
 from common.numerics.randomness import RandomSource
 from referee.audit.audit import audit
@@ -238,7 +238,7 @@ def test_a_curator_that_opens_another_share_than_it_was_bound_to_ends_the_run(tm
         result = bench.referee.execute("run")
         assert (result["status"], result["answer"], result["agents"]["asked"]) == ("failed", None, 0)
         assert "another share than its terms are bound to" in result["reason"]
-        folder = [Entry.model_validate_json(line).kind for line in bench.referee.store.entries("run")]
+        folder = [SignedEntry.model_validate_json(line).kind for line in bench.referee.store.entries("run")]
     assert folder == ["configuration", "terms", "result"]
 
 
@@ -362,7 +362,7 @@ def test_a_run_with_a_public_seed_has_no_beacon(tmp_path):
     folder.mkdir()
     with Bench(tmp_path / "state", watching=[Near(folder)], beacon=True) as bench:
         bench.run()
-        kinds = [Entry.model_validate_json(line).kind for line in bench.referee.store.entries("run")]
+        kinds = [SignedEntry.model_validate_json(line).kind for line in bench.referee.store.entries("run")]
     assert "beacon" not in kinds
 
 

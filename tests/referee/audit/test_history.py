@@ -18,7 +18,7 @@ from common.core.errors import AuditFailed, Forged, NotFound, PatternViolation, 
 from common.crypto.identity import Identity, Signed
 from common.local.records import Records
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 from common.net.messages import Configuration
 from common.net.witness_client import WitnessClient
 from deploy.remote import Remote
@@ -98,8 +98,8 @@ def run(watched, tmp_path) -> Path:
     return Path(shutil.copytree(watched.run, tmp_path / "run"))
 
 
-def entries_of(run: Path) -> list[Entry]:
-    return [Entry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+def entries_of(run: Path) -> list[SignedEntry]:
+    return [SignedEntry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
 
 
 def kept_of(run: Path) -> list[StoredCheckpoint]:
@@ -402,7 +402,7 @@ def test_a_proof_that_is_none_is_a_report_that_was_left_out(watched, proven, lie
 def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
     receipt, identity, proof = proven
     stranger = Identity.create()
-    entry = Entry.parse(proof.entry)
+    entry = SignedEntry.parse(proof.entry)
     other = append(None, entry.kind, entry.body, stranger)
     finding = check(receipt, identity, Answering(proof.model_copy(update={"entry": other.wire()})), watched.referee)
     assert finding.status == LEFT_OUT
@@ -443,13 +443,13 @@ class Seeing:
 class Showing:
     """A referee that proves the report of a proof in these entries."""
 
-    def __init__(self, proof: Proof, entries: list[Entry], kept: StoredCheckpoint) -> None:
+    def __init__(self, proof: Proof, entries: list[SignedEntry], kept: StoredCheckpoint) -> None:
         self._proof, self._tree, self._kept = proof, entries_tree(entries), kept
 
     def proof(self, signed: Signed) -> Proof:
         since = ProofRequest.parse(signed.message).since
         more = self._tree.consistency(since) if since is not None and since <= len(self._tree) else None
-        path = self._tree.path(Entry.parse(self._proof.entry).index)
+        path = self._tree.path(SignedEntry.parse(self._proof.entry).index)
         return self._proof.model_copy(update={"kept": self._kept, "entry_path": path, "consistency": more})
 
 
@@ -464,7 +464,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
         found = check(receipt, identity, ask, watched.referee, Seeing(key, seen), within=within)
         return found.status, found.why
 
-    def seen(entries: list[Entry], folder: str) -> list[StoredCheckpoint]:
+    def seen(entries: list[SignedEntry], folder: str) -> list[StoredCheckpoint]:
         checkpoint = signed_checkpoint(watched.identity, "run", said.configuration, entries, said.time)
         word = WitnessLog(tmp_path / folder, signer).keep(watched.referee, "run", checkpoint)
         return [StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))]

@@ -14,7 +14,7 @@ import pytest
 
 from common.core.errors import AuditFailed, BudgetExceeded
 from common.crypto.identity import Signed
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.net import messages
 from curator.sample.placement import open_sample
 from curator.service.curator import Curator
@@ -62,8 +62,8 @@ def run(tmp_path: Path) -> Path:
         return carry(bench)
 
 
-def entries(run: Path) -> list[Entry]:
-    return [Entry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+def entries(run: Path) -> list[SignedEntry]:
+    return [SignedEntry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
 
 
 def asked(bench: Bench, name: str) -> list[int]:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from common.core.errors import AuditFailed, BadPlugin, NotFound, Unauthorized
 from common.core.registry import Registry
 from common.crypto.identity import Identity
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.net import messages
 from curator.service.startup import open_curator
 from deploy.remote import Remote, operating
@@ -286,9 +286,9 @@ def test_a_run_that_waits_for_answers_blocks_no_other(tmp_path, curators):
         slow, quick = positions(bench, "slow"), positions(bench, "quick")
         assert slow | quick == set(range(len(slow) + len(quick)))  # nobody twice, and nobody is left out
         between = [
-            Entry.model_validate_json(line).body.get("others")
+            SignedEntry.model_validate_json(line).body.get("others")
             for line in store.entries("slow")
-            if Entry.model_validate_json(line).kind == "question"
+            if SignedEntry.model_validate_json(line).kind == "question"
         ]
         assert between[0] is None
         assert {(run, number) for run, number, *_ in between[1]} == {

@@ -13,7 +13,7 @@ from common.core.errors import BadInput, BadMessage, BrokenLedger, Forged, Rolle
 from common.crypto.identity import Identity, verify
 from common.log.entries import START
 from common.log.receipts import StoredCheckpoint, Witnessed, signed_checkpoint
-from common.log.transcript import Entry, append
+from common.log.transcript import SignedEntry, append
 from referee.cli import app
 from referee.service.referee import Referee
 from referee.state.store import FAR, Store, backup
@@ -150,8 +150,8 @@ REFEREE = Identity.create()
 DIGEST = "d" * 64
 
 
-def transcript(*kinds: str) -> list[Entry]:
-    entries: list[Entry] = []
+def transcript(*kinds: str) -> list[SignedEntry]:
+    entries: list[SignedEntry] = []
     for kind in kinds:
         entries.append(append(entries[-1] if entries else None, kind, {}, REFEREE))
     return entries

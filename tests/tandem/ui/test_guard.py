@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from common.core import canonical
 from common.crypto.identity import Identity, Signed
 from common.log.receipts import StoredCheckpoint, receipt_for
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.net.page.guard import HEADERS
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
@@ -279,7 +279,7 @@ def test_what_is_no_receipt_is_said_so(browser, text):
 
 def test_checkpoints_of_another_history_are_said_so(browser, folder):
     path = folder / "transcript.jsonl"
-    entries = [Entry.model_validate_json(line) for line in path.read_bytes().splitlines()]
+    entries = [SignedEntry.model_validate_json(line) for line in path.read_bytes().splitlines()]
     path.write_text("".join(entry.line() + "\n" for entry in entries[:-1]))
     page = unescape(browser.page("/run/tiny/history"))
     assert "This does not agree:" in page

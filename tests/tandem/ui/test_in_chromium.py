@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from common.crypto.identity import Identity
-from common.log.transcript import Entry, append, read
+from common.log.transcript import SignedEntry, append, read
 from deploy.remote import operating
 from referee.service.app import referee_app
 from referee.service.runner import Runner
@@ -133,7 +133,7 @@ def odd_transcript() -> list[str]:
     """Return entries whose text looks like an entry's end, is not ASCII, or needs escapes."""
     referee = Identity.create()
     words = ['","hash":"' + "0" * 64 + '","index":0,"kind":"x"', "é\u2028\U0001f600", '\\"}\n\t\u0001', "}}]}"]
-    entries: list[Entry] = []
+    entries: list[SignedEntry] = []
     for word in words:
         body = {"referee": referee.public, "words": word, "z": [1e-9, 1e22, -0.5, 3, None, True]}
         entries.append(append(entries[-1] if entries else None, "question", body, referee))

@@ -12,7 +12,7 @@ from html import unescape
 import pytest
 
 from common.core.errors import BadData, BadScenario
-from common.log.transcript import Entry
+from common.log.transcript import SignedEntry
 from common.scenario import loading
 from referee.protocols.base import PROTOCOLS
 from referee.view.show import figure, plans
@@ -156,8 +156,10 @@ def test_nothing_private_is_opened(browser, runs, monkeypatch):
 PARTIES_EVIL = "<script>alert(1)</script>\x1b[31m"
 
 
-def entries(runs) -> list[Entry]:
-    return [Entry.model_validate_json(line) for line in (runs / "tiny" / "transcript.jsonl").read_bytes().splitlines()]
+def entries(runs) -> list[SignedEntry]:
+    return [
+        SignedEntry.model_validate_json(line) for line in (runs / "tiny" / "transcript.jsonl").read_bytes().splitlines()
+    ]
 
 
 def test_every_message_is_in_exactly_one_step_in_order(runs):
@@ -262,7 +264,7 @@ def test_hostile_text_of_a_message_is_text(browser, runs):
 def test_the_story_of_every_protocol_can_be_told(name, tmp_path):
     with Bench(tmp_path, small(name)) as bench:
         bench.run()
-        found = [Entry.model_validate_json(line) for line in bench.referee.store.entries("run")]
+        found = [SignedEntry.model_validate_json(line) for line in bench.referee.store.entries("run")]
     numbers = [number for step in story(found).steps for number in step.entries]
     assert sorted(numbers) == list(range(len(found)))
 

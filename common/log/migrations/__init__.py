@@ -1,1 +1,0 @@
-"""Migrations of the curator's ledger (Alembic)."""

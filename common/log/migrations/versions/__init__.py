@@ -1,1 +1,0 @@
-"""The versions of the curator's ledger, oldest first."""

@@ -1,1 +1,0 @@
-"""Schema of the contributions that a curator keeps."""

@@ -1,1 +1,0 @@
-"""Migrations of the referee's database (Alembic)."""

@@ -1,1 +1,0 @@
-"""The versions of the referee's database, oldest first."""
