@@ -58,6 +58,7 @@ def test_processors_are_counted_where_the_system_cannot_tell_which_are_ours(monk
     assert processors() == 1
 
 
+@pytest.mark.slow
 def test_a_module_of_ours_runs_without_what_lies_in_the_working_directory(tmp_path: Path) -> None:
     """Named as ours, as the standard library's, or as a library's; started again by itself, too."""
     for name in ("common", "deploy", "random", "yaml", "token", "numpy", "typing"):

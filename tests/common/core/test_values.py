@@ -179,6 +179,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_deep_large_or_endless_is_refused_before_anything_recurses():
     for name, text in (ENDLESS | REPEATED).items():
         for aliases in (False, True):

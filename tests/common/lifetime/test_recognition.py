@@ -107,6 +107,7 @@ def test_arrays_without_names_are_recognised_too():
     assert recognised(people(wide), known).mean() >= 0.95
 
 
+@pytest.mark.slow
 def test_wide_arrays_and_those_of_few_values_are_recognised_with_other_columns():
     """More columns than are compared each with each; and ones whose values alone do not say which column they are."""
     r = np.random.default_rng(0)
