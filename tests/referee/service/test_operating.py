@@ -218,7 +218,7 @@ def test_counters_are_for_the_operator_alone(tmp_path):
         asked = f"{address}/v1/metrics"
         assert httpx.get(asked, trust_env=False, timeout=60).status_code == 401
         told = httpx.get(asked, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=60)
-    assert f"tandem_agents_enrolled {bench.chosen.agents.count}\n" in told.text
+    assert f"tandem_agents_enrolled {bench.chosen.agents.count}.0\n" in told.text
 
 
 SLOW = ("agents.count=1200", "agents.batch=600", "agents.deadline=100000")
