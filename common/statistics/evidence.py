@@ -33,7 +33,7 @@ _MAX_ANSWERS = 1e15
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EProcess:
     """A mixture e-process against one null hypothesis; its first component is the one for the mid-point.
 
     Attributes
@@ -68,7 +68,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Evidences:
+class EProcesses:
     """Both e-processes for one question, and how fast each must grow.
 
     Attributes
@@ -83,14 +83,14 @@ class Evidences:
         What the mid-point component of at least one of the two gains per answer, whatever the answers are.
     """
 
-    above: Evidence
-    below: Evidence
+    above: EProcess
+    below: EProcess
     middle: float
     rate: float
 
 
 @lru_cache(maxsize=256)
-def gather(mechanism: Mechanism, low: float, high: float) -> Evidences:
+def gather(mechanism: Mechanism, low: float, high: float) -> EProcesses:
     """Build both e-processes for a mechanism; those of the last few questions are kept, as every round asks the same.
 
     Bit mechanisms have Bernoulli(q) answers, q = (1-p) + (2p-1) err, and use exact likelihood ratios
@@ -207,7 +207,7 @@ def _distances(first: float, last: float) -> list[float]:
     return [*grid, last] if last > first else grid
 
 
-def _for_bits(mechanism: BitMechanism, low: float, high: float) -> Evidences:
+def _for_bits(mechanism: BitMechanism, low: float, high: float) -> EProcesses:
     truth = mechanism.truth
     null_low, null_high = ((1.0 - truth) + (2.0 * truth - 1.0) * loss for loss in (low, high))
     gap = (2.0 * truth - 1.0) * (high - low)
@@ -218,7 +218,7 @@ def _for_bits(mechanism: BitMechanism, low: float, high: float) -> Evidences:
     top, bottom = min(truth, 1.0 - _EDGE), max(1.0 - truth, _EDGE)
     above = [null_low + d for d in _distances(middle - null_low, top - null_low)]
     below = [null_high - d for d in _distances(null_high - middle, null_high - bottom)]
-    return Evidences(
+    return EProcesses(
         above=_likelihood_ratios(above, null_low),
         below=_likelihood_ratios(below, null_high),
         middle=(middle - (1.0 - truth)) / (2.0 * truth - 1.0),
@@ -226,10 +226,10 @@ def _for_bits(mechanism: BitMechanism, low: float, high: float) -> Evidences:
     )
 
 
-def _likelihood_ratios(thetas: list[float], null: float) -> Evidence:
+def _likelihood_ratios(thetas: list[float], null: float) -> EProcess:
     ones = [math.log(theta / null) for theta in thetas]
     zeros = [math.log((1.0 - theta) / (1.0 - null)) for theta in thetas]
-    return Evidence(
+    return EProcess(
         weights=_weights(len(thetas)),
         slopes=tuple(one - zero for one, zero in zip(ones, zeros, strict=True)),
         offsets=tuple(-zero for zero in zeros),
@@ -237,12 +237,12 @@ def _likelihood_ratios(thetas: list[float], null: float) -> Evidence:
     )
 
 
-def _for_reals(mechanism: Mechanism, low: float, high: float) -> Evidences:
+def _for_reals(mechanism: Mechanism, low: float, high: float) -> EProcesses:
     half = (high - low) / 2.0
     up = [best_rate(mechanism, distance) for distance in _distances(half, 1.0 - low)]
     down = [-best_rate(mechanism, distance) for distance in _distances(half, high)]
     gain = min(rate * half - mechanism.log_mgf(rate) for rate in (up[0], -down[0]))
-    return Evidences(
+    return EProcesses(
         above=_exponentials(mechanism, up, low),
         below=_exponentials(mechanism, down, high),
         middle=(low + high) / 2.0,
@@ -250,8 +250,8 @@ def _for_reals(mechanism: Mechanism, low: float, high: float) -> Evidences:
     )
 
 
-def _exponentials(mechanism: Mechanism, rates: list[float], null: float) -> Evidence:
-    return Evidence(
+def _exponentials(mechanism: Mechanism, rates: list[float], null: float) -> EProcess:
+    return EProcess(
         weights=_weights(len(rates)),
         slopes=tuple(rates),
         offsets=tuple(rate * null + mechanism.log_mgf(rate) for rate in rates),

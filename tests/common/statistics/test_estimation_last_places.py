@@ -115,8 +115,8 @@ def test_known_numbers(number: Callable[[], float], known: float) -> None:
 
 def test_where_nothing_is_gained_the_worst_case_is_typical(monkeypatch: pytest.MonkeyPatch) -> None:
     # Told truly, a mean of 1/2 neither raises nor lowers exp(2 total - count).
-    flat = evidence.Evidence(weights=(1.0,), slopes=(2.0,), offsets=(1.0,), condition=1.0)
-    monkeypatch.setattr(evidence, "gather", lambda *asked: evidence.Evidences(flat, flat, middle=0.5, rate=0.01))
+    flat = evidence.EProcess(weights=(1.0,), slopes=(2.0,), offsets=(1.0,), condition=1.0)
+    monkeypatch.setattr(evidence, "gather", lambda *asked: evidence.EProcesses(flat, flat, middle=0.5, rate=0.01))
     told = made(name="none")
     assert evidence.typical(told, 0.2, 0.4, 0.05, 0.5) == evidence.worst_case(told, 0.2, 0.4, 0.05) == 440
     assert evidence.typical(told, 0.2, 0.4, 0.05, 0.51) == 150

@@ -50,7 +50,7 @@ def exact_probability(rate: float, decide: Decide, looks: int) -> float:
     return absorbed
 
 
-def against(process: evidence.Evidence, miss: float) -> Decide:
+def against(process: evidence.EProcess, miss: float) -> Decide:
     weights = np.log(process.weights)[:, None]
     slopes, offsets = np.array(process.slopes)[:, None], np.array(process.offsets)[:, None]
 
