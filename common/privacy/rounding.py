@@ -1,4 +1,4 @@
-"""Rounding to the private side: a float that is surely above, or below, the number that was computed."""
+"""Rounding to the private side, and the ranges of epsilon and delta for which formulas are evaluated."""
 
 from __future__ import annotations
 

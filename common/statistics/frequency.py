@@ -1,4 +1,4 @@
-"""How many people hold an item: shares with exact confidence intervals, from the answers of a frequency oracle."""
+"""Shares of people by item, with exact confidence intervals, from a frequency oracle's answers or a code query's."""
 
 from __future__ import annotations
 

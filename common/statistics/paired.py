@@ -1,9 +1,8 @@
-"""By how much the losses of two hypotheses differ, from answers to paired comparisons, at every number of answers.
+"""The difference of two losses at every number of answers: from paired comparisons, and from matched answers.
 
-By how much two losses differ, from randomized bits about both that are matched one to one, at every number of them.
-
-Intervals of two losses, subtracted, are as wide as both together. Independent errors partly cancel, so the difference
-of two estimates is better known than that: by a factor of sqrt(2) where both are alike.
+Matched are randomized bits about both, one to one. Intervals of two losses, subtracted, are as wide as both together.
+Independent errors partly cancel, so the difference of two estimates is better known than that: by a factor of sqrt(2)
+where both are alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What agents who lie can move: intervals and tests that hold although a share of the answers are lies.
+"""Estimates and tests that hold although a share of the answers is adversarial, and although some are missing.
 
-A liar is an agent whose answer is not what its mechanism gives: it may send any answer, knowing all the others'
-answers and what was asked.
+**Adversarial answers.** A liar is an agent whose answer is not what its mechanism gives: it may send any answer,
+knowing all the others' answers and what was asked.
 
 *Theorem.* Let a set of values be covered by the interval of :func:`common.statistics.intervals.estimate` for
 every number of answers at once with probability 1 - miss if all are honest. Whatever at most k of the first n agents
@@ -22,7 +22,7 @@ least value for ones - k, ..., ones + k is that for ones - k, and it is at most 
 
 Answers that are numbers have no such bound: one liar moves their sum as far as it likes.
 
-What those who were asked and did not answer could change: an estimate is about those who answer.
+**Missing answers.** An estimate is about those who answer; the others could change it.
 
 *Theorem.* Let each person who is asked answer or not, as their record and chance have it; let m be the chance that one
 does not answer, and let [a, b], within [0, 1], cover the mean of a value in [0, 1] over those who answer with

@@ -1,4 +1,4 @@
-"""Reading table files in pieces of bounded size; every flaw becomes one line that shows no content."""
+"""Table files, plain or compressed, read in pieces of bounded size and cached; a flaw is one line without content."""
 
 from __future__ import annotations
 

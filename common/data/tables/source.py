@@ -1,8 +1,7 @@
 """The public description of a table: which files, which columns, which bounds. Nothing here looks at data.
 
-The rules by which fields become features, for many rows and for one person's alike: arithmetic in double precision.
-
-Only NumPy is needed, so that an individual's record is made without a library for tables, bit for bit as a table's row.
+Fields become features by the same arithmetic, in double precision, for many rows and for one person's. It takes only
+NumPy, so that an individual's record is made without a library for tables, bit for bit as a table's row.
 """
 
 from __future__ import annotations
