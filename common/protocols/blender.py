@@ -34,7 +34,7 @@ def threshold(bits: int, noise: Laplace) -> int:
     return max(1, math.ceil(wanted))
 
 
-class Head(Value):
+class HeadShares(Value):
     """The answer: items, the estimated share of people who hold each, and that estimate's standard deviation."""
 
     kind: Literal["head"] = "head"
@@ -93,21 +93,21 @@ class Blender(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return how many heavy items are missing, and the largest error of a listed share."""
-        told = Head.parse(answer)
+        head = HeadShares.parse(answer)
         if not isinstance(people, ZipfItems):
             raise BadScenario(f"the truth of this problem is known of zipf-items, found {people.name}")
         truth: dict[int, float] = {}
         for item, share in zip(people.strings.tolist(), people.shares.tolist(), strict=True):
             truth[item] = truth.get(item, 0.0) + share
-        missing = sum(share >= self.heavy and item not in told.items for item, share in truth.items())
-        errors = [abs(share - truth.get(item, 0.0)) for item, share in zip(told.items, told.shares, strict=True)]
+        missing = sum(share >= self.heavy and item not in head.items for item, share in truth.items())
+        errors = [abs(share - truth.get(item, 0.0)) for item, share in zip(head.items, head.shares, strict=True)]
         worst = max(errors, default=0.0)
         return {
             "correct": missing == 0 and worst <= self.precise,
             "missing": missing,
             "worst_error": worst,
             "root_mean_square_error": math.sqrt(sum(error**2 for error in errors) / max(1, len(errors))),
-            "listed": len(told.items),
+            "listed": len(head.items),
         }
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:

@@ -24,7 +24,7 @@ class Decision(Value):
     world: int = Field(ge=0, le=1)
 
 
-class Evidence(Value):
+class SideEvidence(Value):
     """What one side says: a number with mean +-``shift`` under D_1 and D_0, and this variance.
 
     The best decision between two normal laws is by the sign of the sum of ``value * shift / variance`` over independent
@@ -62,25 +62,25 @@ class HypothesisTesting(Problem):
         """One."""
         return 1
 
-    def counted(self, count: int, n: int, epsilon: float) -> Evidence:
+    def counted(self, count: int, n: int, epsilon: float) -> SideEvidence:
         """Return what a curator's noisy count of n people says."""
         ratio = Laplace(epsilon=epsilon).ratio
         noise = 2.0 * ratio / (1.0 - ratio) ** 2
         variance = n * (1.0 - self.bias**2) / 4.0 + noise
-        return Evidence(value=count - n / 2.0, shift=n * self.bias / 2.0, variance=variance)
+        return SideEvidence(value=count - n / 2.0, shift=n * self.bias / 2.0, variance=variance)
 
-    def evidence_of_answers(self, ones: int, answers: int, truth: float) -> Evidence:
+    def evidence_of_answers(self, ones: int, answers: int, truth: float) -> SideEvidence:
         """Return the evidence of a number of ones among randomized responses."""
         shift = (2.0 * truth - 1.0) * self.bias / 2.0
-        return Evidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
+        return SideEvidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return which it is."""
-        told = Decision.parse(answer)
+        decision = Decision.parse(answer)
         if not isinstance(people, BiasedCoins):
             raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
         world = int(people.rate(0) > 0.5)
-        return {"correct": told.world == world, "world": world}
+        return {"correct": decision.world == world, "world": world}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents that decide rightly together with probability 1 - beta, each one half of the evidence.

@@ -21,7 +21,7 @@ HOLD = 0.5
 """Share of the people who hold a share; the others hold a record of every parity."""
 
 
-class Wanted(Value):
+class WantedParity(Value):
     """The answer: which parity is wanted, and the features of x that it sums up (None: the curator did not say)."""
 
     kind: Literal["wanted"] = "wanted"
@@ -60,12 +60,12 @@ class OneOfManyParities(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return the parity that was wanted."""
-        told = Wanted.parse(answer)
+        found = WantedParity.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of one-of-many-parities, found {people.name}")
         which = people.wanted()
         features = people.parity(which)
-        right = told.which == which and told.features == features
+        right = found.which == which and found.features == features
         return {"correct": right, "which": which, "features": list(features)}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:

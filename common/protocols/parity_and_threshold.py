@@ -69,13 +69,13 @@ class ParityAndThreshold(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return the error of each concept on fresh people."""
-        told = Both.parse(answer)
+        found = Both.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of parity-and-threshold, found {people.name}")
         records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
-        parity = Parity(features=told.features or ())
+        parity = Parity(features=found.features or ())
         wrong = float(np.mean(parity.predict(records.features[:, : self.c]) != records.labels))
-        above = people.values(records) >= np.uint64(min(told.threshold, (1 << 64) - 1))
+        above = people.values(records) >= np.uint64(min(found.threshold, (1 << 64) - 1))
         missed = float(np.mean(above != (records.features[:, -1] > 0)))
         right = wrong <= alpha and missed <= alpha
         return {"correct": right, "parity_error": wrong, "threshold_error": missed}

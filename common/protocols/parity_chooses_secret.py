@@ -55,12 +55,12 @@ class ParityChoosesSecret(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return the secret that was wanted."""
-        told = Secret.parse(answer)
+        found_secret = Secret.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of parity-chooses-secret, found {people.name}")
         which = number_of(people.secret, self.c)
         bit = people.bit(which)
-        return {"correct": told.which == which and told.bit == bit, "which": which, "bit": bit}
+        return {"correct": found_secret.which == which and found_secret.bit == bit, "which": which, "bit": bit}
 
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return n and agents, beta/2 for each side.
@@ -116,8 +116,8 @@ def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: floa
     if settings.rule == PLAN:
         raise BadScenario("curator.learner.rule must be tight or paper, found 'plan'")
     epsilon = budget if settings.epsilon == PLAN else settings.epsilon
-    kept, answers = rates(settings.rule, epsilon)
-    chances, bottom = useful * kept * escapes(dimension, 1.0, None), 1.0 - answers
+    keep_rate, answers = rates(settings.rule, epsilon)
+    chances, bottom = useful * keep_rate * escapes(dimension, 1.0, None), 1.0 - answers
     count, rows = blocks(chances, bottom, beta)
     if settings.blocks != PLAN:
         count = settings.blocks

@@ -79,15 +79,15 @@ class ParityXorThreshold(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return the error on fresh people."""
-        told = Piecewise.parse(answer)
+        found = Piecewise.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of parity-xor-threshold, found {people.name}")
         records = people.draw(subseed(people.threshold, "judge"), np.arange(JUDGED))
-        piece = np.searchsorted(np.array(told.cuts, dtype=np.uint64), people.values(records), side="right")
+        piece = np.searchsorted(np.array(found.cuts, dtype=np.uint64), people.values(records), side="right")
         ones = np.ones((JUDGED, 1), dtype=np.uint8)
         x = np.concatenate([records.features[:, : self.c], ones], axis=1)
         wrong = np.ones(JUDGED, dtype=np.bool_)
-        for number, features in enumerate(told.pieces):
+        for number, features in enumerate(found.pieces):
             within = piece == number
             predicted = Parity(features=features or ()).predict(np.ascontiguousarray(x[within]))
             wrong[within] = predicted != records.labels[within]
@@ -137,8 +137,8 @@ def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int
     A block of ranks costs epsilon/blocks, as replacing one record may change all blocks of its part. In each but
     the block with the threshold all parts have full rank and one of them answers, with probability 1 - beta.
     """
-    kept, answers = rates(problem.rule, down(epsilon / problem.blocks))
-    return blocks(kept * escapes(problem.c + 1, 1.0, None), 1.0 - answers, beta / problem.blocks)
+    keep_rate, answers = rates(problem.rule, down(epsilon / problem.blocks))
+    return blocks(keep_rate * escapes(problem.c + 1, 1.0, None), 1.0 - answers, beta / problem.blocks)
 
 
 DEMANDS.register("parity-xor-threshold")(

@@ -91,7 +91,7 @@ class Pattern(ABC):
         return self if other is NOTHING else Either(self, other)
 
 
-class _Nothing(Pattern):
+class _Impossible(Pattern):
     may_end = False
 
     def kinds(self, party: Party) -> frozenset[str]:
@@ -107,14 +107,14 @@ class _Nothing(Pattern):
         return "nothing"
 
 
-class _End(_Nothing):
+class _End(_Impossible):
     may_end = True
 
     def __str__(self) -> str:
         return "end"
 
 
-NOTHING: Pattern = _Nothing()
+NOTHING: Pattern = _Impossible()
 END: Pattern = _End()
 
 

@@ -151,34 +151,34 @@ def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
 
 
 def _theorem(scenario: Scenario, found: Plan) -> list[str]:
-    told = []
+    broken = []
     if found.n.value < found.sample.value:
-        told.append(
+        broken.append(
             f"accuracy: n = {found.n.value:g} is below the {found.sample.value:g} that {found.sample.formula} asks "
             "for: the good distribution may not exist on this sample; enlarge n or alpha"
         )
     if found.kappa is not None and found.kappa.rule is not None and found.kappa.value > found.kappa.rule:
-        told.append(
+        broken.append(
             f"accuracy: kappa = {found.kappa.value:g} is above {found.kappa.formula.removeprefix('given; ')} = "
             f"{found.kappa.rule:g}: the good distribution may be out of reach; lower kappa"
         )
     least = scenario.curator.settings.least
     for name, figure in (("rounds", found.rounds), *((name, found.settings[name]) for name in least)):
         if figure.rule is None and name != "rounds":
-            told.append(
+            broken.append(
                 f"accuracy: {name} = {figure.value:g} cannot be checked, {figure.formula.removeprefix('given; ')}"
             )
         elif figure.rule is None:
-            told.append(
+            broken.append(
                 f"accuracy: no number of rounds suffices, {figure.formula.removeprefix('given; ')}: raise "
                 "accuracy.reweigh_above or lower accuracy.learner, so that the gap is positive"
             )
         elif figure.value < figure.rule:
-            told.append(
+            broken.append(
                 f"accuracy: {name} = {figure.value:g} is below {figure.formula.removeprefix('given; ')} = "
                 f"{figure.rule:g}: enlarge {name} or alpha"
             )
-    return told
+    return broken
 
 
 def _agents(scenario: Scenario, found: Plan) -> list[str]:
@@ -215,20 +215,20 @@ def _range(scenario: Scenario, found: Plan) -> list[str]:
     """Check the ranges that the paper's own theorems assume."""
     if scenario.bounds != "paper":
         return []
-    told = []
+    broken = []
     if scenario.alpha > 0.125 or scenario.beta > 0.125:
-        told.append("accuracy: Theorem 4.3 assumes alpha, beta <= 1/8: take bounds: tight, or smaller ones")
+        broken.append("accuracy: Theorem 4.3 assumes alpha, beta <= 1/8: take bounds: tight, or smaller ones")
     epsilon, delta = scenario.agents.mechanism.guarantee
     delta = delta or scenario.curator.delta or 0.0
     rounds = int(found.rounds.value)
     if delta and math.isfinite(epsilon) and not formulas.paper_answers_valid(scenario.beta, rounds, epsilon, delta):
-        told.append(
+        broken.append(
             f"accuracy: the paper's N0 needs (eps^2/2) ln(2T/beta) <= 4 ln(2/delta) ln 4, which is false at "
             f"eps = {epsilon:g}, T = {rounds} (docs/corrections.md, K7): take bounds: tight, or a smaller epsilon"
         )
     theorem, asked = SETTINGS[found.learner["name"]].paper_limit, scenario.curator.epsilon
     if theorem is not None and asked is not None and asked >= theorem[1]:
-        told.append(
+        broken.append(
             f"privacy: {theorem[0]} is proven for epsilon < {theorem[1]:g}, found {asked:g}: take bounds: tight"
         )
-    return told
+    return broken

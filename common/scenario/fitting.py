@@ -232,16 +232,16 @@ def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
     each = [(name, f"{name}, recalibrated") if settings.recalibrates else (name,) for name in models]
     candidates = ("constant -1", "constant +1", *(name for names in each for name in names))
     judging = portfolio.judges(sizes.agents, settings)
-    heard = judging if settings.recalibrates else sizes.agents  # who tells a label judges the constants
-    told = likely(sizes.mechanism, heard, len(candidates))
-    return _Attempt(rounds, settings.repair, candidates, judging, told)
+    counted = judging if settings.recalibrates else sizes.agents  # who tells a label judges the constants
+    gap = likely(sizes.mechanism, counted, len(candidates))
+    return _Attempt(rounds, settings.repair, candidates, judging, gap)
 
 
 def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], tried: _Attempt) -> Advice:
     noise, judged = private_excess(sizes), protocol == "portfolio"
     labels = portfolio.labels_for_each_judge(Portfolio(repair=tried.repair))
-    told = gaps.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
-    sure = gaps.stated_gap(told, 0.0, recalibrates=tried.repair > 0.0)
+    gap = gaps.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
+    sure = gaps.stated_gap(gap, 0.0, recalibrates=tried.repair > 0.0)
     bits = isinstance(sizes.mechanism, BitMechanism)
     warnings = []
     if not judged:
@@ -277,14 +277,14 @@ def points(share: float) -> str:
     return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
 
 
-def of_agents(agents: int, told: float, sure: float, likely: float, beta: float) -> str:
+def of_agents(agents: int, gap: float, sure: float, likely: float, beta: float) -> str:
     """Say what agents tell apart: a difference ``told`` in about a share ``likely`` of the runs, by the normal law.
 
     ``sure`` is the widest gap that the run can state, which holds with probability 1 - ``beta``.
     """
     return (
-        f"{agents:,} agents tell {points(told)} of loss apart, not {points(told / 3.0)}: the better of two candidates "
-        f"has the smaller estimate in about {_PERCENT * likely:.0f} of 100 runs if they differ by {points(told)}, in "
+        f"{agents:,} agents tell {points(gap)} of loss apart, not {points(gap / 3.0)}: the better of two candidates "
+        f"has the smaller estimate in about {_PERCENT * likely:.0f} of 100 runs if they differ by {points(gap)}, in "
         f"70 if by a third of that. Whatever the losses are, the stated gap is {points(sure)} at most if all of them "
         f"answer, and holds with {certainty(1.0 - beta)} confidence"
     )
@@ -300,13 +300,13 @@ def of_noise(n: int, epsilon: float | None, noise: float, ignorant: float, quiet
     """Say what the curator's noise may cost, and how much narrower its learner's ``ball`` makes it ``quiet``."""
     if epsilon is None:
         return f"The curator's model of {n:,} people has no noise, and no guarantee"
-    said = (
+    text = (
         f"Noise may cost the model of {n:,} people with epsilon = {epsilon:g} about {noise:.2g} of its learner's loss, "
         f"of {ignorant:.2f} that a model has which knows nothing (an order, no bound)"
     )
     if ball and noise > quiet:
-        said += f"; with {quiet / noise:.2g} of the learner's diameter it would be {quiet:g}"
-    return said
+        text += f"; with {quiet / noise:.2g} of the learner's diameter it would be {quiet:g}"
+    return text
 
 
 def of_choice(rounds: int, repair: float) -> str:
@@ -332,10 +332,10 @@ def no_bits(mechanism: Mechanism) -> str:
     )
 
 
-def no_judges(agents: int, told: float) -> str:
+def no_judges(agents: int, gap: float) -> str:
     """Say that agents are too few to judge."""
     return (
-        f"{agents:,} agents cannot tell less than {points(told)} of loss apart, so they judge nothing: the curator's "
+        f"{agents:,} agents cannot tell less than {points(gap)} of loss apart, so they judge nothing: the curator's "
         "model will be the answer, better than a constant or not; enlarge the number of agents or their epsilon"
     )
 

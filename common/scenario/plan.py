@@ -60,7 +60,7 @@ class Plan(Value):
     agents: PlannedValue
 
 
-class Row(Value):
+class PlanRow(Value):
     """One line of the comparison: a name, both values, and where they come from."""
 
     name: str
@@ -112,22 +112,22 @@ def resolve(scenario: Scenario) -> ResolvedScenario:
     )
 
 
-def rows(paper: Plan, tight: Plan) -> tuple[Row, ...]:
+def rows(paper: Plan, tight: Plan) -> tuple[PlanRow, ...]:
     """Put both plans beside each other, one row a number, in the order of the fields."""
     return tuple(_beside(_numbers(paper), _numbers(tight)))
 
 
-def rows_of(scenario: Scenario, problem: Problem) -> tuple[Row, ...]:
+def rows_of(scenario: Scenario, problem: Problem) -> tuple[PlanRow, ...]:
     """Put both plans of a problem beside each other."""
     return tuple(_beside(planned_values(scenario, problem, True), planned_values(scenario, problem, False)))
 
 
-def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> list[Row]:
+def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> list[PlanRow]:
     found = []
     for name in ones | others:
         one, other = ones.get(name), others.get(name)
         found.append(
-            Row(
+            PlanRow(
                 name=name,
                 paper=None if one is None else one.value,
                 tight=None if other is None else other.value,
@@ -500,8 +500,8 @@ def _portfolio_gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValu
     """Plan the widest gap that a run can state if all enrolled agents answer."""
     count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
     settings = scenario.portfolio or Portfolio()
-    heard = math.floor(portfolio.judges(count, settings) * (1.0 - scenario.agents.dropout))
+    answering = math.floor(portfolio.judges(count, settings) * (1.0 - scenario.agents.dropout))
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    told = gaps.detectable_gap(scenario.agents.value_mechanism, heard, rivals, scenario.beta, labels)
-    told = gaps.stated_gap(told, scenario.alpha, recalibrates=settings.recalibrates)
-    return fixed(told, "the widest gap that can be stated if all answer", portfolio.SOURCE)
+    width = gaps.detectable_gap(scenario.agents.value_mechanism, answering, rivals, scenario.beta, labels)
+    width = gaps.stated_gap(width, scenario.alpha, recalibrates=settings.recalibrates)
+    return fixed(width, "the widest gap that can be stated if all answer", portfolio.SOURCE)

@@ -256,7 +256,7 @@ def _audit(
         shown=shown_by(chosen) if published["status"] == "done" else "",
         about_a_loss=chosen.problem is None,
         silent=None if outcome is None else outcome.silent,
-        left_out=None if outcome is None or outcome.heard is None else outcome.heard.left_out(),
+        left_out=None if outcome is None or outcome.summary is None else outcome.summary.left_out(),
         liars=moved_by_liars(outcome),
         history=history,
         vouching=vouchers.found(replay.answers_of),

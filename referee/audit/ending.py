@@ -83,10 +83,12 @@ def moved_by_liars(outcome: Outcome | None) -> dict[float, Estimate]:
     By :data:`SHARES`, and the one that the scenario assumes; nothing where the answers to one question are not what the
     estimate is made of.
     """
-    if outcome is None or outcome.heard is None:
+    if outcome is None or outcome.summary is None:
         return {}
-    heard = outcome.heard
-    return {share: heard.estimate(share) for share in sorted({*SHARES, heard.liars} - {0.0}) if share >= heard.liars}
+    summary = outcome.summary
+    return {
+        share: summary.estimate(share) for share in sorted({*SHARES, summary.liars} - {0.0}) if share >= summary.liars
+    }
 
 
 def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:

@@ -78,7 +78,7 @@ class Finding:
     verdict: Verdict | None
     estimate: Estimate
     asked: int
-    heard: AnswerSummary
+    summary: AnswerSummary
     test: dict[str, float] = field(default_factory=dict)
 
 
@@ -116,9 +116,9 @@ class EstimatePlan:
         """
         return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
 
-    def summary(self, told: tuple[float, int], among: int, asked: int) -> AnswerSummary:
+    def summary(self, tallied: tuple[float, int], among: int, asked: int) -> AnswerSummary:
         """Return what an estimate is made of: the total and number of the answers, of ``asked`` agents."""
-        return AnswerSummary(self.mechanism, *told, 1.0 - self.beta, among, self.liars, asked)
+        return AnswerSummary(self.mechanism, *tallied, 1.0 - self.beta, among, self.liars, asked)
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,8 @@ def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript
             break
         asked += answers.asked
         test.update(*tally(levels.mechanism, answers.values))
-    heard = levels.summary((test.total, test.count), rounds, asked)
-    return Finding(test.verdict, heard.estimate(), asked, heard, reached_numbers(test.reached()))
+    summary = levels.summary((test.total, test.count), rounds, asked)
+    return Finding(test.verdict, summary.estimate(), asked, summary, reached_numbers(test.reached()))
 
 
 def at_once(count: int, *, alike: bool = False) -> int:
@@ -239,5 +239,5 @@ def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Qu
 def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int) -> JudgingScript:
     """Ask ``count`` fresh agents once, and estimate; the reader will choose among ``among`` such estimates."""
     answers = yield AskAgents(query, count)
-    heard = answering.summary(tally(answering.mechanism, answers.values), among, answers.asked)
-    return Finding(None, heard.estimate(), answers.asked, heard)
+    summary = answering.summary(tally(answering.mechanism, answers.values), among, answers.asked)
+    return Finding(None, summary.estimate(), answers.asked, summary)

@@ -31,7 +31,7 @@ from common.statistics.robustness import Silence, estimate_with_missing, most_ad
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCandidate:
     """A candidate of a protocol that judges several: its name, what it is, and what ``asked`` agents say about it."""
 
     name: str
@@ -74,9 +74,9 @@ class Outcome:
     estimate: Estimate | None
     reason: str
     tasks: tuple[Outcome, ...] = ()
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[JudgedCandidate, ...] = ()
     gap: float | None = None
-    heard: AnswerSummary | None = None
+    summary: AnswerSummary | None = None
     formerly: str = ""
     silent: Silent | None = None
 

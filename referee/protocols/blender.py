@@ -12,7 +12,7 @@ from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.queries.item import ItemQuery
 from common.local.queries.listed import ListedQuery
 from common.operations.counting import CountedHead, HeadList
-from common.protocols.blender import Blender, Head
+from common.protocols.blender import Blender, HeadShares
 from common.protocols.steps import Progress
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
@@ -107,10 +107,10 @@ def shares_by_agents(
     """Estimate the share of each listed item from the reports of ``count`` fresh agents."""
     query = ListedQuery(bits=problem.bits, items=tuple(items), public=public + 1)
     answers = yield AskAgents(query, at_once(count))
-    told = reports(query, answers)
-    supports = told.supports(oracle, np.arange(len(items), dtype=np.uint64))
-    shares = oracle.shares(supports, len(told), query.domain)
-    return shares, problem.agents_variance(np.clip(shares, 0.0, 1.0), max(1, len(told)), oracle, query.domain)
+    reported = reports(query, answers)
+    supports = reported.supports(oracle, np.arange(len(items), dtype=np.uint64))
+    shares = oracle.shares(supports, len(reported), query.domain)
+    return shares, problem.agents_variance(np.clip(shares, 0.0, 1.0), max(1, len(reported)), oracle, query.domain)
 
 
 def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
@@ -118,14 +118,14 @@ def combined(items: Sequence[int], estimates: list[Shares]) -> Outcome:
     return Outcome("done", 1, _head(items, estimates), None, f"{len(items)} items are listed")
 
 
-def _head(items: Sequence[int], estimates: list[Shares]) -> Head:
+def _head(items: Sequence[int], estimates: list[Shares]) -> HeadShares:
     if not items:
-        return Head(items=(), shares=(), deviations=())
+        return HeadShares(items=(), shares=(), deviations=())
     weights = np.array([1.0 / variances for _, variances in estimates])
     shares = (weights * np.array([shares for shares, _ in estimates])).sum(axis=0) / weights.sum(axis=0)
     deviations = np.sqrt(1.0 / weights.sum(axis=0))
     order = np.argsort(-shares, kind="stable")
-    return Head(
+    return HeadShares(
         items=tuple(items[place] for place in order),
         shares=tuple(shares[order].tolist()),
         deviations=tuple(deviations[order].tolist()),

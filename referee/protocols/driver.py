@@ -115,17 +115,17 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
     public
         As of :meth:`~referee.protocols.base.Protocol.script`.
     """
-    heard = _Heard(scenario.agents.mechanism, scenario.agents.liars)
-    outcome = yield from _judged(protocol, scenario, public, heard)
-    return _with_silent(outcome, heard.questions, scenario)
+    summary = _AnswerTally(scenario.agents.mechanism, scenario.agents.liars)
+    outcome = yield from _judged(protocol, scenario, public, summary)
+    return _with_silent(outcome, summary.questions, scenario)
 
 
-def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, heard: _Heard) -> Script:
+def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, summary: _AnswerTally) -> Script:
     script = protocol.script(scenario, public)
-    outcome = yield from _counted(script, heard, scenario)
-    asked, answered = heard.asked, heard.answered
-    if heard.wrong is not None:
-        return _unknown(outcome, heard.wrong)
+    outcome = yield from _counted(script, summary, scenario)
+    asked, answered = summary.asked, summary.answered
+    if summary.wrong is not None:
+        return _unknown(outcome, summary.wrong)
     least = min(needed(scenario), _expected(asked, scenario)) if outcome.status == "done" else 0
     if answered >= least:
         return outcome
@@ -173,7 +173,7 @@ def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
     return tuple(single.operation for single in steps if isinstance(single, AskCurator))
 
 
-class _Heard:
+class _AnswerTally:
     """What was heard of the agents so far."""
 
     def __init__(self, mechanism: LocalRandomizer, liars: float) -> None:
@@ -226,11 +226,11 @@ def _unknown(outcome: Outcome, wrong: str) -> Outcome:
             replace(one, estimate=one.estimate.model_copy(update={"low": 0.0, "high": 1.0})) for one in outcome.judged
         ),
         gap=None if outcome.gap is None else 1.0,
-        heard=None,
+        summary=None,
     )
 
 
-def _counted(script: Script, counted: _Heard, scenario: ResolvedScenario) -> Generator[Step, Any, Outcome]:
+def _counted(script: Script, counted: _AnswerTally, scenario: ResolvedScenario) -> Generator[Step, Any, Outcome]:
     reply = None
     while True:
         try:
@@ -240,11 +240,11 @@ def _counted(script: Script, counted: _Heard, scenario: ResolvedScenario) -> Gen
             return outcome
         reply = yield step
         steps = step.steps if isinstance(step, Together) else (step,)
-        for single, heard in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):
-            if isinstance(heard, Answers) and isinstance(single, AskAgents):
-                counted.take(single.query, heard)
+        for single, summary in zip(steps, reply if isinstance(reply, list) else [reply], strict=True):
+            if isinstance(summary, Answers) and isinstance(single, AskAgents):
+                counted.take(single.query, summary)
             elif isinstance(single, AskCurator) and isinstance(single.operation, Learn):
-                check_learned(scenario, single.operation, heard)
+                check_learned(scenario, single.operation, summary)
 
 
 def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: ResolvedScenario) -> Outcome:
@@ -257,9 +257,9 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
     something still, and a gap or the answer to a problem is not shown any more.
     """
     tasks = tuple(_with_silent(task, questions, scenario) for task in outcome.tasks)
-    confidence, heard = 1.0 - scenario.beta, outcome.heard
-    if heard is not None:
-        found = silence_bound([(heard.asked, heard.count)], confidence, heard.among)
+    confidence, summary = 1.0 - scenario.beta, outcome.summary
+    if summary is not None:
+        found = silence_bound([(summary.asked, summary.count)], confidence, summary.among)
     else:
         found = silence_bound(questions, confidence)
     if tasks:
@@ -268,7 +268,7 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
         return replace(outcome, tasks=tasks)
     estimate = None if outcome.estimate is None else found.widened(outcome.estimate)
     gap = None if outcome.gap is None else found.exceeded(outcome.gap)
-    left_out = None if heard is None else heard.left_out()
+    left_out = None if summary is None else summary.left_out()
     matters = any(t.silent.matters for t in tasks if t.silent) if tasks else _matters(outcome, left_out, scenario)
     return replace(outcome, tasks=tasks, silent=Silent(found, estimate, gap, left_out, matters))
 

@@ -10,7 +10,7 @@ from common.local.mechanisms.laplace import Laplace
 from common.local.queries.coordinate import CoordinateQuery
 from common.numerics.randomness import RandomSource
 from common.operations.counting import Count
-from common.protocols.hypothesis_testing import Decision, Evidence, HypothesisTesting
+from common.protocols.hypothesis_testing import Decision, HypothesisTesting, SideEvidence
 from common.protocols.steps import AskCurator
 from common.scenario.scenario import Scenario
 from referee.protocols.asking import ask, at_once
@@ -50,50 +50,50 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
     def both_sides(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
         """Hear both sides, and decide."""
         at_once(plan.count, alike=True)  # refused before the curator spends anything
-        counted = yield from hear_curator(plan)
-        told = yield from hear_agents(plan)
-        return decided_by(counted, told)
+        counted = yield from curator_evidence(plan)
+        answered = yield from agents_evidence(plan)
+        return decided_by(counted, answered)
 
     def curator_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
         """Decide by the curator's noisy count, with simulated agents if the reduction is asked for."""
         problem = plan.problem
-        counted = yield from hear_curator(plan)
+        counted = yield from curator_evidence(plan)
         if not problem.reduction:
             return decided_by(counted)
         coins = RandomSource.seeded(public, "reduction")
         if _at_once(plan, coins):
-            return _said(0)
+            return _decided_at_once(0)
         return decided_by(counted, _simulated_agents(plan, coins))
 
     def agents_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
         """Decide by the agents' randomized bits, with a simulated curator if the reduction is asked for."""
         problem = plan.problem
-        told = yield from hear_agents(plan)
+        answered = yield from agents_evidence(plan)
         if not problem.reduction:
-            return decided_by(told)
+            return decided_by(answered)
         coins = RandomSource.seeded(public, "reduction")
         if _at_once(plan, coins):
-            return _said(1)
-        return decided_by(told, _simulated_curator(plan, coins))
+            return _decided_at_once(1)
+        return decided_by(answered, _simulated_curator(plan, coins))
 
 
-def hear_curator(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, Evidence]:
+def curator_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, SideEvidence]:
     """Return what the curator's noisy count says."""
     share = plan.share
     counted = yield from ask(Count(feature=0, epsilon=share))
     return plan.problem.counted(counted.count, plan.n, share)
 
 
-def hear_agents(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskAgents, Answers, Evidence]:
+def agents_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskAgents, Answers, SideEvidence]:
     """Return what the agents' randomized bits say."""
     answers = yield AskAgents(CoordinateQuery(first=0), plan.count)
     truth = plan.bits.truth
     return plan.problem.evidence_of_answers(int(answers.values.sum(dtype="int64")), len(answers.values), truth)
 
 
-def decided_by(*heard: Evidence) -> Outcome:
+def decided_by(*sides: SideEvidence) -> Outcome:
     """End with the likelier law."""
-    return decided(int(sum(side.score for side in heard) > 0.0), "by the likelihood ratio")
+    return decided(int(sum(side.score for side in sides) > 0.0), "by the likelihood ratio")
 
 
 def decided(world: int, reason: str) -> Outcome:
@@ -106,21 +106,21 @@ def _at_once(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> bool:
     return bool(coins.derive("at once").uniforms(1)[0] < (0.5 - plan.beta) / 2.0)
 
 
-def _said(world: int) -> Outcome:
+def _decided_at_once(world: int) -> Outcome:
     return decided(world, "said at once, as the reduction does")
 
 
-def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> Evidence:
+def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
     """Return what as many agents say as the hybrid asks if they are drawn from D_1."""
     problem = plan.problem
     mechanism = plan.bits
     count = int(problem.plan(plan.hybrid, False)["agents"].rule or 0)
     bits = coins.derive("people").bernoullis(0.5 + 0.5 * problem.bias, count)
-    told = mechanism.randomize(bits, coins.derive("noise"))
-    return problem.evidence_of_answers(int(told.sum(dtype="int64")), count, mechanism.truth)
+    answered = mechanism.randomize(bits, coins.derive("noise"))
+    return problem.evidence_of_answers(int(answered.sum(dtype="int64")), count, mechanism.truth)
 
 
-def _simulated_curator(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> Evidence:
+def _simulated_curator(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
     """Return what the curator's noisy count says if its people are drawn from D_0."""
     n, share = plan.n, plan.share
     ones = int(coins.derive("people").bernoullis(0.5 - 0.5 * plan.problem.bias, n).sum(dtype="int64"))

@@ -51,7 +51,7 @@ class LearnAndTest(Protocol):
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         reason = f"{found.asked:,} agents tested what the curator learned"
         status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
-        return Outcome(status, 1, hypothesis, found.estimate, reason, heard=found.heard)
+        return Outcome(status, 1, hypothesis, found.estimate, reason, summary=found.summary)
 
 
 @PROTOCOLS.register("model-agnostic")
@@ -94,17 +94,17 @@ class ModelAgnosticProtocol(Protocol):
         queries = learner.queries
         labelled = yield from ask(LabelPoints(count=queries, transfer=True))
         hypothesis = student(labelled, _labels(learner))
-        told = sum(label is not None for label in labelled.labels)
-        yield Progress("labelled", {"points": queries, "answered": told, "unanswered": queries - told})
+        answered = sum(label is not None for label in labelled.labels)
+        yield Progress("labelled", {"points": queries, "answered": answered, "unanswered": queries - answered})
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
         found = yield from estimate_mean(loss, EstimatePlan.of(scenario), wanted, 1)
         yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         points = "public points" if labelled.protects == "records" else "points of the sample's first half"
-        words = f"{told:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"
+        words = f"{answered:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"
         if labelled.protects == "labels":
             words += "; the curator protects labels only, not features"
         status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
-        return Outcome(status, 1, hypothesis, found.estimate, words, heard=found.heard)
+        return Outcome(status, 1, hypothesis, found.estimate, words, summary=found.summary)
 
 
 def _labels(learner: ModelAgnosticSettings) -> Collection[int]:

@@ -72,7 +72,9 @@ class LocalAverages(Protocol):
         hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
         loss = LossQuery(hypothesis=hypothesis)
         found = yield from estimate_mean(loss, EstimatePlan.of(scenario), count - learning, 1)
-        return Outcome("exhausted", 1, hypothesis, found.estimate, "every question was asked once", heard=found.heard)
+        return Outcome(
+            "exhausted", 1, hypothesis, found.estimate, "every question was asked once", summary=found.summary
+        )
 
 
 def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
@@ -176,7 +178,7 @@ class LocalGradientDescent(Protocol):
         loss = LossQuery(hypothesis=hypothesis)
         found = yield from estimate_mean(loss, EstimatePlan.of(scenario), count - learning, 1)
         reason = f"all {steps} steps were used"
-        return Outcome("exhausted", steps, hypothesis, found.estimate, reason, heard=found.heard)
+        return Outcome("exhausted", steps, hypothesis, found.estimate, reason, summary=found.summary)
 
 
 def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:

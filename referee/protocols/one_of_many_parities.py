@@ -9,7 +9,7 @@ import numpy as np
 
 from common.local.answers import AskAgents
 from common.local.hypotheses.relabelled import Task
-from common.protocols.one_of_many_parities import OneOfManyParities, Wanted
+from common.protocols.one_of_many_parities import OneOfManyParities, WantedParity
 from common.protocols.steps import AskCurator, Progress
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import likeliest_parity, signed_shares
@@ -70,7 +70,7 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
         search = yield from ask_codes(count - count // 2, first=0, bits=width, sign=problem.c + which, public=public)
         found = likeliest_parity(search)
         features = tuple(i for i in range(problem.c) if (found << i) & (1 << (width - 1)))
-        return Outcome("done", 1, Wanted(which=which, features=features), None, "searched by the agents")
+        return Outcome("done", 1, WantedParity(which=which, features=features), None, "searched by the agents")
 
 
 def find_wanted(
@@ -83,8 +83,8 @@ def find_wanted(
     asked = yield from ask_codes(count, first=begin + 1, bits=bits, present=begin, public=public)
     shares = signed_shares(asked, plan.bits).reshape(-1, 1 << problem.d)[: problem.shares]
     which = int(np.bitwise_xor.reduce(np.argmax(shares, axis=1)))
-    told = sum(answers.asked for _, answers in asked)
-    yield Progress(f"{told:,} agents say that parity {which} is wanted", {})
+    count_asked = sum(answers.asked for _, answers in asked)
+    yield Progress(f"{count_asked:,} agents say that parity {which} is wanted", {})
     return which
 
 
@@ -92,6 +92,8 @@ def learn_wanted(problem: OneOfManyParities, which: int) -> Generator[AskCurator
     """Have the curator learn the parity with a number, and end."""
     parity = yield from learn_parity(Task(features=problem.c, label=problem.c + which))
     if parity is None:
-        return Outcome("exhausted", 1, Wanted(which=which, features=None), None, "no block of the curator answered")
-    answer = Wanted(which=which, features=parity.features)
+        return Outcome(
+            "exhausted", 1, WantedParity(which=which, features=None), None, "no block of the curator answered"
+        )
+    answer = WantedParity(which=which, features=parity.features)
     return Outcome("done", 1, answer, None, f"parity {which} was learned")

@@ -71,9 +71,9 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         problem = plan.problem
         if not problem.interactive:
             return (yield from _all_at_once(plan, public))
-        learned, (told,) = yield from ask_together(learn(problem), survey(plan))
+        learned, (survey_answers,) = yield from ask_together(learn(problem), survey(plan))
         parity = parity_of(learned, problem.c)
-        threshold, reason = yield from find_threshold(plan, told)
+        threshold, reason = yield from find_threshold(plan, survey_answers)
         return ended(parity, threshold, reason)
 
     def curator_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
@@ -95,8 +95,8 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         search = yield from ask_codes(count, first=0, bits=width, sign="label", public=public)
         found = likeliest_parity(search)
         parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
-        told: Answers = yield question
-        threshold, reason = yield from find_threshold(plan, told)
+        survey_answers: Answers = yield question
+        threshold, reason = yield from find_threshold(plan, survey_answers)
         return ended(parity, threshold, reason)
 
 
@@ -112,17 +112,20 @@ def survey(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
 
 
 def find_threshold(
-    plan: ProblemPlan[ParityAndThreshold], told: Answers
+    plan: ProblemPlan[ParityAndThreshold], survey_answers: Answers
 ) -> Generator[AskAgents | Progress, Any, tuple[int, str]]:
     """Search for the quantile of y at the share that the first batch told; also return how it was found."""
     mechanism, tolerance = plan.bits, _tolerance(plan)
-    below = 1.0 - float(mechanism.unbias(told.values).mean()) if len(told.values) else 0.5
+    below = 1.0 - float(mechanism.unbias(survey_answers.values).mean()) if len(survey_answers.values) else 0.5
     edge = 1.01 * tolerance
     share = min(max(below, edge), 1.0 - edge)
     yield Progress(f"{share:.3f} of people are below the threshold", {})
     c, b = plan.problem.c, plan.problem.b
     quantile = yield from find_quantile(mechanism, b, share, tolerance, plan.beta / 4.0, feature=c)
-    return quantile.first, f"{told.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds"
+    return (
+        quantile.first,
+        f"{survey_answers.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds",
+    )
 
 
 def ended(parity: Parity | None, threshold: int, reason: str) -> Outcome:
@@ -142,16 +145,16 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
     surveyed = _surveyed(plan, oracle.truth)
-    learned, (told, ones) = yield from ask_together(
+    learned, (survey_answers, ones) = yield from ask_together(
         learn(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
     )
     cuts = problem.cuts(plan.alpha)
-    found = estimate_cdf(values, oracle, told, cuts).cuts
+    found = estimate_cdf(values, oracle, survey_answers, cuts).cuts
     reports_above = reports(above, ones)
     supports = reports_above.supports(oracle, np.zeros(1, dtype=np.uint64))
     below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
-    reason = f"{told.asked + ones.asked:,} agents were asked at once"
+    reason = f"{survey_answers.asked + ones.asked:,} agents were asked at once"
     return ended(parity_of(learned, problem.c), int(found[place]), reason)
 
 

@@ -16,6 +16,8 @@ from common.local.cells import TILT_PARTS, ScoreCells, Tilt
 from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
 from common.local.hypotheses.recalibrated import recalibrated
 from common.local.hypotheses.rules import Constant
+from common.local.losses import Loss
+from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.loss import LossQuery
 from common.local.queries.moment import MomentQuery
 from common.local.queries.score import ScoreQuery
@@ -36,12 +38,112 @@ from common.statistics.frequency import signed_shares
 from common.statistics.intervals import certainty, tally
 from common.statistics.race import Race
 from referee.protocols.asking import ask, ask_coded, at_once
-from referee.protocols.base import PROTOCOLS, Judged, Outcome, Protocol, Script, small_ball
+from referee.protocols.base import PROTOCOLS, JudgedCandidate, Outcome, Protocol, Script, small_ball
 from referee.protocols.local import averages, discriminant
 
 _FIRST = 4
 """Part of the judges who answer in the first heat."""
 _PAIR = 2
+
+
+@dataclass(frozen=True)
+class PortfolioPlan:
+    """The numbers of a resolved scenario that a portfolio uses.
+
+    Attributes
+    ----------
+    settings
+        How it spends.
+    rounds
+        How often the curator learns.
+    alpha, beta
+        The gap at which judges stop, and the chance that the stated one is wrong.
+    loss, mechanism
+        What judges test, and how agents randomize.
+    reporting, alone, repairing, judging
+        Agents who tell their label, who learn alone, who recalibrate each model, and who judge.
+    n, kappa, eta
+        The curator's people, and the density and step of their weights.
+    margins
+        Epsilon of each of the curator's counts; 0 if there are none.
+    moments
+        What agents who learn alone are asked; None if there are none.
+    """
+
+    settings: Portfolio
+    rounds: int
+    alpha: float
+    beta: float
+    loss: Loss
+    mechanism: BitMechanism
+    reporting: int
+    alone: int
+    repairing: int
+    judging: int
+    n: int
+    kappa: float | None
+    eta: float
+    margins: float
+    moments: MomentQuery | None
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> PortfolioPlan:
+        """Return the scenario's.
+
+        Raises
+        ------
+        BadScenario
+            If there are too few agents for one of these roles, or they cannot play it.
+        """
+        settings, curator, target = scenario.portfolio or Portfolio(), scenario.curator, scenario.target
+        count, rounds = scenario.agents.count, curator.rounds
+        judging, reporting = judges(count, settings), label_reporters(count, settings)
+        alone = math.floor(settings.alone * (count - judging))
+        repairing = (count - judging - reporting - alone) // rounds
+        mechanism = scenario.agents.bit_mechanism
+        silent = reporting < 1 or (settings.recalibrates and repairing < 1) or (settings.alone > 0.0 and alone < 1)
+        if silent or judging < candidates_of(rounds, settings):
+            raise BadScenario(
+                f"agents.count: {count} agents are too few for a portfolio of {rounds} models: some tell their label, "
+                "some recalibrate each model, and each candidate has a judge"
+            )
+        if alone and not math.isfinite(target.norm):
+            raise BadScenario("portfolio.alone: averages of agents need records of bounded norm: give the target one")
+        moments = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm) if alone else None
+        margins = scenario.planned_margins
+        return cls(
+            settings=settings,
+            rounds=rounds,
+            alpha=scenario.alpha,
+            beta=scenario.beta,
+            loss=scenario.agents.loss,
+            mechanism=mechanism,
+            reporting=reporting,
+            alone=alone,
+            repairing=repairing,
+            judging=judging,
+            n=curator.n,
+            kappa=curator.kappa,
+            eta=curator.eta,
+            margins=margins[0].epsilon if margins else 0.0,
+            moments=moments,
+        )
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the last two candidates are compared by where only one of them errs."""
+        return _compares_pairs(self.mechanism, self.settings, self.loss)
+
+    def deviation(self, reweighs: int) -> float:
+        """Return about the standard deviation of the noise on a share that is counted after so many reweighs."""
+        bound = 1.0 / self.n
+        if reweighs and self.kappa is not None:
+            bound = sampling_schedule(self.n, self.kappa, self.eta, 1, reweighs)[0]
+        return math.sqrt(2.0) * 2.0 * bound / self.margins
+
+
+def _compares_pairs(mechanism: BitMechanism, settings: Portfolio, loss: Loss) -> bool:
+    return compares(mechanism, settings) and loss == "zero-one"
 
 
 @PROTOCOLS.register("portfolio")
@@ -83,37 +185,30 @@ class PortfolioProtocol(Protocol):
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
         """Return what labels and judges are asked, and what the scenario's repairs and comparisons ask besides."""
-        settings = scenario.portfolio or Portfolio()
-        asked = {"loss": True, "moment": settings.alone > 0.0, "score": settings.recalibrates}
-        return frozenset(kind for kind in asked if asked[kind]) | ({"sole-error"} if _pairs(scenario) else set())
+        settings, agents = scenario.portfolio or Portfolio(), scenario.agents
+        asked = {
+            "loss": True,
+            "moment": settings.alone > 0.0,
+            "score": settings.recalibrates,
+            "sole-error": _compares_pairs(agents.bit_mechanism, settings, agents.loss),
+        }
+        return frozenset(kind for kind in asked if asked[kind])
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Learn and repair ``curator.rounds`` times, then judge."""
-        settings, rounds = scenario.portfolio or Portfolio(), scenario.curator.rounds
-        judging = judges(scenario.agents.count, settings)
-        telling = label_reporters(scenario.agents.count, settings)
-        alone = math.floor(settings.alone * (scenario.agents.count - judging))
-        repairing = (scenario.agents.count - judging - telling - alone) // rounds
-        _ = scenario.agents.bit_mechanism  # refused before the curator spends anything
-        silent = telling < 1 or (settings.recalibrates and repairing < 1) or (settings.alone > 0.0 and alone < 1)
-        if silent or judging < candidates_of(rounds, settings):
-            raise BadScenario(
-                f"agents.count: {scenario.agents.count} agents are too few for a portfolio of {rounds} models: some "
-                "tell their label, some recalibrate each model, and each candidate has a judge"
-            )
-        if alone and not math.isfinite(scenario.target.norm):
-            raise BadScenario("portfolio.alone: averages of agents need records of bounded norm: give the target one")
+        plan = PortfolioPlan.of(scenario)
+        settings, rounds = plan.settings, plan.rounds
         candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
-        told = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=scenario.agents.loss), telling)
-        labels = _share(scenario, told)
-        yield Progress(f"{telling:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
-        if alone:
-            candidates.append(("agents alone", (yield from _learn_from_agents(scenario, alone))))
+        reports = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=plan.loss), plan.reporting)
+        labels = _share(plan, reports)
+        yield Progress(f"{plan.reporting:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
+        if plan.alone:
+            candidates.append(("agents alone", (yield from _learn_from_agents(plan))))
         ratios = (1.0, 1.0)
         if settings.recalibrates or settings.raking:
-            ratios = yield from _count_labels(scenario, labels)
+            ratios = yield from _count_labels(plan, labels)
         if settings.raking:
-            yield from _rake_labels(scenario, ratios)
+            yield from _rake_labels(plan, ratios)
         beliefs: dict[int, tuple[float, float]] = {}
         for t in range(1, rounds + 1):
             hypothesis = (yield from ask(Learn(round=t))).hypothesis
@@ -126,7 +221,7 @@ class PortfolioProtocol(Protocol):
             public += _APART
             reweighs = int(settings.raking) + t - 1
             shift = 0.0 if reweighs else math.log(ratios[1] / ratios[0])
-            found = yield from _survey(scenario, hypothesis, reweighs, repairing, public, labels, shift)
+            found = yield from _survey(plan, hypothesis, reweighs, public, labels, shift)
             beliefs |= dict(enumerate(found.losses, len(candidates) - 1))
             try:
                 repaired = recalibrated(hypothesis, found.fit.slope, found.fit.intercepts, settings.groups)
@@ -134,10 +229,10 @@ class PortfolioProtocol(Protocol):
                 yield Progress(f"round {t}: the model's weights are too large to be recalibrated", {})
             else:
                 candidates.append((f"{candidates[-1][0]}, recalibrated", repaired))
-                yield Progress(f"round {t}: {repairing:,} agents recalibrate the model", {})
+                yield Progress(f"round {t}: {plan.repairing:,} agents recalibrate the model", {})
             if t < rounds:
-                yield from ask(Rake(tilt=found.tilt(scenario.curator.eta)))
-        return (yield from _judge(scenario, candidates, beliefs, judging, told))
+                yield from ask(Rake(tilt=found.tilt(plan.eta)))
+        return (yield from _judge(plan, candidates, beliefs, reports))
 
 
 _MINUS, _PLUS = Constant(label=-1), Constant(label=1)
@@ -151,49 +246,40 @@ _STEEP, _FAR = 0.35, 0.5
 """Standard deviations, beforehand, of the population's ln(slope) and intercept from those of the sample."""
 
 
-def _share(scenario: ResolvedScenario, told: Answers) -> tuple[float, float]:
+def _share(plan: PortfolioPlan, reports: Answers) -> tuple[float, float]:
     """Return the share of +1 that agents told, and its standard error."""
-    mechanism = scenario.agents.bit_mechanism
-    ones, heard = tally(mechanism, told.values)
-    if heard == 0:
+    mechanism = plan.mechanism
+    ones, summary = tally(mechanism, reports.values)
+    if summary == 0:
         return 0.5, 1.0
-    positive = 1.0 - (ones / heard - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
-    return positive, math.sqrt(mechanism.variance(min(max(positive, 0.0), 1.0)) / heard)
+    positive = 1.0 - (ones / summary - (1.0 - mechanism.truth)) / (2.0 * mechanism.truth - 1.0)
+    return positive, math.sqrt(mechanism.variance(min(max(positive, 0.0), 1.0)) / summary)
 
 
 _BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
 """Everybody's score is on one side of 0, so that the items are the labels."""
 
 
-def _count_labels(scenario: ResolvedScenario, told: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
+def _count_labels(plan: PortfolioPlan, reports: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
     """Ask the curator for its people's labels; return the ratios of shares, of T's to the sample's, -1 first."""
-    shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=scenario.planned_margins[0].epsilon))).fractions.tolist()
+    shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=plan.margins))).fractions.tolist()
     held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
-    return raking.label_ratios(*told, held, _deviation(scenario, 0))
+    return raking.label_ratios(*reports, held, plan.deviation(0))
 
 
-def _learn_from_agents(scenario: ResolvedScenario, count: int) -> Generator[Any, Any, Hypothesis]:
+def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
     """Return the discriminant of what agents say of their own moments, one bit each: the curator has no part in it."""
-    target = scenario.target
-    query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
-    answers = yield AskAgents(query, at_once(count))
+    if plan.moments is None:
+        raise AssertionError("nobody learns alone")
+    answers = yield AskAgents(plan.moments, at_once(plan.alone))
     yield Progress(f"{answers.asked:,} agents told a moment of their record: a model of theirs alone", {})
-    return discriminant(*averages(query, answers, scenario.agents.value_mechanism))
+    return discriminant(*averages(plan.moments, answers, plan.mechanism))
 
 
-def _rake_labels(scenario: ResolvedScenario, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
+def _rake_labels(plan: PortfolioPlan, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
     """Have the curator's weights raked until labels have the shares that agents told."""
-    parts = raking.rake(np.array(ratios * 2), np.ones(4), scenario.curator.eta, TILT_PARTS)
+    parts = raking.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
     yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
-
-
-def _deviation(scenario: ResolvedScenario, reweighs: int) -> float:
-    """Return about the standard deviation of the noise on a share that the curator releases after so many reweighs."""
-    curator = scenario.curator
-    bound = 1.0 / curator.n
-    if reweighs and curator.kappa is not None:
-        bound = sampling_schedule(curator.n, curator.kappa, curator.eta, 1, reweighs)[0]
-    return math.sqrt(2.0) * 2.0 * bound / scenario.planned_margins[0].epsilon
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,70 +302,71 @@ class _Found:
 
 
 def _survey(
-    scenario: ResolvedScenario,
+    plan: PortfolioPlan,
     hypothesis: Hypothesis,
     reweighs: int,
-    count: int,
     public: int,
     labels: tuple[float, float],
     shift: float,
 ) -> Generator[Any, Any, _Found]:
     """Ask the curator for shares of scores in its people as they weigh now, choose bins, and ask agents for theirs."""
-    settings = scenario.portfolio or Portfolio()
+    settings = plan.settings
     fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
-    told = (yield from ask(Margins(cells=fine, epsilon=scenario.planned_margins[0].epsilon))).fractions
-    known = told.reshape(number_of(settings.groups), fine.bins, 2)
+    reports = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions
+    known = reports.reshape(number_of(settings.groups), fine.bins, 2)
     people = bins.project_to_simplex(known.sum(axis=(0, 2)), 1.0)
-    mechanism = scenario.agents.bit_mechanism
+    mechanism = plan.mechanism
     clear = (2.0 * mechanism.truth - 1.0) ** 2
-    most = min(settings.bins, max(2, math.isqrt(int(count * clear)) // 8))
+    most = min(settings.bins, max(2, math.isqrt(int(plan.repairing * clear)) // 8))
     chosen = bins.coarser(people, most)
     cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
     within = bins.Within.of(people, chosen, bins.middles(fine.cuts))
     sample = np.add.reduceat(known, list(within.starts), axis=1)
-    asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), count)
+    asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), plan.repairing)
     shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
-    heard = sum(len(answers.values) for _, answers in asked)
-    precision = max(1.0, heard * clear)
+    summary = sum(len(answers.values) for _, answers in asked)
+    precision = max(1.0, summary * clear)
     merged = np.diff([*within.starts, fine.bins])
-    held = CellShares(sample, _certainty(scenario, sample, merged, reweighs), within)
-    said = CellShares(shares, np.full(len(within.starts), precision), within)
+    held = CellShares(sample, _certainty(plan, sample, merged, reweighs), within)
+    reported = CellShares(shares, np.full(len(within.starts), precision), within)
     prior = posterior(held, _MODEL).shifted(shift, _STEEP, _FAR)
-    masses = said.masses(held.together.sum(axis=1))
-    fit = calibrate(said, prior, ReportedShare(*labels), masses)
+    masses = reported.masses(held.together.sum(axis=1))
+    fit = calibrate(reported, prior, ReportedShare(*labels), masses)
     cuts = (0.0, -fit.intercepts[0] / fit.slope)
-    believed_losses = forecast(said, prior, ReportedShare(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
+    believed_losses = (
+        forecast(reported, prior, ReportedShare(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
+    )
     return _Found(cells, shares, sample, within.middles, fit, precision, tuple(believed_losses))
 
 
-def _certainty(scenario: ResolvedScenario, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
+def _certainty(plan: PortfolioPlan, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
     """Return 1 over the variance of the sample's share of each bin: by the release's noise, and by who is in it."""
-    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / scenario.curator.n
-    return np.asarray(1.0 / (merged * _deviation(scenario, reweighs) ** 2 + people))
+    people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / plan.n
+    return np.asarray(1.0 / (merged * plan.deviation(reweighs) ** 2 + people))
 
 
 def _judge(
-    scenario: ResolvedScenario,
+    plan: PortfolioPlan,
     candidates: list[tuple[str, Hypothesis]],
     beliefs: dict[int, tuple[float, float]],
-    judging: int,
-    told: Answers,
+    reports: Answers,
 ) -> Script:
     """Have fresh agents judge the candidates in heats, until the gap is at most alpha or nobody is left to ask.
 
     An answer about one constant is the mirror image of one about the other, so both are judged by one question.
     """
-    mechanism = scenario.agents.bit_mechanism
+    mechanism = plan.mechanism
     questions = len(candidates) - 1
-    race = Race(mechanism, len(candidates), 1.0 - scenario.beta, scenario.alpha, judging // questions, mirrored=(0, 1))
+    race = Race(mechanism, len(candidates), 1.0 - plan.beta, plan.alpha, plan.judging // questions, mirrored=(0, 1))
     for k, (mean, deviation) in beliefs.items():
         if k < len(candidates):  # a repair that could not be sent is none
             race.believe(k, mean, math.hypot(deviation, _CURVE))
-    race.add(1, *tally(mechanism, told.values))
+    race.add(1, *tally(mechanism, reports.values))
     race.eliminate()
-    left, heat = judging, 0
-    while race.gap > scenario.alpha:
-        asked = _questions(scenario, candidates, race)
+    judging = left = plan.judging
+    heat = 0
+    while race.gap > plan.alpha:
+        asked = _questions(plan, candidates, race)
         heat += 1
         # The first heat hears a quarter of the judges, each later one half as many as were heard before.
         share = max(judging // _FIRST, (judging - left) // 2)
@@ -304,11 +391,11 @@ def _judge(
         )
         if reached == 0:
             break
-    return _ended(scenario, candidates, race)
+    return _ended(plan, candidates, race)
 
 
 def _questions(
-    scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race
+    plan: PortfolioPlan, candidates: list[tuple[str, Hypothesis]], race: Race
 ) -> list[tuple[LossQuery | SoleErrorQuery, int]]:
     """Return what the next heat asks, and which candidate each question is about.
 
@@ -317,37 +404,32 @@ def _questions(
     about a rarer event (:func:`common.statistics.paired.bounds`, :func:`common.protocols.portfolio.compares`).
     """
     running = race.running
-    if _pairs(scenario) and len(running) == _PAIR and set(running) != {0, 1}:
+    if plan.pairs and len(running) == _PAIR and set(running) != {0, 1}:
         (i, first), (j, second) = ((k, candidates[k][1]) for k in running)
         return [
             (SoleErrorQuery(hypothesis=first, other=second), i),
             (SoleErrorQuery(hypothesis=second, other=first), j),
         ]
     asked = [k for k in running if k > 1] + ([1] if {0, 1} & set(running) else [])
-    return [(LossQuery(hypothesis=candidates[k][1], loss=scenario.agents.loss), k) for k in asked]
+    return [(LossQuery(hypothesis=candidates[k][1], loss=plan.loss), k) for k in asked]
 
 
-def _pairs(scenario: ResolvedScenario) -> bool:
-    """Tell whether the last two candidates are compared by where only one of them errs."""
-    settings = scenario.portfolio or Portfolio()
-    return compares(scenario.agents.bit_mechanism, settings) and scenario.agents.loss == "zero-one"
-
-
-def _ended(scenario: ResolvedScenario, candidates: list[tuple[str, Hypothesis]], race: Race) -> Outcome:
+def _ended(plan: PortfolioPlan, candidates: list[tuple[str, Hypothesis]], race: Race) -> Outcome:
     judged = tuple(
-        Judged(name, hypothesis, race.estimates[k], race.counts[k]) for k, (name, hypothesis) in enumerate(candidates)
+        JudgedCandidate(name, hypothesis, race.estimates[k], race.counts[k])
+        for k, (name, hypothesis) in enumerate(candidates)
     )
     name, answer = candidates[race.winner]
-    sure = race.gap <= scenario.alpha
+    sure = race.gap <= plan.alpha
     most = f"within {math.ceil(race.gap * 1e4) / 1e4:.4f} of the best" if race.gap else "the best"
-    shown, formerly = f"shown with {certainty(1.0 - scenario.beta)} confidence to be {most}", "shown to be the best"
+    shown, formerly = f"shown with {certainty(1.0 - plan.beta)} confidence to be {most}", "shown to be the best"
     if race.gap:
         formerly = f"shown to be within {race.gap:.4f} of the best"
-    least = f"; {race.answers:,} judges tell no finer, alpha is {scenario.alpha:g}: enlarge agents.count"
+    least = f"; {race.answers:,} judges tell no finer, alpha is {plan.alpha:g}: enlarge agents.count"
     reason, formerly = (
         f"{name!r} is {how} of {len(candidates)} candidates{'' if sure else least}" for how in (shown, formerly)
     )
-    rounds = scenario.curator.rounds
+    rounds = plan.rounds
     return Outcome(
         "done" if sure else "exhausted",
         rounds,

@@ -72,9 +72,9 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
         query = CoordinateQuery(first=0, count=problem.d)
         answers: Answers = yield AskAgents(query, at_once(plan.count))
         asked = answers.slots % problem.d
-        told = plan.bits.unbias(answers.values)
+        unbiased = plan.bits.unbias(answers.values)
         counts = np.bincount(asked, minlength=problem.d)
-        sums = np.bincount(asked, weights=told, minlength=problem.d)
+        sums = np.bincount(asked, weights=unbiased, minlength=problem.d)
         shares = np.divide(sums, counts, out=np.zeros(problem.d), where=counts > 0)
         feature = int(np.argmax(shares))
         share = float(np.clip(shares[feature], 0.0, 1.0))

@@ -124,10 +124,10 @@ def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Sc
         if best is None or found.estimate.high < least:
             least = found.estimate.high
             reason = f"all {rounds} rounds were used"
-            best = Outcome("exhausted", t, hypothesis, found.estimate, reason, heard=found.heard)
+            best = Outcome("exhausted", t, hypothesis, found.estimate, reason, summary=found.summary)
         if found.verdict == "below":
             reason = f"the loss on T is shown to be below the level after round {t}"
-            return Outcome("done", t, hypothesis, found.estimate, reason, heard=found.heard)
+            return Outcome("done", t, hypothesis, found.estimate, reason, summary=found.summary)
         if plan.halts and found.verdict is None:
             return best.ended(t, f"all agents were asked by round {t}{_of_first(best, t)}")
         if t < last:

@@ -9,7 +9,7 @@ from common.net.messages import Terms
 from common.privacy.guarantee import NOTHING, Guarantee, together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from referee.protocols.base import Judged, Outcome, Silent
+from referee.protocols.base import JudgedCandidate, Outcome, Silent
 
 TEST = "tested_"
 """Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.reached_numbers`)."""
@@ -84,7 +84,7 @@ def promises(scenario: Scenario, terms: Terms | None) -> dict[str, Guarantee]:
     return {"curator": curator, "agent": agent, **both}
 
 
-def _candidate(judged: Judged) -> dict[str, Any]:
+def _candidate(judged: JudgedCandidate) -> dict[str, Any]:
     return {
         "name": judged.name,
         "hypothesis": judged.hypothesis.wire(),

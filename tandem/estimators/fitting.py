@@ -38,7 +38,7 @@ from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
 from deploy.deployment import Finished
 from deploy.embedded import Embedded
-from referee.protocols.base import Judged
+from referee.protocols.base import JudgedCandidate
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
@@ -143,10 +143,12 @@ def chosen(
     return Choice(name, rounds, numbers["kappa"], numbers["eta"], numbers["alpha"], settings)
 
 
-def judged(result: Mapping[str, Any]) -> tuple[Judged, ...]:
+def judged(result: Mapping[str, Any]) -> tuple[JudgedCandidate, ...]:
     """Return the candidates of a run's result document, none if it judged none."""
     return tuple(
-        Judged(one["name"], parse_hypothesis(one["hypothesis"]), Estimate.parse(one["estimate"]), int(one["asked"]))
+        JudgedCandidate(
+            one["name"], parse_hypothesis(one["hypothesis"]), Estimate.parse(one["estimate"]), int(one["asked"])
+        )
         for one in result.get("candidates", ())
     )
 

@@ -278,7 +278,7 @@ def test_the_noise_on_a_share_is_what_it_is_taken_for():
     counted = Margins(cells=portfolio._BY_LABEL, epsilon=scenario.planned_margins[0].epsilon)
     released = [local_curator(scenario, sample, seed).perform("0", counted).fractions for seed in range(60)]
     found = math.sqrt(np.var(released, axis=0).mean())
-    assert found == pytest.approx(portfolio._deviation(scenario, 0), rel=0.35)
+    assert found == pytest.approx(portfolio.PortfolioPlan.of(scenario).deviation(0), rel=0.35)
 
 
 def test_labels_are_raked_to_the_populations_share():
