@@ -1,4 +1,4 @@
-"""What every party shares: vocabularies, wire types, identities, mechanisms and privacy accounting.
+"""What every party shares: records and queries, messages, identities, mechanisms and privacy accounting.
 
 Imports no party. Nothing here holds anybody's records.
 """

@@ -40,7 +40,9 @@ class Imports:
                 case ast.ImportFrom(module=str(module), level=0, names=names):
                     yield module
                     yield from (f"{module}.{alias.name}" for alias in names)
-                case ast.Call(args=[_, ast.Name(id="__name__"), *_]):  # a registry: it loads its whole package
+                case ast.Call(args=[_, ast.Name(id="__name__"), *_], keywords=given) if all(
+                    keyword.arg != "alone" for keyword in given
+                ):  # a registry: it loads its whole package
                     here = self._name(path).rpartition(".")[0]
                     yield from (name for name in self._names if name.startswith(f"{here}."))
 

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
 from importlib.resources.abc import Traversable
 from types import ModuleType
@@ -128,6 +129,16 @@ class Registry(Generic[T]):
         """Return (name, entry) pairs, sorted by name."""
         return [(name, self[name]) for name in self.names()]
 
+    @contextmanager
+    def extended(self, name: str, entry: T) -> Iterator[None]:
+        """Have one more entry, within a context: for audits and tests."""
+        self._load()
+        self.register(name)(entry)
+        try:
+            yield
+        finally:
+            del self._entries[name]
+
 
 def declared(package: ModuleType, registry: str) -> list[str]:
     """Return the names that a package's modules enter in a registry, sorted; read off their files, without imports.
@@ -161,8 +172,8 @@ def _left_behind(entry: Any, later: Any) -> bool:
     return "." not in later.__qualname__ and of_this_import.get(later.__qualname__) is not entry
 
 
-class Vocabulary(Registry[type[V]], Generic[V]):
-    """A registry of value types, each with a field that says which one it is: the words that a party understands.
+class TypeRegistry(Registry[type[V]], Generic[V]):
+    """A registry of value types, each with a field that says which one it is: a tagged union that can be extended.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
 
 from common.core.errors import BadMessage, BadScenario
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.core.values import PLAN, Value, left_open, may_be_open
 from common.data.population import PopulationSpec
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
@@ -308,7 +308,7 @@ class LearnerSettings(OpenSettings):
         return {}
 
 
-SETTINGS: Vocabulary[LearnerSettings] = Vocabulary("learner", __name__, "name")
+SETTINGS: TypeRegistry[LearnerSettings] = TypeRegistry("learner", __name__, "name")
 """The settled settings of every learner: with their event and their plan, all that is public of it."""
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 from pydantic import Field
 
 from common.core.errors import BadMessage
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.core.values import Value
 from common.local.losses import Weighing
 from common.privacy.events import Event, parse_event
@@ -106,5 +106,5 @@ def declared_event(release: dict[str, Any]) -> Event:
     return parse_event(release.get(_EVENT))
 
 
-OPERATIONS: Vocabulary[Operation[Any]] = Vocabulary("operation", __name__, "kind")
+OPERATIONS: TypeRegistry[Operation[Any]] = TypeRegistry("operation", __name__, "kind")
 parse_operation = OPERATIONS.parse

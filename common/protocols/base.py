@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.errors import BadInput, BadScenario
-from common.core.registry import Registry, Vocabulary
+from common.core.registry import Registry, TypeRegistry
 from common.core.values import FromPlan, Value
 from common.data.distributions.base import Distribution
 from common.learners.base import OpenSettings
@@ -224,6 +224,6 @@ class Problem(Value):
         """
 
 
-PROBLEMS: Vocabulary[Problem] = Vocabulary("problem", __name__, "name", group="problems")
+PROBLEMS: TypeRegistry[Problem] = TypeRegistry("problem", __name__, "name", group="problems")
 AnyProblem = Annotated[SerializeAsAny[Problem], BeforeValidator(PROBLEMS.accept)]
 """A field of a value that holds any registered problem."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from common.core.errors import BadMessage, BadScenario
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.learners.base import LearnerSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
@@ -156,7 +156,7 @@ def learn_from(
     return learned
 
 
-LEARNERS: Vocabulary[Learner] = Vocabulary("learner", __name__, "name")
+LEARNERS: TypeRegistry[Learner] = TypeRegistry("learner", __name__, "name")
 
 
 def parse_learner(settings: LearnerSettings | Any) -> Learner:

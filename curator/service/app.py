@@ -80,7 +80,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
     worker = Worker("operation")
     app = create_app(
         "Tandem curator",
-        "Holds a private sample; answers a fixed vocabulary within a fixed budget.",
+        "Holds a private sample; answers a fixed set of operations within a fixed budget.",
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
         checks=curator.lacks(),
         threads=[worker.threads, *curator.threads],

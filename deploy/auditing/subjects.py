@@ -13,7 +13,6 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import AnyArray
-from common.core.registry import Registry
 from common.crypto.identity import Identity
 from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis
@@ -150,13 +149,6 @@ class NoisyMean(Learner):
 
 @contextmanager
 def registered() -> Iterator[None]:
-    """Have the learner in the vocabulary for a while."""
-    vocabularies: tuple[Registry[Any], ...] = (SETTINGS, LEARNERS)
-    for vocabulary in vocabularies:
-        vocabulary.names()
-        vocabulary._entries["noisy-mean"] = NoisyMean
-    try:
+    """Have the learner in the registries, within a context."""
+    with SETTINGS.extended("noisy-mean", NoisyMean), LEARNERS.extended("noisy-mean", NoisyMean):
         yield
-    finally:
-        for vocabulary in vocabularies:
-            del vocabulary._entries["noisy-mean"]

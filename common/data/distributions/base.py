@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import Indices
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.core.values import Value
 from common.local.records import Records
 
@@ -57,7 +57,7 @@ class Distribution(Value):
         return self.draw(seed, people).only(columns)
 
 
-DISTRIBUTIONS: Vocabulary[Distribution] = Vocabulary("distribution", __name__, "name")
+DISTRIBUTIONS: TypeRegistry[Distribution] = TypeRegistry("distribution", __name__, "name")
 parse_distribution = DISTRIBUTIONS.parse
 AnyDistribution = Annotated[SerializeAsAny[Distribution], BeforeValidator(DISTRIBUTIONS.accept)]
 """A field of a value that holds any registered distribution."""

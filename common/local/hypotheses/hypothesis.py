@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import AnyArray, Bits, Floats, Labels, Singles
 from common.core.errors import BadInput
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.core.values import Value
 from common.local.naming import Names
 from common.local.records import Records
@@ -122,7 +122,7 @@ class Hypothesis(Value):
         return np.not_equal(self.predict(records.features), self.labels(records)).view(np.uint8)
 
 
-HYPOTHESES: Vocabulary[Hypothesis] = Vocabulary("hypothesis", __name__, "kind")
+HYPOTHESES: TypeRegistry[Hypothesis] = TypeRegistry("hypothesis", __name__, "kind")
 parse_hypothesis = HYPOTHESES.parse
 AnyHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(HYPOTHESES.accept)]
 """A field of a value that holds any registered hypothesis."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import AnyArray, Bits, Floats
 from common.core.errors import PolicyRefused
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.core.values import Value
 from common.local.packing import AnswerKind
 from common.numerics.randomness import RandomSource
@@ -189,7 +189,7 @@ def bounded(values: Floats) -> Floats:
     return np.asarray(np.fmin(np.fmax(values, 0.0), 1.0), dtype=np.float64)
 
 
-MECHANISMS: Vocabulary[LocalRandomizer] = Vocabulary("mechanism", __name__, "name")
+MECHANISMS: TypeRegistry[LocalRandomizer] = TypeRegistry("mechanism", __name__, "name")
 parse_mechanism = MECHANISMS.parse
 AnyMechanism = Annotated[SerializeAsAny[LocalRandomizer], BeforeValidator(MECHANISMS.accept)]
 """A field of a value that holds any registered mechanism."""

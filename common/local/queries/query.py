@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from common.core.arrays import Floats, Indices, Words
-from common.core.registry import Vocabulary
+from common.core.registry import TypeRegistry
 from common.core.values import Value, Word
 from common.local.naming import Names
 from common.local.records import Records
@@ -115,7 +115,7 @@ class FrequencyQuery(Query):
         """Return each record's item, shape (n,), uint64; see :meth:`Query.evaluate`."""
 
 
-QUERIES: Vocabulary[Query] = Vocabulary("query", __name__, "kind")
+QUERIES: TypeRegistry[Query] = TypeRegistry("query", __name__, "kind")
 parse_query = QUERIES.parse
 AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
 """A field of a value that holds any registered query."""

@@ -39,13 +39,13 @@ class Shop:
             f"{self.name}.base",
             """
             from typing import Literal
-            from common.core.registry import Registry, Vocabulary
+            from common.core.registry import Registry, TypeRegistry
             from common.core.values import Value
 
             class Animal(Value):
                 kind: str
 
-            ANIMALS = Vocabulary("animal", __name__, "kind")
+            ANIMALS = TypeRegistry("animal", __name__, "kind")
             HOUSES = Registry("animal's house", __name__, optional=True)
             """,
         )
