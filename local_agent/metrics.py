@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from common.core.errors import BadInput
 from common.core.threads import Supervised
-from common.net.metrics import CONTENT_TYPE, Family, Sample, gauge, write
+from common.net.metrics import CONTENT_TYPE, Family, MetricSample, gauge, write
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"
@@ -28,11 +28,11 @@ def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
     counts = dict(host.counts)
     prefix = "declined:"
     declined = [
-        Sample(count, {"reason": name.removeprefix(prefix)})
+        MetricSample(count, {"reason": name.removeprefix(prefix)})
         for name, count in sorted(counts.items())
         if name.startswith(prefix)
     ]
-    questions = [Sample(counts.get("answered", 0))]
+    questions = [MetricSample(counts.get("answered", 0))]
     return [
         Family("tandem_host_questions_answered_total", "counter", "Questions whose receipt is kept.", questions),
         Family("tandem_host_questions_declined_total", "counter", "Questions refused, by reason.", declined),

@@ -83,7 +83,7 @@ def test_bad_scenarios(tmp_path, extra, status, why):
 
 def test_a_referee_that_is_not_there(tmp_path):
     arguments = ["run", "--json", "ball", *SETS, "--output", str(tmp_path), "--deployment", "http://127.0.0.1:9"]
-    fails(referee_command, arguments, 1, "nobody answers at http://127.0.0.1:9", TANDEM_OPERATOR_TOKEN="long-enough")
+    fails(referee_command, arguments, 1, "cannot connect to http://127.0.0.1:9", TANDEM_OPERATOR_TOKEN="long-enough")
 
 
 def test_a_folder_of_another_run(tmp_path):
@@ -230,7 +230,7 @@ def test_an_agent_without_a_referee_or_a_record(tmp_path):
         ('{"features": [NaN], "label": 1}', "NaN"),
         ('{"features": [1e300], "label": 1}', "infinity"),
         ('{"features": [[1]], "label": 1}', "belong together"),
-        ('{"features": [0.5], "label": 1}', "nobody answers at http://127.0.0.1:9"),
+        ('{"features": [0.5], "label": 1}', "cannot connect to http://127.0.0.1:9"),
     ]
     for content, why in records:
         me.write_text(content)
@@ -239,7 +239,7 @@ def test_an_agent_without_a_referee_or_a_record(tmp_path):
     fails(agent_command, ["answer", str(me), "--yes", *dead], 1, str(me))
     fails(agent_command, ["answer", str(tmp_path / "none.json"), *dead], 1, "cannot be read")
     fails(agent_command, ["answer", str(me), *dead, "--epsilon", "0"], 1, "--epsilon")
-    fails(agent_command, ["host", "ball", *SETS, *dead], 1, "nobody answers")
+    fails(agent_command, ["host", "ball", *SETS, *dead], 1, "cannot connect to")
     fails(agent_command, ["host", "ball", *SETS, *dead[:3], "nowhere", *dead[4:]], 1, "http://")
 
 

@@ -103,7 +103,7 @@ def test_a_run_at_a_url_where_nobody_is_or_another_service_is_ends_at_once(tmp_p
     given = ["run", "ball", "--token", TOKEN, "--output", str(tmp_path / "run"), "--deployment"]
     done = RUNNER.invoke(referee_command, [*given, "http://127.0.0.1:9"])
     assert done.exit_code == 1
-    assert "nobody answers at http://127.0.0.1:9" in done.stderr
+    assert "cannot connect to http://127.0.0.1:9" in done.stderr
     assert "is the referee running there?" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""One start-up path and one set of manners for every HTTP service of Tandem.
+"""What all HTTP services of Tandem have in common: problem documents, limits, liveness, readiness, metrics.
 
 Handlers check, parse, call the domain and map the result. Every error becomes a problem document (RFC 9457); what the
 domain did not raise on purpose becomes a bare 500 without any detail, since a detail might hold somebody's data.
@@ -30,13 +30,13 @@ from common.core.threads import Supervised
 from common.core.values import Value
 from common.crypto.identity import Signed
 from common.net.edge import TINY, Call, Edge, Guarded, Handler, Receive, Reply, Scope, Send, fault, problem
-from common.net.metrics import CONTENT_TYPE, Family, Sample, by_label, write
+from common.net.metrics import CONTENT_TYPE, Family, MetricSample, by_label, write
 from common.net.readiness import Check, Readiness, require
 
 log = logging.getLogger("tandem")
 
 
-class Problem(Value):
+class ProblemDocument(Value):
     """An RFC 9457 problem document, for the OpenAPI description."""
 
     type: str
@@ -54,7 +54,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         403: "Refused by this party's own rules",
         404: "There is no such thing here",
         405: "Not with this method",
-        409: "Conflicts with what was said before",
+        409: "Conflicts with an earlier message",
         413: "The request body is too large",
         422: "Well-formed, but not acceptable",
         503: "Not possible at present",
@@ -83,12 +83,14 @@ class Service(FastAPI):
         await self.edge(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """Describe the service. What a problem document holds is said once, not worked out for each answer of a route.
+        """Describe the service. The schema of a problem document is added once, not worked out for each route.
 
         That was two thirds of the time in which an app is made.
         """
         described = super().openapi()
-        described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = Problem.model_json_schema()
+        described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = (
+            ProblemDocument.model_json_schema()
+        )
         return described
 
 
@@ -108,7 +110,7 @@ def create_app(
     checks: Mapping[str, Check] | None = None,
     threads: Iterable[Supervised] = (),
 ) -> Service:
-    """Return an app with Tandem's manners: problem documents, limits, liveness and readiness.
+    """Return an app with what all have in common: problem documents, limits, liveness and readiness.
 
     Parameters
     ----------
@@ -139,6 +141,24 @@ def create_app(
     app.edge.bodies.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
     app.edge.short.update({("GET", "/v1/health"): alive, ("GET", "/openapi.json"): described, **(short or {})})
 
+    _answer_problems(app)
+
+    @app.get("/v1/health", response_model=dict[str, str], summary="Is this service alive? Its loop answers")
+    async def health(request: Request) -> Response:
+        return await handled(alive, request)
+
+    @app.get("/v1/ready", summary="Is this service ready? 503 names what is missing")
+    async def ready() -> dict[str, str]:
+        wrong = readiness.known()
+        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
+        return {"status": "ready"}
+
+    return app
+
+
+def _answer_problems(app: Service) -> None:
+    """Have every error of an app answered with a problem document."""
+
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
         app.edge.problems[error.problem] += 1
@@ -161,18 +181,6 @@ def create_app(
         refusal = fault(request.method, request.url.path, error)
         app.edge.problems[refusal.problem] += 1
         return problem_response(refusal)
-
-    @app.get("/v1/health", response_model=dict[str, str], summary="Is this service alive? Its loop answers")
-    async def health(request: Request) -> Response:
-        return await handled(alive, request)
-
-    @app.get("/v1/ready", summary="Is this service ready? 503 names what it lacks")
-    async def ready() -> dict[str, str]:
-        wrong = readiness.known()
-        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
-        return {"status": "ready"}
-
-    return app
 
 
 def metrics_token() -> str:
@@ -211,7 +219,7 @@ def of_requests(app: Service) -> list[Family]:
     unexpectedly = "Threads that ended unexpectedly, and were started again."
     return [
         by_label("counter", "tandem_requests_total", "Requests answered, by class of status.", "status", classes),
-        Family("tandem_requests_shed_total", "counter", "Answered 503.", [Sample(edge.statuses[503])]),
+        Family("tandem_requests_shed_total", "counter", "Answered 503.", [MetricSample(edge.statuses[503])]),
         by_label("counter", "tandem_problems_total", "Requests refused, by problem type.", "problem", problems),
         by_label("counter", "tandem_thread_failures_total", unexpectedly, "thread", ended),
     ]

@@ -49,7 +49,9 @@ LedgerWitness = Annotated[
         "another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in TANDEM_WITNESS_TOKEN).",
     ),
 ]
-Ephemeral = Annotated[bool, typer.Option("--ephemeral", help="Charge nobody: for experiments on public records only.")]
+Ephemeral = Annotated[
+    bool, typer.Option("--ephemeral", help="Charge no person: for experiments on public records only.")
+]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -91,7 +93,7 @@ def _print_version(context: typer.Context, asked: bool) -> None:
 
 
 def application(summary: str) -> typer.Typer:
-    """Return a command with Tandem's manners: ``--version``, completion, plain help, "did you mean"."""
+    """Return a command with the common options: ``--version``, completion, plain help, "did you mean"."""
     app = typer.Typer(
         cls=_Teaching,
         help=summary,
@@ -275,7 +277,7 @@ TlsClientCert = Annotated[
     _file(
         "--tls-client-cert",
         tls.CLIENT_CERT,
-        "File of the certificate that is shown to the curator, and to nobody else.",
+        "File of the certificate that is shown to the curator, and to no other service.",
         kept=True,
     ),
 ]
@@ -312,7 +314,7 @@ def serving(party: str, cert: Path | None, key: Path | None, clients: Path | Non
         If a file cannot be used, or one is given that means nothing without a certificate.
     """
     if cert is not None:
-        return tls.server_context(tls.Shown.of(f"this {party}", cert, key), clients)
+        return tls.server_context(tls.CertificateFiles.of(f"this {party}", cert, key), clients)
     for option, given in (("--tls-key", key), ("--tls-client-ca", clients)):
         if given is not None:
             raise BadInput(f"{option} is for a {party} that speaks TLS: name its certificate with --tls-cert")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import httpx
@@ -54,7 +55,7 @@ class Client:
     url
         Base address.
     patience
-        Seconds to keep trying while nobody answers.
+        Seconds to keep trying while the service does not answer.
     transport
         Another way to carry requests.
     timeout
@@ -121,7 +122,7 @@ class Client:
             If the service is there and cannot store anything at present: whoever asks decides how long to wait. Where
             the client insists, only if that is still so after the patience.
         PeerUnavailable
-            If nobody answered within the patience.
+            If the service did not answer within the patience.
         PeerUntrusted
             If TLS does not show that it is the service which is meant, or it does not accept our certificate.
         PeerMisbehaved
@@ -137,44 +138,58 @@ class Client:
         most = self.most if most is None else most
         began, attempt, at_work = time.monotonic(), 0, None
         while True:
-            response: httpx.Response | None = None
-            try:
-                request = self._client.build_request(method, path, **parts)
-                response = send(self._carrier.handle_request, request, seconds=seconds, most=most, peer=self._peer)
-            except (httpx.TransportError, httpx.InvalidURL) as error:
-                why = self._fault(error)
-            self._met = self._met or response is not None
+            response, why = self._attempt(method, path, seconds, most, parts)
             if response is not None and response.status_code == 202:
                 at_work = at_work or time.monotonic()
-                if (took := time.monotonic() - at_work) >= works:
-                    limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
-                    raise PeerMisbehaved(
-                        f"{self._peer} answers {method} {path} that it is still at work (202), {limit}: check the "
-                        "address, or ask who runs it"
-                    )
-                pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
+                self._pause_at_work(f"{method} {path}", time.monotonic() - at_work, works)
                 began, attempt = time.monotonic(), 0
                 continue
             says_why = response is not None and response.status_code == 503 and _cannot_write(response)
             if response is not None and (response.status_code != 503 or (says_why and not self.insists)):
                 return self._checked(response)
-            if response is not None:
-                why = "it answers 503"
             wait = PAUSES[min(attempt, len(PAUSES) - 1)]
             attempt += 1
             if time.monotonic() - began + wait > patience:
                 if response is not None and says_why:
                     return self._checked(response)
-                raise PeerUnavailable(f"nobody answers at {self.url} ({why}); is the {self.party} running there?")
+                raise PeerUnavailable(f"cannot connect to {self.url} ({why}); is the {self.party} running there?")
             pause(wait)
 
+    def _attempt(
+        self, method: str, path: str, seconds: float, most: int, parts: Mapping[str, Any]
+    ) -> tuple[httpx.Response | None, str]:
+        """Send a request once; return the response, if there is one, and else why there is none."""
+        try:
+            request = self._client.build_request(method, path, **parts)
+            response = send(self._carrier.handle_request, request, seconds=seconds, most=most, peer=self._peer)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            return None, self._fault(error)
+        self._met = True
+        return response, f"it answers {response.status_code}"
+
+    def _pause_at_work(self, asked: str, took: float, works: float) -> None:
+        """Wait before a peer is asked again that is at work on a request for some seconds.
+
+        Raises
+        ------
+        PeerMisbehaved
+            If that is longer than it may be.
+        """
+        if took >= works:
+            limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
+            raise PeerMisbehaved(
+                f"{self._peer} answers {asked} that it is still at work (202), {limit}: check the address, or ask who "
+                "runs it"
+            )
+        pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
+
     def _fault(self, error: Exception) -> str:
-        """Return why nobody answered.
+        """Return why there is no answer.
 
         Raises
         ------
         PeerUntrusted
-            If that is of TLS, and nobody has ever answered.
+            If that is of TLS, and the service has never answered.
         """
         fault = fault_of(error)
         if fault is not None and not self._met:
@@ -209,10 +224,10 @@ class Client:
                 f"{self.party}?"
             )
         if not str(document.get("type")).startswith(URN):
-            said = one_line(str(document.get("detail", document.get("title", "no reason given"))))[:QUOTED]
+            reason = one_line(str(document.get("detail", document.get("title", "no reason given"))))[:QUOTED]
             raise PeerMisbehaved(
-                f"{asked} was answered {response.status_code} ({said}): what listens there is not the {self.party}, or "
-                "one of another version; check the address"
+                f"{asked} was answered {response.status_code} ({reason}): what listens there is not the {self.party}, "
+                "or one of another version; check the address"
             )
         error = from_document(document)
         if type(error) is BadMessage and HEADER not in response.headers:

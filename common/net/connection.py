@@ -82,7 +82,7 @@ class Limits:
     stalled: float = 10.0
 
 
-class Shared:
+class ServerState:
     """What all connections of a server share.
 
     Attributes
@@ -103,9 +103,9 @@ class Shared:
 
     def __init__(self, app: App, edge: Edge, limits: Limits, tls: ssl.SSLContext | None) -> None:
         self.app, self.edge, self.limits, self.tls = app, edge, limits, tls
-        self.connections: set[Connection] = set()
-        self.waiting: dict[Connection, None] = {}
-        self.handshakes: dict[Connection, None] = {}
+        self.connections: set[HttpConnection] = set()
+        self.waiting: dict[HttpConnection, None] = {}
+        self.handshakes: dict[HttpConnection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.untaken = 0
         self._date = 0, b""
@@ -119,7 +119,7 @@ class Shared:
         longest.abort()
         return True
 
-    def begin_handshake(self, connection: Connection) -> None:
+    def begin_handshake(self, connection: HttpConnection) -> None:
         """Note that a handshake has begun; of too many the first is dropped."""
         self.handshakes[connection] = None
         if len(self.handshakes) > MAX_HANDSHAKES:
@@ -209,7 +209,7 @@ class _Request:
         "keep_alive", "method", "parts", "target", "unread", "version", "whole",
     )  # fmt: skip
 
-    def __init__(self, connection: Connection, parser: httptools.HttpRequestParser, target: bytes) -> None:
+    def __init__(self, connection: HttpConnection, parser: httptools.HttpRequestParser, target: bytes) -> None:
         self._connection = connection
         self.method: bytes = parser.get_method()
         self.version: str = parser.get_http_version()
@@ -301,7 +301,7 @@ class _Request:
         self._head = [*lines, b"\r\n"]
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection; the parser calls the methods whose names begin with ``on_``.
 
     Attributes
@@ -315,13 +315,13 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_shared",
+        "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_state",
         "_timer", "_tls", "_unsent", "_url", "_watching", "expects_continue", "full", "headers", "lost", "transport",
     )  # fmt: skip
 
-    def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
-        self._shared, self._loop = shared, loop
-        self._tls = None if shared.tls is None else _Tls(shared.tls)
+    def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        self._state, self._loop = state, loop
+        self._tls = None if state.tls is None else _Tls(state.tls)
         self._parser = httptools.HttpRequestParser(self)
         self._requests: list[_Request] = []  # the first is answered, the others wait for it
         self._incoming: _Request | None = None  # whose body is on its way
@@ -340,18 +340,18 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(MAX_UNSENT)
-        self._shared.connections.add(self)
-        if len(self._shared.connections) > self._shared.limits.connections and not self._shared.make_room():
+        self._state.connections.add(self)
+        if len(self._state.connections) > self._state.limits.connections and not self._state.make_room():
             self._reject(Busy("every connection is at work"))
             return
-        self._shared.waiting[self] = None
-        self._start_timer(self._shared.limits.head)
+        self._state.waiting[self] = None
+        self._start_timer(self._state.limits.head)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self._closing = True
-        for places in (self._shared.waiting, self._shared.handshakes):
+        for places in (self._state.waiting, self._state.handshakes):
             places.pop(self, None)
-        self._shared.connections.discard(self)
+        self._state.connections.discard(self)
         self._stop_timer()
         self._stop_watching()
         for request in self._requests:
@@ -370,7 +370,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def date(self) -> bytes:
-        return self._shared.date
+        return self._state.date
 
     def abort(self) -> None:
         """End the connection at once."""
@@ -434,7 +434,7 @@ class Connection(asyncio.Protocol):
             self.write(_TOO_LONG)
             self._close()
         elif self._head > 0 and not self._requests and self._timer is None:
-            self._start_timer(self._shared.limits.head)
+            self._start_timer(self._state.limits.head)
         elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
             self._start_timer(PATIENCE)  # its body is small: it comes within one limit, or not at all
 
@@ -445,7 +445,7 @@ class Connection(asyncio.Protocol):
                 reply = problem(BadInput(_IN_THE_CLEAR))
                 self._refuse(b"".join([*_head_of(reply), b"connection: close\r\n\r\n", reply.body]))
                 return b""
-            self._shared.begin_handshake(self)
+            self._state.begin_handshake(self)
         try:
             plain = tls.decrypt(data)
         except ssl.SSLError as error:
@@ -453,14 +453,14 @@ class Connection(asyncio.Protocol):
             self._refuse(tls.outgoing())
             return b""
         if tls.established:
-            self._shared.handshakes.pop(self, None)
+            self._state.handshakes.pop(self, None)
         if out := tls.outgoing():
             self.transport.write(out)
         return plain
 
     def _refuse(self, last: bytes) -> None:
         """Send why in the clear and end the connection soon: ending it at once would lose that on its way."""
-        self._shared.handshakes.pop(self, None)
+        self._state.handshakes.pop(self, None)
         self.transport.write(last)
         self._closing = True
         if self._tls is not None:
@@ -501,7 +501,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         request, self._incoming, self._head = self._incoming, None, 0
-        self._shared.waiting.pop(self, None)
+        self._state.waiting.pop(self, None)
         self._stop_timer()
         if request is not None:
             request.whole = True
@@ -534,7 +534,7 @@ class Connection(asyncio.Protocol):
             return None
         if _PLAIN.fullmatch(request.target) is None or HOST.fullmatch(headers.get(b"host", b"")) is None:
             return None
-        return self._shared.edge.small(request.method.decode("ascii"), request.target.decode("ascii"))
+        return self._state.edge.small(request.method.decode("ascii"), request.target.decode("ascii"))
 
     def _advance(self) -> None:
         """Begin to answer the first request; one of the fast path once it is whole."""
@@ -545,15 +545,15 @@ class Connection(asyncio.Protocol):
             request.begun = True
             work = self._pass(request) if request.handler is None else self._answer(request, request.handler)
             task = self._loop.create_task(work)
-            self._shared.tasks.add(task)
-            task.add_done_callback(self._shared.tasks.discard)
+            self._state.tasks.add(task)
+            task.add_done_callback(self._state.tasks.discard)
 
     async def _answer(self, request: _Request, handler: Handler) -> None:
         """Answer a request of the fast path."""
         headers, body = dict(request.headers), b"".join(request.parts)
         call = Call(request.method.decode("ascii"), request.target.decode("ascii"), headers, body=body)
-        reply = await self._shared.edge.answer(handler, call)
-        self._shared.edge.statuses[reply.status] += 1
+        reply = await self._state.edge.answer(handler, call)
+        self._state.edge.statuses[reply.status] += 1
         last = b"\r\n" if request.keep_alive else b"connection: close\r\n\r\n"
         self.write(b"".join([*_head_of(reply), self.date, last, reply.body]))
         if self.full:
@@ -564,7 +564,7 @@ class Connection(asyncio.Protocol):
     async def _pass(self, request: _Request) -> None:
         """Hand a request to the app."""
         try:
-            await self._shared.app(request.scope, request.receive, request.send)
+            await self._state.app(request.scope, request.receive, request.send)
         except httptools.HttpParserInvalidURLError:
             self.write(_UNREADABLE)
             self._close()
@@ -590,11 +590,11 @@ class Connection(asyncio.Protocol):
             self._wait_if_sent()
             if self._timer is None:
                 self._idle = self._head == 0
-                self._start_timer(self._shared.limits.idle if self._idle else self._shared.limits.head)
+                self._start_timer(self._state.limits.idle if self._idle else self._state.limits.head)
 
     def _wait_if_sent(self) -> None:
         if not (self.full or self._requests or self._closing):
-            self._shared.waiting[self] = None
+            self._state.waiting[self] = None
 
     # Time -----------------------------------------------------------------------------------------------------------
 
@@ -640,20 +640,20 @@ class Connection(asyncio.Protocol):
 
     def _watch(self, unsent: int, idle: int) -> None:
         """Look again later; so many looks in a row have found nothing taken."""
-        self._shared.untaken += unsent - self._unsent
+        self._state.untaken += unsent - self._unsent
         self._unsent = unsent
-        self._watching = self._loop.call_later(self._shared.limits.stalled / LOOKS, self._look, idle)
+        self._watching = self._loop.call_later(self._state.limits.stalled / LOOKS, self._look, idle)
 
     def _look(self, idle: int) -> None:
         unsent = self.transport.get_write_buffer_size()
         idle = idle + 1 if self._unsent - unsent < LEAST_TAKEN else 0
-        if idle >= LOOKS or (idle and self._shared.untaken > MAX_UNTAKEN):
+        if idle >= LOOKS or (idle and self._state.untaken > MAX_UNTAKEN):
             self.abort()
         else:
             self._watch(unsent, idle)
 
     def _stop_watching(self) -> None:
-        self._shared.untaken -= self._unsent
+        self._state.untaken -= self._unsent
         self._unsent = 0
         if self._watching is not None:
             self._watching.cancel()

@@ -208,7 +208,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Reply(NamedTuple):
-    """An answer on the short way."""
+    """An answer on the fast path."""
 
     status: int
     body: bytes = b""
@@ -225,7 +225,7 @@ class Reply(NamedTuple):
 
 @dataclass(frozen=True)
 class Call(Opening):
-    """A request on the short way, with its whole body (behind the first line, where that was read apart)."""
+    """A request on the fast path, with its whole body (behind the first line, where that was read apart)."""
 
     body: bytes = b""
 
@@ -287,7 +287,7 @@ class Edge:
             arriving.forget()
 
     def small(self, method: str, path: str) -> Handler | None:
-        """Return who answers a request on the short way if its body never has more than :data:`TINY` bytes."""
+        """Return the handler of a request on the fast path if its body never has more than :data:`TINY` bytes."""
         parent = (method, path.rpartition("/")[0] + "/")
         if parent in self.short and (method, path) not in self.short:
             # The resources below one path are of one kind, and have one limit: it is looked up once.
@@ -360,17 +360,17 @@ def check_peer(headers: Mapping[bytes, bytes]) -> None:
     VersionSkew
         Naming both versions.
     """
-    said = headers.get(_STATES)
-    if said is not None:
-        check_stated(said.decode("latin-1"), "whoever asks")
+    stated_by_peer = headers.get(_STATES)
+    if stated_by_peer is not None:
+        check_stated(stated_by_peer.decode("latin-1"), "the client")
 
 
 def fault(method: str, path: str, error: Exception) -> TandemError:
-    """Log a fault of the service, and return what is said of it: nothing, since a detail might hold somebody's data."""
+    """Log a fault of the service; return what a client learns of it: nothing, as a detail might hold private data."""
     if isinstance(error, (OSError, *_database_errors())):
-        # No disk, no descriptor, no database at present: whoever asks may ask again.
+        # No disk, no descriptor, no database at present: the client may ask again.
         log.error("%s %s cannot be answered at present", method, path, exc_info=error)
-        return CannotWrite("the service lacks a disk, a database or a descriptor at present: ask again")
+        return CannotWrite("the service has no disk, database or descriptor at present: ask again")
     log.error("bug while handling %s %s", method, path, exc_info=error)
     return TandemError("this is a fault of the service; its log says more")
 

@@ -22,7 +22,7 @@ ITEMS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 Labels = Mapping[str, str]
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """One number: its value, its labels, what the name ends with (of a histogram)."""
 
     value: float
@@ -36,7 +36,7 @@ class Family(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
-    samples: Sequence[Sample]
+    samples: Sequence[MetricSample]
 
 
 class Histogram:
@@ -57,21 +57,21 @@ class Histogram:
         """Count a value."""
         self._counts.labels(label).observe(value)
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[MetricSample]:
         """Return the numbers: each bucket holds those of the smaller ones too."""
         found = [sample for metric in self._counts.collect() for sample in metric.samples]
-        kept = [Sample(one.value, one.labels, one.name[1:]) for one in found if one.name != "h_created"]
+        kept = [MetricSample(one.value, one.labels, one.name[1:]) for one in found if one.name != "h_created"]
         return sorted(kept, key=lambda sample: [text for name, text in sample.labels.items() if name != "le"])
 
 
 def gauge(name: str, text: str, value: float | None) -> Family:
     """Return the family of one number; of none, if it is not known."""
-    return Family(name, "gauge", text, [] if value is None else [Sample(value)])
+    return Family(name, "gauge", text, [] if value is None else [MetricSample(value)])
 
 
 def by_label(kind: Literal["counter", "gauge"], name: str, text: str, label: str, found: Mapping[str, float]) -> Family:
     """Return the family of a number for each value of one label."""
-    return Family(name, kind, text, [Sample(value, {label: key}) for key, value in sorted(found.items())])
+    return Family(name, kind, text, [MetricSample(value, {label: key}) for key, value in sorted(found.items())])
 
 
 class _Stated(Collector):

@@ -25,7 +25,7 @@ from common.core.errors import BadInput
 from common.core.terminal import say
 from common.net import addresses
 from common.net.app import Service
-from common.net.connection import MAX_UNSENT, Connection, Limits, Shared
+from common.net.connection import MAX_UNSENT, HttpConnection, Limits, ServerState
 
 log = logging.getLogger("tandem")
 
@@ -86,7 +86,7 @@ class Server:
         self, app: Service, limits: Limits, tls: ssl.SSLContext | None = None, *, grace: float = GRACE
     ) -> None:
         self._app = app
-        self._shared = Shared(app, app.edge, limits, tls)
+        self._state = ServerState(app, app.edge, limits, tls)
         self._grace = grace
         self._stopping = threading.Event()
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -108,14 +108,14 @@ class Server:
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self._wake = loop, event
         async with self._app.router.lifespan_context(self._app):
-            serving = await loop.create_server(lambda: Connection(self._shared, loop), sock=listener, backlog=4096)
+            serving = await loop.create_server(lambda: HttpConnection(self._state, loop), sock=listener, backlog=4096)
             if not self._stopping.is_set():
                 await event.wait()
             serving.close()
             await self._finish(loop)
 
     async def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
-        connections, tasks = self._shared.connections, self._shared.tasks
+        connections, tasks = self._state.connections, self._state.tasks
         for connection in list(connections):
             connection.finish()
         until = loop.time() + self._grace
@@ -206,7 +206,7 @@ def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext 
     host, port = listener.getsockname()[:2]
     if tls is None and not ip_address(host).is_loopback:
         log.warning(
-            "%s listens on %s without TLS: whoever carries the traffic can read tokens and answers. Start it with "
+            "%s listens on %s without TLS: every machine on the way can read tokens and answers. Start it with "
             "--tls-cert (referee certificates makes one), or put a proxy that ends TLS in front",
             name,
             host,

@@ -32,7 +32,7 @@ OF_SERVICES = (CERT, KEY, CLIENT_CA)
 
 
 @dataclass(frozen=True)
-class Shown:
+class CertificateFiles:
     """A certificate and its key, in files.
 
     Attributes
@@ -46,7 +46,7 @@ class Shown:
     key: Path
 
     @classmethod
-    def of(cls, whose: str, certificate: Path, key: Path | None) -> Shown:
+    def of(cls, whose: str, certificate: Path, key: Path | None) -> CertificateFiles:
         """Return a pair; the key lies beside the certificate unless another place is given."""
         return cls(whose, certificate, key or certificate.with_suffix(".key"))
 
@@ -73,7 +73,7 @@ class Shown:
             raise BadInput(f"the key {self.key} of {self.whose} cannot be read: {error.strerror}") from None
 
 
-def server_context(shown: Shown, clients: Path | None = None) -> ssl.SSLContext:
+def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.SSLContext:
     """Return how a service speaks TLS.
 
     Parameters
@@ -91,12 +91,12 @@ def server_context(shown: Shown, clients: Path | None = None) -> ssl.SSLContext:
     context.num_tickets = 0  # nothing that lets whoever listens link two connections of one agent
     shown.load_into(context)
     if clients is not None:
-        _believe(context, clients)
+        _trust(context, clients)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
-def client_context(ca: Path | None, shown: Shown | None = None) -> ssl.SSLContext:
+def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ssl.SSLContext:
     """Return how somebody who dials speaks TLS: names are checked, and nothing older than 1.3 is spoken.
 
     Parameters
@@ -116,7 +116,7 @@ def client_context(ca: Path | None, shown: Shown | None = None) -> ssl.SSLContex
     if ca is None:
         context.load_default_certs()
     else:
-        _believe(context, ca)
+        _trust(context, ca)
     if shown is not None:
         shown.load_into(context)
     return context
@@ -151,7 +151,9 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
     certificate, key = os.environ.get(CLIENT_CERT) or None, os.environ.get(CLIENT_KEY) or None
     shown = None
     if shows and certificate is not None:
-        shown = Shown.of(f"this client of the {party}", Path(certificate), None if key is None else Path(key))
+        shown = CertificateFiles.of(
+            f"this client of the {party}", Path(certificate), None if key is None else Path(key)
+        )
     return client_context(None if ca is None else Path(ca), shown)
 
 
@@ -163,7 +165,7 @@ def _on_this_machine(url: str) -> bool:
         return False
 
 
-def _believe(context: ssl.SSLContext, authorities: Path) -> None:
+def _trust(context: ssl.SSLContext, authorities: Path) -> None:
     try:
         context.load_verify_locations(authorities)
     except ssl.SSLError:
@@ -187,7 +189,7 @@ def fault_of(error: BaseException | None) -> str | None:
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _not_believed(error)
+        return _certificate_fault(error)
     reason = (error.reason or "") if error is not None else ""
     if any(word in reason for word in _WANTS_ONE):
         return (
@@ -205,11 +207,11 @@ def fault_of(error: BaseException | None) -> str | None:
     return None
 
 
-def _not_believed(error: ssl.SSLCertVerificationError) -> str:
+def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code == _ENDED:
         return (
-            "shows a certificate that has ended: whoever runs it makes another (referee certificates DIR) and starts "
-            "it again"
+            "shows a certificate that has ended: its operator makes another (referee certificates DIR) and starts it "
+            "again"
         )
     if error.verify_code == _NOT_BEGUN:
         return "shows a certificate that has not begun: compare the clocks of both machines"
@@ -219,6 +221,6 @@ def _not_believed(error: ssl.SSLCertVerificationError) -> str:
             "--host NAME (referee certificates DIR)"
         )
     return (
-        f"shows a certificate of an authority that is not believed here ({error.verify_message}): name the file of its "
+        f"shows a certificate of an authority that is not trusted here ({error.verify_message}): name the file of its "
         f"authority with --tls-ca ({CA})"
     )

@@ -34,7 +34,7 @@ from common.net.app import (
 )
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.net.messages import Perform
-from common.net.metrics import SECONDS, Family, Histogram, Sample, gauge
+from common.net.metrics import SECONDS, Family, Histogram, MetricSample, gauge
 from common.net.readiness import free_bytes
 from common.operations.operation import Operation
 from common.privacy.guarantee import Guarantee
@@ -208,7 +208,7 @@ class Watched:
         share, charges = curator.charges()
         epsilon, delta = curator.guarantee.pair
         failed = sum(count for (_, outcome), count in outcomes if outcome in LEDGER_PROBLEMS)
-        counted = [Sample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
+        counted = [MetricSample(count, {"operation": kind, "outcome": outcome}) for (kind, outcome), count in outcomes]
         ledger = curator.folder / LEDGER
         return [
             gauge("tandem_curator_epsilon_cap", "What the ledger's run costs its people, by the policy.", epsilon),
@@ -222,7 +222,9 @@ class Watched:
                 "Seconds until an operation's release left.",
                 self._seconds.samples(),
             ),
-            Family("tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", [Sample(failed)]),
+            Family(
+                "tandem_curator_ledger_failures_total", "counter", "Ledger or witness failed.", [MetricSample(failed)]
+            ),
             gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(curator.folder)),
             gauge("tandem_database_bytes", "Bytes of the ledger.", ledger.stat().st_size if ledger.exists() else None),
         ]

@@ -1,4 +1,4 @@
-"""What agents send by the million, on the short way: enrolments, polls and individual reports, worked on in groups."""
+"""What agents send by the million, on the fast path: enrolments, polls and individual reports, worked on in groups."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.net.batching import Grouped
-from common.net.metrics import Family, Sample, by_label, gauge
+from common.net.metrics import Family, MetricSample, by_label, gauge
 from common.net.readiness import Check, disk, free_bytes
 from referee.service.referee import Referee
 from referee.service.runner import Runner
@@ -43,9 +43,9 @@ def _of_runs(referee: Referee) -> list[Family]:
         found = referee.agents(run.run)
         declined = sum(found["declined"].values())
         counts = {"asked": found["asked"], "answered": found["answered"], "declined": declined}
-        agents += [Sample(count, {"run": run.run, "state": state}) for state, count in counts.items()]
+        agents += [MetricSample(count, {"run": run.run, "state": state}) for state, count in counts.items()]
         if run.run in referee.progressed:
-            silent.append(Sample(now - referee.progressed[run.run], {"run": run.run}))
+            silent.append(MetricSample(now - referee.progressed[run.run], {"run": run.run}))
     waits = "Seconds since a run under way last made progress: how old what it waits for is."
     return [
         by_label("gauge", "tandem_runs", "Runs by state.", "state", states),
@@ -62,7 +62,7 @@ def _of_agents(referee: Referee) -> list[Family]:
         for name, count in referee.registrar.enrolled().items()
     ]
     rejected = dict(referee.collection.rejected)
-    accepted = [Sample(referee.collection.accepted)]
+    accepted = [MetricSample(referee.collection.accepted)]
     return [
         gauge("tandem_agents_enrolled", "Agents that are enrolled.", referee.registrar.roster.agents),
         *enrolment,
@@ -88,7 +88,7 @@ def _of_state(referee: Referee) -> list[Family]:
     store, fence = referee.store, referee.store.fence
     left = store.lease_left()
     return [
-        Family("tandem_commits_total", "counter", "Transactions committed.", [Sample(store.commits())]),
+        Family("tandem_commits_total", "counter", "Transactions committed.", [MetricSample(store.commits())]),
         gauge("tandem_lease_held", "Whether this process drives the runs.", float(fence is not None)),
         gauge("tandem_lease_seconds_left", "Seconds that the lease lasts, whoever has it.", left),
         gauge("tandem_fence", "The fencing token of this process, while it drives.", fence),

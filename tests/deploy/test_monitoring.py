@@ -28,7 +28,7 @@ WATCHING = "a-token-for-metrics"
 OF_PROMETHEUS = {"job", "instance"}
 """Labels that Prometheus adds."""
 
-Shown = dict[str, set[str]]
+CertificateFiles = dict[str, set[str]]
 """The labels of each metric's name."""
 
 
@@ -79,8 +79,8 @@ def texts(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def shown(texts) -> Shown:
-    labels: Shown = defaultdict(set)
+def shown(texts) -> CertificateFiles:
+    labels: CertificateFiles = defaultdict(set)
     for text in texts.values():
         for name, samples in read(text).items():
             labels[name].update(*(sample.keys() for sample, _ in samples))

@@ -217,7 +217,7 @@ def test_services_refuse_a_newer_client_before_they_read_anything(parties):
     bench, referee, curator = parties
     with speaking(RefereeClient(referee), NEWER) as agent:
         for contact in (agent.key, lambda: agent.enrol(bench.population.enrolment(), TOKEN)):
-            with pytest.raises(VersionSkew, match=rf"whoever asks speaks {BOTH}"):
+            with pytest.raises(VersionSkew, match=rf"the client speaks {BOTH}"):
                 contact()
     signed = bench.referee.identity.sign("configuration", {"run": "run", "version": 9})
     with speaking(CuratorClient(curator), NEWER) as asking, pytest.raises(VersionSkew, match=BOTH):

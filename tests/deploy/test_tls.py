@@ -137,7 +137,7 @@ def test_a_referee_that_cannot_speak_to_its_curator_says_so_in_a_line_and_ends(a
             done = call(tmp_path, "referee.cli", *words)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     wanted = {
-        "authority": ("the curator at https://", "authority that is not believed here", "--tls-ca"),
+        "authority": ("the curator at https://", "authority that is not trusted here", "--tls-ca"),
         "client": ("the curator at https://", "speaks only to who shows a certificate", "--tls-client-cert"),
         "other client": ("the curator at https://", "does not accept the certificate", "--tls-client-cert"),
         "ended": ("the certificate of this client of the curator", "ended on 2021-02-01", "referee certificates"),

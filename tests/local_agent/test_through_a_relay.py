@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from common.local.records import Records
 from common.net.app import Service
-from common.net.connection import Connection
+from common.net.connection import HttpConnection
 from common.net.oblivious.encapsulation import REQUEST_BYTES
 from common.net.oblivious.relay import relay_app
-from common.net.tls import Shown, server_context
+from common.net.tls import CertificateFiles, server_context
 from local_agent.cli import app
 from local_agent.client import RelayedClient
 from local_agent.host import Host
@@ -51,15 +51,15 @@ class Wire:
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     """Listen at the sockets themselves, below all that a service makes of them."""
     found = Wire()
-    come = Connection.data_received
+    come = HttpConnection.data_received
 
-    def seen(self: Connection, data: bytes) -> None:
+    def seen(self: HttpConnection, data: bytes) -> None:
         port = self.transport.get_extra_info("sockname")[1]
         found.peers[port].add(self.transport.get_extra_info("peername")[0])
         found.bytes[port] += data
         come(self, data)
 
-    monkeypatch.setattr(Connection, "data_received", seen)
+    monkeypatch.setattr(HttpConnection, "data_received", seen)
     return found
 
 
@@ -129,7 +129,8 @@ def test_relay_and_referee_speak_tls(tmp_path, monkeypatch):
     ours = circle(tmp_path / "tls")
     believe(monkeypatch, ours, client=None)
     ways = {
-        party: server_context(Shown.of(party, ours / party / "server.pem", None)) for party in ("referee", "witness")
+        party: server_context(CertificateFiles.of(party, ours / party / "server.pem", None))
+        for party in ("referee", "witness")
     }
     with Bench(tmp_path / "bench") as bench:
         key = bench.referee.identity.public

@@ -175,7 +175,7 @@ class _Connection(asyncio.Protocol):
         self._keep = self._parser.should_keep_alive()
         if any(name.lower() == b"content-encoding" for name, _ in self._headers):
             self._fail(
-                PeerMisbehaved("what is behind this relay answers with a compressed body, which nobody asked for")
+                PeerMisbehaved("what is behind this relay answers with a compressed body, which was not asked for")
             )
         elif self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(httpx.Response(status, headers=self._headers, content=b"".join(self._parts)))

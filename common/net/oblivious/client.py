@@ -74,7 +74,7 @@ class ThroughRelay(httpx.BaseTransport):
         RelayUntrusted
             If keys or response are not the referee's.
         httpx.TransportError
-            If nobody answers at present.
+            If the relay does not answer at present.
         BadMessage
             If the request is longer than those that pass a relay.
         """
@@ -138,18 +138,18 @@ class ThroughRelay(httpx.BaseTransport):
 
     def _refused(self, response: httpx.Response) -> Exception:
         """Return what an answer means that is none of the service's: it was not encrypted."""
-        said = f"the relay at {self.relay} answers {response.status_code}"
+        answer = f"the relay at {self.relay} answers {response.status_code}"
         if response.status_code in _LATER:
-            return httpx.RemoteProtocolError(said)
+            return httpx.RemoteProtocolError(answer)
         try:
             kind = str(canonical.decode(response.content)["type"])
         except (BadMessage, KeyError, TypeError):
             kind = ""
         if not kind or response.status_code in _NOT_THERE:
-            return RelayUntrusted(f"{said}, and nothing that a relay would: is that the address of one?")
+            return RelayUntrusted(f"{answer}, and nothing that a relay would: is that the address of one?")
         if kind == KEY_PROBLEM:
-            return RelayUntrusted(f"{said}: the referee behind it has other keys than those that it signed")
+            return RelayUntrusted(f"{answer}: the referee behind it has other keys than those that it signed")
         return RelayUntrusted(
-            f"{said}: what it carried could not be opened behind it ({kind.rpartition(':')[2][:40]}), so it was "
+            f"{answer}: what it carried could not be opened behind it ({kind.rpartition(':')[2][:40]}), so it was "
             "changed on its way"
         )

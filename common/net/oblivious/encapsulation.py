@@ -210,8 +210,8 @@ class ObliviousKeys(Value):
 
 def signed_keys(identity: Identity, configurations: list[KeyConfiguration]) -> Signed:
     """Sign a referee's configurations."""
-    said = ObliviousKeys(keys=encode_list(configurations).hex())
-    return identity.sign(said.KIND, said.wire())
+    message = ObliviousKeys(keys=encode_list(configurations).hex())
+    return identity.sign(message.KIND, message.wire())
 
 
 def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
@@ -224,8 +224,8 @@ def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
     BadMessage
         If they are none.
     """
-    said = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
-    return decode_list(bytes.fromhex(said.keys))[0]
+    message = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
+    return decode_list(bytes.fromhex(message.keys))[0]
 
 
 GATEWAY = "/.well-known/ohttp-gateway"

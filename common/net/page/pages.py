@@ -159,8 +159,8 @@ def _failures(app: Service, pages: Pages) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
-        said = pages("problem.html", here="", title=str(error.detail), detail="there is no such page here")
-        return HTMLResponse(said, error.status_code, error.headers)
+        page = pages("problem.html", here="", title=str(error.detail), detail="there is no such page here")
+        return HTMLResponse(page, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:

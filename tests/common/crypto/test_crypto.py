@@ -394,7 +394,7 @@ def test_what_is_kept_is_read_again():
 
 
 def test_an_enrolment_without_a_word_of_an_issuer_is_what_it_was():
-    """To the byte, and on the short way; with one it goes the usual way, and says the same."""
+    """To the byte, and on the fast path; with one it takes the slow path, and says the same."""
     plain = Enrolment(agents=1)
     assert plain.wire() == {"agents": 1}
     short = read(AGENT.sign(plain.KIND, plain.wire()).raw())

@@ -83,19 +83,19 @@ KINDS = {
 }
 HUGE = [
     {},
-    {"report_id": "0" * 32, "run": "run", "digest": "0" * 64, "question": 1 << 70, "answer": 1},
+    {"report_id": "0" * 32, "run": "run", "digest": "0" * 64, "question": 1 << 52, "answer": 1},
     {"report_id": "0" * 32, "run": "run", "digest": "0" * 64, "question": 1, "answer": 1e308},
     {
         "report_id": "0" * 32,
         "run": "run",
         "digest": "0" * 64,
         "question": 1,
-        "people": 1 << 70,
+        "people": 1 << 52,
         "assignment": "0" * 64,
         "body_sha256": "0" * 64,
     },
     {"report_id": "0" * 32, "run": "r\x00n", "digest": "0" * 64, "question": 1, "answer": 1},
-    {"agents": 1 << 70},
+    {"agents": 1 << 52},
     {"agents": -1},
     {"participant": "0" * 64},
     {"participant": {"deep": [[[[]]]]}},

@@ -78,7 +78,7 @@ def test_agents_wait_for_a_referee_that_cannot_store_anything_and_others_are_tol
 @pytest.mark.parametrize("reply", [httpx.ConnectError("refused"), httpx.ReadTimeout(""), httpx.Response(503, json={})])
 def test_it_gives_up_in_one_sentence(reply):
     client = talking(reply, patience=0.02)
-    with pytest.raises(PeerUnavailable, match=r"nobody answers at http://peer .*is the service running there"):
+    with pytest.raises(PeerUnavailable, match=r"cannot connect to http://peer .*is the service running there"):
         client.request("GET", "/x")
     client.close()
 

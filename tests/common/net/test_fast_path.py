@@ -18,7 +18,7 @@ from common.net.edge import TINY, Call, Edge, Reply
 from tests.support import served
 
 STARTED: list[str] = []
-"""Which requests went the usual way."""
+"""Which requests took the slow path."""
 
 
 async def echo(call: Call) -> Reply:

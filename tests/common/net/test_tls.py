@@ -20,7 +20,7 @@ from common.net.app import Service, create_app
 from common.net.client import Client
 from common.net.connection import Limits
 from common.net.edge import TINY, Call, Edge, Reply
-from common.net.tls import Shown, client_context, server_context
+from common.net.tls import CertificateFiles, client_context, server_context
 from tests.certified import PAST, believe, circle
 from tests.support import served
 
@@ -32,7 +32,7 @@ class Curator(Client):
 
 
 STARTED: list[str] = []
-"""Which requests went the usual way."""
+"""Which requests took the slow path."""
 
 
 async def echo(call: Call) -> Reply:
@@ -74,8 +74,8 @@ def _afresh(monkeypatch):
     STARTED.clear()
 
 
-def shown(folder: Path, party: str = "curator") -> Shown:
-    return Shown.of(f"this {party}", folder / party / "server.pem", None)
+def shown(folder: Path, party: str = "curator") -> CertificateFiles:
+    return CertificateFiles.of(f"this {party}", folder / party / "server.pem", None)
 
 
 def unchecked(folder: Path, party: str, clients: Path | None = None) -> ssl.SSLContext:
@@ -153,12 +153,12 @@ def test_a_servers_certificate_does_not_pass_for_a_clients(curator, ours, monkey
 
 def test_a_service_of_another_authority_is_not_spoken_to(open_to_all, theirs, monkeypatch):
     believe(monkeypatch, theirs, None)
-    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* authority that is not believed here.*--tls-ca"):
+    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* authority that is not trusted here.*--tls-ca"):
         ask(open_to_all, patience=60.0)
 
 
 def test_without_an_authority_those_of_the_system_are_believed_and_ours_is_not_among_them(open_to_all):
-    with pytest.raises(PeerUntrusted, match=r"not believed here.*--tls-ca \(TANDEM_TLS_CA\)"):
+    with pytest.raises(PeerUntrusted, match=r"not trusted here.*--tls-ca \(TANDEM_TLS_CA\)"):
         ask(open_to_all, patience=60.0)
 
 
@@ -180,11 +180,13 @@ def test_a_service_does_not_begin_on_what_it_cannot_show(ours, theirs, ended, tm
     with pytest.raises(BadInput, match=r"of this curator .* ended on"):
         server_context(shown(ended))
     with pytest.raises(BadInput, match=r"is not the key of .* \(this curator\)"):
-        server_context(Shown.of("this curator", ours / "curator" / "server.pem", theirs / "curator" / "server.key"))
+        server_context(
+            CertificateFiles.of("this curator", ours / "curator" / "server.pem", theirs / "curator" / "server.key")
+        )
     with pytest.raises(BadInput, match=r"the key .* of this curator cannot be read: No such file"):
-        server_context(Shown.of("this curator", ours / "curator" / "server.pem", tmp_path / "none"))
+        server_context(CertificateFiles.of("this curator", ours / "curator" / "server.pem", tmp_path / "none"))
     with pytest.raises(BadInput, match=r"the certificate .*none cannot be read: No such file"):
-        server_context(Shown.of("this curator", tmp_path / "none", None))
+        server_context(CertificateFiles.of("this curator", tmp_path / "none", None))
     with pytest.raises(BadInput, match=r"holds no certificate of an authority"):
         server_context(shown(ours), ours / "curator" / "server.key")
     with pytest.raises(BadInput, match=r"the authority's certificate .*none cannot be read"):
@@ -244,7 +246,7 @@ def test_a_peer_that_was_there_is_waited_for_while_its_certificate_is_renewed(ou
         client.request("GET", "/v1/health")
     with served(app(), tls=unchecked(ended, "curator")) as other, closing(client):
         client._client.base_url = httpx.URL(other)
-        with pytest.raises(PeerUnavailable, match=r"nobody answers at .* a certificate that has ended") as caught:
+        with pytest.raises(PeerUnavailable, match=r"cannot connect to .* a certificate that has ended") as caught:
             client.request("GET", "/v1/health")
         assert not isinstance(caught.value, PeerUntrusted)
 
@@ -304,12 +306,12 @@ def test_of_too_many_handshakes_under_way_the_first_make_room(ours, monkeypatch)
 FLOODED = """
 import sys
 from pathlib import Path
-from common.net.tls import Shown, server_context
+from common.net.tls import CertificateFiles, server_context
 from common.net.app import create_app
 from common.net.server import listen, serve
 
 pem = Path(sys.argv[1])
-serve(create_app("x", "y"), listen("127.0.0.1", 0), "x", server_context(Shown.of("x", pem, None)))
+serve(create_app("x", "y"), listen("127.0.0.1", 0), "x", server_context(CertificateFiles.of("x", pem, None)))
 """
 MEMORY = 30 << 20
 """Bytes; 2,000 handshakes that are held together take 100 MiB."""

@@ -151,10 +151,10 @@ def test_the_time_left_follows_from_the_rounds_that_were_seen(live, said, clock)
 def test_a_referee_that_went_away_is_said_and_comes_back_by_itself(live, said, clock):
     said.rounds = numbered(4)
     live.page("/referee/run")
-    said.error = PeerUnavailable("nobody answers at http://referee.example; is the service running there?")
+    said.error = PeerUnavailable("cannot connect to http://referee.example; is the service running there?")
     clock.wait(2.0)
     page = live.page("/referee/run")
-    assert "cannot be asked: nobody answers at http://referee.example" in page
+    assert "cannot be asked: cannot connect to http://referee.example" in page
     assert "Round 4 of" in page
     assert "cannot be asked" in live.page("/")
     said.error, said.rounds, said.restarted = None, numbered(6), 0
