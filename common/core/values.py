@@ -26,8 +26,11 @@ def _exact(number: int) -> int | str:
     return number if number <= canonical.EXACT else str(number)
 
 
-Word = Annotated[int, Field(ge=0, le=1 << 64), PlainSerializer(_exact, when_used="json")]
-"""A whole number of up to 64 bits; its JSON form is a string of digits where no double is sure to be exact."""
+Word = Annotated[int, PlainSerializer(_exact, when_used="json")]
+"""A whole number of up to 64 bits; its JSON form is a string of digits where no double is sure to be exact.
+
+Each field states its bounds: bounds given here would replace them.
+"""
 
 
 class Value(BaseModel):

@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from common.core.arrays import Indices, Words
-from common.core.values import Word
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, FrequencyQuery
 from common.local.records import Records
@@ -35,7 +34,7 @@ class ItemQuery(FrequencyQuery):
     kind: Literal["item"] = "item"
     first: int = Field(default=0, ge=0, le=1 << 20)
     bits: int = Field(ge=1, le=64)
-    prefixes: tuple[Word, ...] = Field(default=(), max_length=64)
+    prefixes: tuple[int, ...] = Field(default=(), max_length=64)
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

@@ -9,6 +9,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import Field
 
 from common.core import canonical
 from common.core.errors import BadMessage
@@ -90,7 +91,7 @@ def test_an_integer_that_is_no_double_is_refused():
 
 def test_a_word_travels_as_a_string_where_no_double_is_sure_to_be_exact():
     class Held(Value):
-        word: Word
+        word: Word = Field(ge=0, le=1 << 64)
 
     for word in (0, canonical.EXACT, canonical.EXACT + 1, (1 << 64) - 1):
         wire = Held(word=word).wire()
