@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from common.core.errors import BadMessage
+from common.core.values import Word
 from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
 
 
@@ -82,7 +83,7 @@ class CountedHead(Result):
     The largest counts that the list was chosen by come first. Counts may be negative.
     """
 
-    items: tuple[Natural, ...]
+    items: tuple[Word, ...]
     counts: tuple[Whole, ...]
     people: Whole
 

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.core.values import Value
+from common.core.values import Value, Word
 from common.data.distributions.base import Distribution
 from common.data.distributions.zipf_items import ZipfItems
 from common.local.mechanisms.frequency import FrequencyOracle
@@ -38,7 +38,7 @@ class HeadShares(Value):
     """The answer: items, the estimated share of people who hold each, and that estimate's standard deviation."""
 
     kind: Literal["head"] = "head"
-    items: tuple[int, ...]
+    items: tuple[Word, ...]
     shares: tuple[float, ...]
     deviations: tuple[float, ...]
 

@@ -168,7 +168,7 @@ class LightAgent:
             raise BadMessage(f"this is no question to one individual: {assignment[:200]!r}")
         self.report_id = secrets.token_hex(16).encode()
         body = b'{"answer":%s,"assignment":"%s","digest":"%s","question":%d,"report_id":"%s","run":"%s"}' % (
-            b"1.0" if self.report_id[0] & 1 else b"0.0",
+            b"1" if self.report_id[0] & 1 else b"0",
             hashlib.sha256(payload).hexdigest().encode(),
             asked[1],
             int(asked[2]),

@@ -39,7 +39,9 @@ ANSWERED: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
             {"parities": [[[0, 3], None]]},
         )
     ],
-    "head": [({"bits": 64, "most": 2, "epsilon": 1.0}, {"items": [(1 << 64) - 1, 0], "counts": [9, -1], "people": 20})],
+    "head": [
+        ({"bits": 64, "most": 2, "epsilon": 1.0}, {"items": [str((1 << 64) - 1), 0], "counts": [9, -1], "people": 20})
+    ],
     "label": [
         ({"count": 2}, {"labels": [1, None], "protects": "records"}),
         ({"count": 1, "transfer": True}, {"labels": [3], "protects": "labels", "hypothesis": CONSTANT}),
