@@ -106,7 +106,7 @@ NAMES = (
     "python -m benchmarks.",
     "ray start",
     "pip install .",
-    "TANDEM_ONLY=YOUR-NAME pytest -k contract tests/common tests/curator tests/referee",
+    'TANDEM_ONLY=YOUR-NAME pytest -k "contract or every" tests/common tests/curator tests/referee',
     "git clone URL tandem && cd tandem",
     "git switch -c two-coins",
 )

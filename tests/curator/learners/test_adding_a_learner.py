@@ -93,7 +93,7 @@ FILES = {
         from common.local.hypotheses.hypothesis import Hypothesis
         from common.local.hypotheses.linear import Linear
         from common.local.records import Records
-        from curator.learners.base import LEARNERS, CallSizes, Learner
+        from curator.learners.base import LEARNERS, Learner
         from curator.mechanisms.sums import ClippedSum
         from curator.metering.access import Access
 
@@ -106,10 +106,6 @@ FILES = {
             def example(cls) -> tuple[Self, ...]:
                 """Return one that learns from features up to a norm of 2."""
                 return (cls(mu=2.0, norm=2.0),)
-
-            def room(self, sizes: CallSizes) -> int:
-                """Return the bytes of a block's rows in doubles, some times over."""
-                return min(sizes.people, 1 << 16) * 40 * (sizes.dimension + 1)
 
             def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
                 """Release one sum."""
