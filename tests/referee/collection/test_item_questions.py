@@ -19,6 +19,7 @@ from common.local.queries.item import ItemQuery
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.net import messages
+from common.scenario.sections import AgentsSection
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, Policy
@@ -35,7 +36,9 @@ PEOPLE = 3000
 @pytest.fixture
 def _of_another_protocol(monkeypatch):
     """Let the run be of a protocol that asks for values: here questions are asked by hand, and no protocol runs."""
+    warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
     monkeypatch.setattr("common.scenario.accepting.check_answers", lambda scenario: None)
+    monkeypatch.setattr(AgentsSection, "value_mechanism", property(lambda section: warner))
 
 
 class Asked:
