@@ -318,10 +318,10 @@ def test_what_was_signed_is_rebuilt_from_the_question(claim):
 
 
 def test_what_was_signed_is_kept_where_it_is_written_in_another_way():
-    signed = single(answer=1)
+    signed = single(answer="1")
     accepted = judge(read_individual(signed), ASKED)
     assert accepted.message == payload(accepted, ASKED) == canonical.encode(signed.message)
-    assert b'"answer":1,' in accepted.message
+    assert b'"answer":"1",' in accepted.message
 
 
 def test_a_repeated_report_is_the_one_that_is_known_even_when_it_is_too_late():
