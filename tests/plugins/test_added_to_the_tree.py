@@ -1,4 +1,4 @@
-"""A query, a mechanism and an operation are added to a copy of the tree, in three files each at most.
+"""A query, a mechanism, an operation and a protocol are added to a copy of the tree, in three files each at most.
 
 In the copy each is listed, keeps the contracts of imports, and passes the suites of its kind.
 """
@@ -137,6 +137,54 @@ def cases() -> list[Case]:
     inputs = people([[1, 1]]), people([[1, 0]])
     return [Case("a count of both", 1.0, inputs, released(operation, number), 4000, twins=twins, least=0.6)]
 '''
+DEMANDED = '''"""Two tests: the curator learns once, and two halves of the agents test it apart."""
+
+from __future__ import annotations
+
+from common.protocols.base import DEMANDS, Demands
+from common.protocols.patterns import agents, curator, sequence
+
+PATTERN = sequence(curator("learn"), agents("loss"), agents("loss"))
+
+DEMANDS.register("two-tests")(Demands(PATTERN, reweighs=False, claims=False, answers="value"))
+'''
+SCRIPT = '''"""Two tests: the curator learns once, and two halves of the agents test it apart."""
+
+from __future__ import annotations
+
+from common.local.queries.loss import LossQuery
+from common.operations.learning import Learn
+from common.protocols.base import pattern_of
+from common.protocols.steps import Progress
+from common.scenario.resolved import ResolvedScenario
+from common.scenario.scenario import Scenario
+from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+
+
+@PROTOCOLS.register("two-tests")
+class TwoTests(Protocol):
+    """One learner's call, and two intervals for its loss that hold together."""
+
+    title = "Two tests"
+    done = "two intervals; both hold among those who answer, with probability {sure} at least; no level is tested"
+    pattern = pattern_of("two-tests")
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        return (small_ball("protocol=two-tests"),)
+
+    def script(self, scenario: ResolvedScenario, public: int) -> Script:
+        half, answers = at_once(scenario.agents.count // 2, alike=True), EstimatePlan.of(scenario)
+        hypothesis = (yield from ask(Learn(round=1))).hypothesis
+        query = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
+        first = yield from estimate_mean(query, answers, half, 2)
+        second = yield from estimate_mean(query, answers, half, 2)
+        yield Progress("tested twice", {"round": 1, "rounds": 1, "asked": first.asked + second.asked})
+        reason = f"the halves say {first.estimate.value:.3f} and {second.estimate.value:.3f}"
+        status = "done" if first.asked == second.asked == half else "exhausted"
+        return Outcome(status, 1, hypothesis, second.estimate, reason, summary=second.summary)
+'''
 
 
 @pytest.fixture(scope="module")
@@ -226,4 +274,17 @@ def test_an_operation_is_one_file_its_handler_and_its_audit(tree: Path) -> None:
         "tests/curator/operations/test_releases.py",
         "tests/audit/test_audit_parties.py::test_every_operation_and_every_way_to_use_people_is_audited",
         "tests/audit/test_audit_parties.py::test_whatever_is_audited_has_a_case_with_a_twin",
+    )
+
+
+def test_a_protocol_is_two_files_and_the_page_that_is_made_of_all(tree: Path) -> None:
+    put(tree / "common/protocols/two_tests.py", DEMANDED)
+    put(tree / "referee/protocols/two_tests.py", SCRIPT)
+    (tree / "docs/protocols.md").write_text(run(tree, "-m", "referee.view.diagrams"), "utf-8")
+    assert re.search(r"\btwo-tests\b", run(tree, "-m", "referee.cli", "list", "protocols"))
+    suites(
+        tree,
+        "tests/referee/protocols/test_protocol_contract.py",
+        "tests/common/scenario/test_resolved.py",
+        "tests/referee/view/test_show.py",
     )
