@@ -40,7 +40,7 @@ check: .venv/installed-dev ## format, lint, types, imports, nothing private of a
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.interfaces
 
-format: .venv/installed-dev ## format the sources and mend what the linter can mend
+format: .venv/installed-dev ## format the sources and fix what the linter can fix
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
