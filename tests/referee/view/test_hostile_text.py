@@ -192,13 +192,13 @@ def test_there_is_one_way_to_a_terminal() -> None:
     """Nothing but the one file prints: what another place prints could be read as markup or as a command."""
     root = Path(common.__file__).parents[1]
     parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
-    own = root / "common" / "service" / "terminal.py"
+    own = root / "common" / "core" / "terminal.py"
     scripts = {
         root / "deploy" / "packaging" / "sbom.py",  # of the project's own names
         root / "deploy" / "packaging" / "install.py",
-        root / "deploy" / "load" / "loopback.py",
+        root / "deploy" / "load" / "machine.py",
         root / "referee" / "view" / "diagrams.py",
-        root / "common" / "service" / "cli.py",  # which sets up the log
+        root / "common" / "net" / "cli.py",  # which sets up the log
     }
     found = []
     for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
