@@ -11,6 +11,7 @@ PARSED: dict[str, dict[str, str]] = {
     "make test-all": {},
     "make test-thorough": {},
     "python -m benchmarks.ui_pictures": {},
+    "python -m benchmarks.slowest_tests": {},
     "referee run halfspace": {},
     "referee load-test --individuals 20000": {},
     "referee run ball-paper-nonprivate": {},
