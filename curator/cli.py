@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,17 +12,15 @@ import typer
 from common.core.terminal import deliver_json, say, warn
 from common.net.cli import (
     REFEREE_KEY,
-    Ephemeral,
-    Ledger,
-    LedgerWitness,
+    LedgerOptions,
+    ServiceTlsOptions,
     TlsCa,
-    TlsCert,
     TlsClientCa,
-    TlsKey,
     application,
     begin,
     end_with_stdin,
     fail_clearly,
+    grouped,
     serving,
 )
 from curator import cli_contributions as contributions
@@ -46,9 +45,32 @@ Witnesses = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class RefereeOptions:
+    """Which referee a curator obeys."""
+
+    referee_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=REFEREE_KEY,
+            help="Public key of the one referee to obey, as its operator prints it (referee key). Needed until a run "
+            "has opened; from then on the ledger holds it.",
+        ),
+    ] = None
+    trust_first_contact: Annotated[
+        bool,
+        typer.Option(
+            "--trust-first-contact",
+            help="Without a key: obey the first referee that opens a run. Any client that reaches the port can be it.",
+        ),
+    ] = False
+
+
 @app.command("serve")
 @fail_clearly
+@grouped
 def serve_command(
+    *,
     scenario: Annotated[str, typer.Argument(help="Shipped scenario or YAML file; its curator section is the policy.")],
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
     state: Annotated[
@@ -61,27 +83,10 @@ def serve_command(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8001,
     seed: Annotated[int | None, typer.Option(help="Seed of simulated people and their noise.", min=0)] = None,
-    referee_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar=REFEREE_KEY,
-            help="Public key of the one referee to obey, as its operator prints it (referee key). Needed until a run "
-            "has opened; from then on the ledger holds it.",
-        ),
-    ] = None,
-    trust_first_contact: Annotated[
-        bool,
-        typer.Option(
-            "--trust-first-contact",
-            help="Without a key: obey the first referee that opens a run. Any client that reaches the port can be it.",
-        ),
-    ] = False,
+    obeyed: RefereeOptions,
     witness: Witnesses = None,
-    ledger: Ledger = None,
-    ledger_witness: LedgerWitness = None,
-    ephemeral: Ephemeral = False,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    charged: LedgerOptions,
+    tls: ServiceTlsOptions,
     tls_client_ca: TlsClientCa = None,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -100,10 +105,10 @@ def serve_command(
     from curator.service.startup import open_curator, referee_of
 
     end_with_stdin()
-    tls = serving("curator", tls_cert, tls_key, tls_client_ca)
+    context = serving("curator", tls.tls_cert, tls.tls_key, tls_client_ca)
     state = (state or user_state() / "curator").absolute()
     chosen = accepted(loading.load(scenario, sets))
-    referee = referee_of(state, referee_key, trust_first_contact=trust_first_contact)
+    referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
     if referee is None:
         warn(
             "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any "
@@ -119,7 +124,7 @@ def serve_command(
                 referee,
                 lambda text: say(text, error=True),
                 witnesses=_witnesses(witness),
-                charging=Charging(ledger, ephemeral, tuple(ledger_witness or ())),
+                charging=Charging(charged.ledger, charged.ephemeral, charged.witnesses),
             )
         ) as curator,
         ExitStack() as opened,
@@ -127,7 +132,7 @@ def serve_command(
         table, collection = chosen.source.table, None
         if table is not None and table.contributed:
             collection = opened.enter_context(closing(after_the_beginning(state, chosen)))
-        serve(curator_app(curator, metrics_token(), collection), listener, "curator", tls)
+        serve(curator_app(curator, metrics_token(), collection), listener, "curator", context)
 
 
 contributions.add_to(app)

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,14 +32,13 @@ from common.core.errors import (
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
 from common.net.cli import (
     REFEREE_KEY,
-    Ephemeral,
-    Ledger,
-    LedgerWitness,
+    LedgerOptions,
     TlsCa,
     application,
     begin,
     end_with_stdin,
     fail_clearly,
+    grouped,
 )
 from local_agent import cli_relay
 
@@ -93,37 +92,58 @@ RelayOption = Annotated[
 ]
 
 
-@app.command("host")
-@fail_clearly
-def host_command(
+@dataclass(frozen=True)
+class RefereeOptions:
+    """The referee: its address, its key, and how long it may be away."""
+
+    referee: Referee = "http://127.0.0.1:8000"
+    referee_key: KeyOption = None
+
+
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Which kinds of questions are accepted."""
+
+    accept: AcceptOption = None
+    refuse: RefuseOption = None
+
+
+@dataclass(frozen=True)
+class PeopleOptions:
+    """The people that a host simulates or reads."""
+
     scenario: Annotated[
         str, typer.Argument(help="Shipped scenario or YAML file; its target section says who they are.")
-    ],
-    token: TokenOption,
-    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
-    referee: Referee = "http://127.0.0.1:8000",
-    referee_key: KeyOption = None,
+    ]
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None
     agents: Annotated[
         int | None, typer.Option(help="How many people to host (default: as the scenario says).", min=1)
-    ] = None,
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None
+    workers: Annotated[
+        int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
+    ] = 0
+
+
+@app.command("host")
+@fail_clearly
+@grouped
+def host_command(
+    *,
+    people: PeopleOptions,
+    token: TokenOption,
+    asking: RefereeOptions,
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: key, and who has answered (default: agents, in this user's own)."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
-    accept: AcceptOption = None,
-    refuse: RefuseOption = None,
+    kinds: QuestionOptions,
     grant: Annotated[
         Path | None,
         typer.Option(help="An issuer's grant for this host (issuer grant); it is kept in the state directory."),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
-    ] = 0,
-    ledger: Ledger = None,
-    ledger_witness: LedgerWitness = None,
-    ephemeral: Ephemeral = False,
+    charged: LedgerOptions,
     witness: Annotated[
         list[str] | None,
         typer.Option(
@@ -159,13 +179,15 @@ def host_command(
 
     end_with_stdin()
     state = (state or user_state() / "agents").absolute()
-    chosen = accepted(loading.load(scenario, sets))
-    queries = chosen_queries(accept or (), refuse or (), ALL_QUERIES)
-    with closing(RefereeClient(referee, patience=patience)) as client:
-        key = _pin(state, referee_key, client)
-        charging = Charging(ledger, ephemeral, tuple(ledger_witness or ()))
+    chosen = accepted(loading.load(people.scenario, people.sets))
+    queries = chosen_queries(kinds.accept or (), kinds.refuse or (), ALL_QUERIES)
+    with closing(RefereeClient(asking.referee, patience=patience)) as client:
+        key = _pin(state, asking.referee_key, client)
+        charging = Charging(charged.ledger, charged.ephemeral, charged.witnesses)
         places = [witness_at(place) for place in witness or ()]
-        population = open_population(chosen, state, seed, key, agents, workers, charging, queries, places)
+        population = open_population(
+            chosen, state, people.seed, key, people.agents, people.workers, charging, queries, places
+        )
         if grant is not None:
             keep_grant(state, population.identity, grant, len(population))
         with closing(Host(population, client, key)) as connection:
@@ -174,23 +196,24 @@ def host_command(
             say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
             if population.spent is not None:
                 say(f"over all runs of these people, with the next one: {population.spent}")
-            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as seen_checkpoint:
-                if seen_checkpoint is not None:
-                    say(f"local-agent shows metrics on http://127.0.0.1:{seen_checkpoint}/metrics")
+            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as port:
+                if port is not None:
+                    say(f"local-agent shows metrics on http://127.0.0.1:{port}/metrics")
                 _answer_until(connection, client, lambda: False)
 
 
 @app.command("answer")
 @fail_clearly
+@grouped
 def answer_command(
+    *,
     record: Annotated[
         Path,
         typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.'),
     ],
     token: IndividualToken,
     epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
-    referee: Referee = "http://127.0.0.1:8000",
-    referee_key: KeyOption = None,
+    asking: RefereeOptions,
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: key and the answered flag (default: agent, in this user's own)."),
@@ -200,8 +223,7 @@ def answer_command(
     yes: Annotated[
         bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
     ] = False,
-    accept: AcceptOption = None,
-    refuse: RefuseOption = None,
+    kinds: QuestionOptions,
     relay: RelayOption = None,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -220,7 +242,7 @@ def answer_command(
 
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
-    queries = chosen_queries(accept or (), refuse or ())
+    queries = chosen_queries(kinds.accept or (), kinds.refuse or ())
     person, names = read_record(record), read_names(record)
     state = (state or user_state() / "agent").absolute()
     # What has been agreed to and answered may be sent again.
@@ -229,9 +251,9 @@ def answer_command(
     def delay() -> float:
         return secrets.randbelow(1 << 20) / (1 << 20) * max_delay
 
-    asked = referee if relay is None else f"{relay} (a relay stands there)"
-    with closing(_reached(referee, relay, referee_key or _written(state), patience)) as client:
-        policy = Policy(_pin(state, referee_key, client), epsilon, queries=queries)
+    asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
+    with closing(_reached(asking.referee, relay, asking.referee_key or _written(state), patience)) as client:
+        policy = Policy(_pin(state, asking.referee_key, client), epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), Journal(state)
         consent = Consent(asked, policy, journal, say_lines, lambda: yes or typer.confirm("Answer this question?"))
         with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:

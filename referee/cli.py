@@ -5,6 +5,7 @@ Each command imports what it needs itself, so that none waits for what another o
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,14 +16,15 @@ from common.core.errors import BadScenario
 from common.core.plain import command
 from common.core.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
 from common.net.cli import (
-    Ephemeral,
     Large,
     Ledger,
+    LedgerOptions,
     LedgerWitness,
     TlsCa,
     application,
     begin,
     fail_clearly,
+    grouped,
     read_within_limits,
 )
 from referee import cli_results, cli_services
@@ -42,7 +44,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on
 
 @app.command("run")
 @fail_clearly
+@grouped
 def run_command(
+    *,
     scenario: ScenarioArgument,
     sets: Sets = None,
     deployment: Annotated[
@@ -57,9 +61,7 @@ def run_command(
         typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False),
     ] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
-    ledger: Ledger = None,
-    ledger_witness: LedgerWitness = None,
-    ephemeral: Ephemeral = False,
+    charged: LedgerOptions,
     as_json: AsJson = False,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -82,7 +84,7 @@ def run_command(
         seed=seed,
         output=output,
         token=token,
-        charging=Charging(ledger, ephemeral, tuple(ledger_witness or ())),
+        charging=Charging(charged.ledger, charged.ephemeral, charged.witnesses),
         watching=partial(show.live, quiet=as_json),
     )
     if as_json:
@@ -155,29 +157,45 @@ def plan_command(scenario: ScenarioArgument, sets: Sets = None, as_json: AsJson 
         show.plan_table(chosen, document)
 
 
-@app.command("init")
-@fail_clearly
-def init_command(
-    source: Annotated[Path, typer.Argument(metavar="S", help="Table of the curator's people: .csv, .parquet, .npz.")],
-    target: Annotated[Path, typer.Argument(metavar="T", help="Table of the agents' people, with the same columns.")],
-    label: Annotated[str, typer.Option(help="The column to predict.")] = "",
-    positive: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean yes.")] = "",
-    negative: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean no.")] = "",
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What two tables mean: the label, and what is publicly known of their columns."""
+
+    label: Annotated[str, typer.Option(help="The column to predict.")] = ""
+    positive: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean yes.")] = ""
+    negative: Annotated[str, typer.Option(metavar="TEXT,...", help="Its texts that mean no.")] = ""
     bounds: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=LOW:HIGH", help="A number and its public bounds; repeat it.")
-    ] = None,
+    ] = None
     categories: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN=VALUE,...", help="A category and its public values; repeat it.")
-    ] = None,
+    ] = None
     id_column: Annotated[
         str,
         typer.Option(
             "--id", metavar="COLUMN", help="A column that says who is who, by which further runs know people."
         ),
-    ] = "",
-    epsilon: Annotated[float, typer.Option(help="Privacy of S for the whole run; smaller is more private.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="Its delta (default: a power of ten, at most 1/(10 n)).")] = None,
-    agent_epsilon: Annotated[float, typer.Option(help="Privacy of each agent's one answer.")] = 1.0,
+    ] = ""
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """The privacy of both sides."""
+
+    epsilon: Annotated[float, typer.Option(help="Privacy of S for the whole run; smaller is more private.")] = 1.0
+    delta: Annotated[float | None, typer.Option(help="Its delta (default: a power of ten, at most 1/(10 n)).")] = None
+    agent_epsilon: Annotated[float, typer.Option(help="Privacy of each agent's one answer.")] = 1.0
+
+
+@app.command("init")
+@fail_clearly
+@grouped
+def init_command(
+    *,
+    source: Annotated[Path, typer.Argument(metavar="S", help="Table of the curator's people: .csv, .parquet, .npz.")],
+    target: Annotated[Path, typer.Argument(metavar="T", help="Table of the agents' people, with the same columns.")],
+    columns: ColumnOptions,
+    budgets: BudgetOptions,
     separator: Annotated[str, typer.Option(help="Between the fields of a text file.")] = ",",
     name: Annotated[str, typer.Option(help="Of the scenario (default: of the file S).")] = "",
     output: Annotated[Path | None, typer.Option(help="Write here (default: NAME.yaml).", dir_okay=False)] = None,
@@ -194,9 +212,12 @@ def init_command(
     from referee.view import first_scenario
     from referee.view.first_scenario import described, write
 
-    given = first_scenario.Given(label, positive, negative, tuple(bounds or ()), tuple(categories or ()), id_column)
-    budgets = (epsilon, delta, agent_epsilon)
-    start = described(source, target, given, budgets, separator, name, _nobody if yes else _somebody)
+    c = columns
+    given = first_scenario.Given(
+        c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column
+    )
+    epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
+    start = described(source, target, given, epsilons, separator, name, _nobody if yes else _somebody)
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
     say("Next, of which the second is for the keeper of the data alone:")
@@ -338,27 +359,43 @@ def budget_command(ledger: Ledger = None, ledger_witness: LedgerWitness = None, 
         show.budget_table(folder, runs)
 
 
-@app.command("load-test")
-@fail_clearly
-def load_test_command(
-    individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000,
-    hosted: Annotated[int, typer.Option(help="People of hosted populations, beside them.", min=0)] = 0,
-    hosts: Annotated[int, typer.Option(help="How many processes host them.", min=1)] = 1,
-    url: Annotated[
-        str | None, typer.Option(help="A referee that runs (tokens: environment); by default one is started here.")
-    ] = None,
+@dataclass(frozen=True)
+class LoadOptions:
+    """How many agents there are, and how they come; as :class:`deploy.load.testing.Options`."""
+
+    individuals: Annotated[int, typer.Option(help="Agents with a key and requests of their own.", min=1)] = 10_000
+    hosted: Annotated[int, typer.Option(help="People of hosted populations, beside them.", min=0)] = 0
+    hosts: Annotated[int, typer.Option(help="How many processes host them.", min=1)] = 1
     schedule: Annotated[
         str, typer.Option(help="closed (next request when one is answered), poisson (at --rate), at-once.")
-    ] = "closed",
-    rate: Annotated[float, typer.Option(help="Requests a second, for --schedule poisson.", min=0.0)] = 0.0,
-    connections: Annotated[int, typer.Option(help="Connections that are open, at most.", min=1)] = 128,
-    silent: Annotated[float, typer.Option(help="Share of the individuals that never report.", min=0.0, max=0.99)] = 0.0,
-    seconds: Annotated[float, typer.Option(help="How long the question waits for the silent.", min=1.0)] = 3600.0,
-    database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None,
-    idle: Annotated[int, typer.Option(help="Agents that poll after the run, with nothing to be asked.", min=0)] = 0,
-    idle_seconds: Annotated[float, typer.Option(help="How long they poll.", min=1.0)] = 30.0,
-    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = "",
-    enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = "",
+    ] = "closed"
+    rate: Annotated[float, typer.Option(help="Requests a second, for --schedule poisson.", min=0.0)] = 0.0
+    connections: Annotated[int, typer.Option(help="Connections that are open, at most.", min=1)] = 128
+    silent: Annotated[float, typer.Option(help="Share of the individuals that never report.", min=0.0, max=0.99)] = 0.0
+    seconds: Annotated[float, typer.Option(help="How long the question waits for the silent.", min=1.0)] = 3600.0
+    database: Annotated[str | None, typer.Option(help="Of the referee that is started (SQLAlchemy URL).")] = None
+    idle: Annotated[int, typer.Option(help="Agents that poll after the run, with nothing to be asked.", min=0)] = 0
+    idle_seconds: Annotated[float, typer.Option(help="How long they poll.", min=1.0)] = 30.0
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """A referee that runs, and the tokens that it takes."""
+
+    url: Annotated[
+        str | None, typer.Option(help="A referee that runs (tokens: environment); by default one is started here.")
+    ] = None
+    token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for --url.")] = ""
+    enrolment: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token, for --url.")] = ""
+
+
+@app.command("load-test")
+@fail_clearly
+@grouped
+def load_test_command(
+    *,
+    load: LoadOptions,
+    there: TargetOptions,
     print_scenario: Annotated[
         bool,
         typer.Option(
@@ -382,23 +419,13 @@ def load_test_command(
     from deploy.load.target import Target
     from deploy.load.testing import Options, load_test, scenario_file
 
-    options = Options(
-        individuals=individuals,
-        hosted=hosted,
-        hosts=hosts,
-        schedule=schedule,
-        rate=rate,
-        connections=individuals if schedule == "at-once" else connections,
-        silent=silent,
-        seconds=seconds,
-        database=database,
-        idle=idle,
-        idle_seconds=idle_seconds,
-    )
+    options = Options(**asdict(load))
+    if load.schedule == "at-once":
+        options = replace(options, connections=load.individuals)
     if print_scenario:
         deliver(scenario_file(options), end=False)
         return
-    target = None if url is None else Target(url, token, enrolment)
+    target = None if there.url is None else Target(there.url, there.token, there.enrolment)
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)
     if as_json:
@@ -409,12 +436,49 @@ def load_test_command(
         raise typer.Exit(1)
 
 
+@dataclass(frozen=True)
+class KeyOptions:
+    """Keys that are known from elsewhere than from the folder."""
+
+    referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None
+    curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None
+    issuer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Public keys of an issuer, if you know them from elsewhere: who vouches. Repeatable."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """What others hold of the run's history."""
+
+    witness: Annotated[
+        str | None, typer.Option(metavar="URL", help="A witness, asked whether it has seen another history of the run.")
+    ] = None
+    receipt: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH", help="An agent's receipt, or a directory of them: each must be among the reports."
+        ),
+    ] = None
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="A checkpoint that local-agent check has kept, or a directory: each must be of this run.",
+        ),
+    ] = None
+
+
 @app.command("audit")
 @fail_clearly
+@grouped
 def audit_command(
+    *,
     run: Annotated[Path, typer.Argument(help="A run folder.")],
-    referee_key: Annotated[str | None, typer.Option(help="The referee's key, if you know it from elsewhere.")] = None,
-    curator_key: Annotated[str | None, typer.Option(help="The curator's key, if you know it from elsewhere.")] = None,
+    keys: KeyOptions,
     strict: Annotated[
         bool,
         typer.Option(
@@ -423,28 +487,7 @@ def audit_command(
             "status 3 where the result depends on those who did not answer.",
         ),
     ] = False,
-    witness: Annotated[
-        str | None, typer.Option(metavar="URL", help="A witness, asked whether it has seen another history of the run.")
-    ] = None,
-    receipt: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH", help="An agent's receipt, or a directory of them: each must be among the reports."
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="A checkpoint that local-agent check has kept, or a directory: each must be of this run.",
-        ),
-    ] = None,
-    issuer: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Public keys of an issuer, if you know them from elsewhere: who vouches. Repeatable."
-        ),
-    ] = None,
+    others: HistoryOptions,
     as_json: AsJson = False,
     tls_ca: TlsCa = None,
     large: Large = False,
@@ -461,20 +504,18 @@ def audit_command(
     Example: referee audit runs/ball-20260101-120000
     """
     read_within_limits(large)
-    from dataclasses import replace
-
     from common.crypto.vouching import read_issuer
     from referee.audit.audit import audit
     from referee.audit.history import checkpoints_at, receipts_at
     from referee.view import show
     from referee.view.witnesses import Seen, seen_by
 
-    seen = Seen([], ()) if witness is None else seen_by(witness, run)
-    receipts = receipts_at(receipt or ())
-    shown = checkpoints_at(checkpoint or ())
-    issuers = [read_issuer(path) for path in issuer or ()]
+    seen = Seen([], ()) if others.witness is None else seen_by(others.witness, run)
+    receipts = receipts_at(others.receipt or ())
+    shown = checkpoints_at(others.checkpoint or ())
+    issuers = [read_issuer(path) for path in keys.issuer or ()]
     told: dict[str, Any] = {"receipts": receipts, "seen": seen.kept, "shown": shown, "issuers": issuers}
-    found = audit(run, referee_key, curator_key, strict=strict, large=large, **told)
+    found = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **told)
     found = replace(found, history=replace(found.history, others=seen.others))
     if as_json:
         deliver_json(show.audit_document(found))
@@ -488,7 +529,7 @@ def audit_command(
         raise typer.Exit(3)
 
 
-for module in (cli_services, cli_results, cli_results):
+for module in (cli_services, cli_results):
     module.add_to(app)
 
 

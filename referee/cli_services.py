@@ -4,51 +4,78 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from common.core.terminal import say, say_command
-from common.net.cli import TlsCa, TlsCert, TlsClientCert, TlsClientKey, TlsKey, end_with_stdin, fail_clearly, serving
+from common.net.cli import (
+    ClientTlsOptions,
+    ServiceTlsOptions,
+    TlsCert,
+    TlsKey,
+    end_with_stdin,
+    fail_clearly,
+    grouped,
+    serving,
+)
+
+if TYPE_CHECKING:
+    from common.net.witness_client import WitnessClient
+    from referee.collection.enrolment import Caps
+    from referee.service.referee import Referee
+
+PURPOSES = ("enrolment", "operator", "individual")
+"""What tokens of the environment admit to."""
 
 
-@fail_clearly
-def serve_command(
-    curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001",
+@dataclass(frozen=True)
+class StateOptions:
+    """Where a referee's state lies, and what it shares with other processes on it."""
+
     state: Annotated[
         Path | None,
         typer.Option(
             help="State directory: key and database (default: referee, in this user's own: $XDG_STATE_HOME/tandem, "
             "else ~/.local/state/tandem)."
         ),
-    ] = None,
+    ] = None
     database: Annotated[
         str | None,
         typer.Option(
             envvar="TANDEM_DATABASE",
             help="sqlite:///FILE or postgresql+psycopg://... (default: SQLite in the state directory).",
         ),
-    ] = None,
+    ] = None
     role: Annotated[
         str,
         typer.Option(
             help="Of several processes on one database, one drives the runs: both (takes requests, and drives when no "
             "other does) or ingest (takes requests only)."
         ),
-    ] = "both",
+    ] = "both"
     key: Annotated[
         Path | None,
         typer.Option(help="File of the signing key, which all processes share (default: in the state directory)."),
-    ] = None,
+    ] = None
     lease: Annotated[
         float, typer.Option(help="Seconds after which another process drives if this one is not heard of.", min=0.5)
-    ] = 10.0,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
-    patience: Annotated[
-        float, typer.Option(help="Seconds after which a run says that it waits for a curator that is away.", min=0)
-    ] = 300.0,
+    ] = 10.0
+
+    @property
+    def folder(self) -> Path:
+        """The state directory."""
+        from common.core.durable import user_state
+
+        return (self.state or user_state() / "referee").absolute()
+
+
+@dataclass(frozen=True)
+class EnrolmentOptions:
+    """Who may enrol, and how many."""
+
     max_individuals: Annotated[
         int | None,
         typer.Option(
@@ -56,9 +83,82 @@ def serve_command(
             "--issuer, as each then shows a credential).",
             min=0,
         ),
-    ] = None,
-    max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000,
-    people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000,
+    ] = None
+    max_hosts: Annotated[int, typer.Option(help="Population hosts that may enrol.", min=0)] = 1_000
+    people_per_host: Annotated[int, typer.Option(help="People that one host may bring.", min=1)] = 100_000_000
+    issuer: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public keys of an issuer (its issuer.json): whoever enrols must show its credential or grant. "
+            "Repeatable; alike for all processes.",
+        ),
+    ] = None
+
+    def caps(self) -> Caps:
+        """Return how many may enrol; more individuals where an issuer vouches for each."""
+        from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
+
+        individuals = self.max_individuals
+        if individuals is None:
+            individuals = USUAL.individuals if self.issuer else UNVOUCHED
+        return Caps(individuals, self.max_hosts, self.people_per_host)
+
+
+@dataclass(frozen=True)
+class CuratorOptions:
+    """The curator, and how long a run waits for it."""
+
+    curator: Annotated[str, typer.Option(help="Address of the curator.")] = "http://127.0.0.1:8001"
+    patience: Annotated[
+        float, typer.Option(help="Seconds after which a run says that it waits for a curator that is away.", min=0)
+    ] = 300.0
+    curator_patience: Annotated[
+        float,
+        typer.Option(help="Seconds for which a run waits for one answer of the curator, and then fails.", min=1.0),
+    ] = 86_400.0
+
+
+@dataclass(frozen=True)
+class WitnessOptions:
+    """The witnesses of every run."""
+
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL", help="A witness of every run (referee witness); its token: TANDEM_WITNESS_TOKEN. Repeatable."
+        ),
+    ] = None
+    beacon: Annotated[
+        bool,
+        typer.Option("--beacon", help="Have what the witnesses sign take part in the order in which agents are asked."),
+    ] = False
+
+    def clients(self) -> list[WitnessClient]:
+        """Return a client of each witness.
+
+        Raises
+        ------
+        BadInput
+            If the beacon is asked for and no witness is named.
+        """
+        from common.core.errors import BadInput
+        from common.net.witness_client import TOKEN, WitnessClient
+
+        if self.beacon and not self.witness:
+            raise BadInput("--beacon takes the words of witnesses, and there are none: name them with --witness URL")
+        return [WitnessClient(url, os.environ.get(TOKEN, "")) for url in self.witness or ()]
+
+
+@fail_clearly
+@grouped
+def serve_command(
+    *,
+    curator: CuratorOptions,
+    place: StateOptions,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8000,
+    enrolment: EnrolmentOptions,
     page: Annotated[
         int | None,
         typer.Option(
@@ -68,33 +168,9 @@ def serve_command(
             max=65535,
         ),
     ] = None,
-    witness: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL", help="A witness of every run (referee witness); its token: TANDEM_WITNESS_TOKEN. Repeatable."
-        ),
-    ] = None,
-    curator_patience: Annotated[
-        float,
-        typer.Option(help="Seconds for which a run waits for one answer of the curator, and then fails.", min=1.0),
-    ] = 86_400.0,
-    beacon: Annotated[
-        bool,
-        typer.Option("--beacon", help="Have what the witnesses sign take part in the order in which agents are asked."),
-    ] = False,
-    issuer: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Public keys of an issuer (its issuer.json): whoever enrols must show its credential or grant. "
-            "Repeatable; alike for all processes.",
-        ),
-    ] = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_ca: TlsCa = None,
-    tls_client_cert: TlsClientCert = None,
-    tls_client_key: TlsClientKey = None,
+    witnesses: WitnessOptions,
+    tls: ServiceTlsOptions,
+    tls_client: ClientTlsOptions,
 ) -> None:
     """Serve: enrol agents, take runs, drive them; a run that a crash cut off is taken up at once.
 
@@ -104,49 +180,21 @@ def serve_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... TANDEM_OPERATOR_TOKEN=... referee serve --curator http://127.0.0.1:8001
     """
-    from common.core.durable import user_state
-    from common.core.errors import BadInput
-    from common.crypto.vouching import read_issuer
     from common.net import addresses
-    from common.net.app import metrics_token
     from common.net.server import listen, serve
-    from common.net.witness_client import TOKEN, WitnessClient
-    from referee.collection.enrolment import UNVOUCHED, USUAL, Caps
     from referee.service.app import referee_app
-    from referee.service.client import CuratorClient
     from referee.service.companion import page_beside
-    from referee.service.referee import Referee
     from referee.service.runner import Follower, Runner
 
     end_with_stdin()
-    tls = serving("referee", tls_cert, tls_key)
-    if role not in ("both", "ingest"):
-        raise typer.BadParameter(f"the role is both or ingest, found {role!r}")
-    purposes = ("enrolment", "operator", "individual")
-    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in purposes}
-    if not tokens["individual"]:
-        del tokens["individual"]
-    for purpose, value in tokens.items():
-        if len(value) < 8:
-            raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
+    context = serving("referee", tls.tls_cert, tls.tls_key)
+    if place.role not in ("both", "ingest"):
+        raise typer.BadParameter(f"the role is both or ingest, found {place.role!r}")
+    tokens = _tokens()
     with ExitStack() as unless_it_starts:
         listener = unless_it_starts.enter_context(listen(host, port))
-        client = CuratorClient(curator, patience=patience)
-        client.meet()
-        if max_individuals is None:
-            max_individuals = USUAL.individuals if issuer else UNVOUCHED
-        caps = Caps(max_individuals, max_hosts, people_per_host)
-        folder = (state or user_state() / "referee").absolute()
-        watching = [WitnessClient(url, os.environ.get(TOKEN, "")) for url in witness or ()]
-        if beacon and not watching:
-            raise BadInput("--beacon takes the words of witnesses, and there are none: name them with --witness URL")
-        ways: dict[str, Any] = {"database": database, "caps": caps, "key": key, "lease": lease}
-        ways |= {"curator_patience": curator_patience, "issuers": [read_issuer(path) for path in issuer or ()]}
-        referee = Referee(folder, client, witnesses=watching, beacon=beacon, **ways)
-        client.identity = referee.identity
+        referee = _referee(curator, place, enrolment, witnesses)
         unless_it_starts.callback(referee.close)
-        if token := metrics_token():
-            tokens["metrics"] = token
         for purpose, value in tokens.items():
             referee.allow(purpose, value)
         # The runner is at work until the process ends: nothing may be closed under it, or its run would fail.
@@ -155,15 +203,63 @@ def serve_command(
     follower = Follower(referee)
     follower.start()
     runner = Runner(referee)
-    if role == "both":
+    if place.role == "both":
         runner.start()
     with ExitStack() as beside:
         if page is not None:
             here = addresses.written(addresses.dialled(host), listener.getsockname()[1])
-            own = f"{'http' if tls is None else 'https'}://{here}"
+            own = f"{'http' if context is None else 'https'}://{here}"
             beside.enter_context(page_beside(own, tokens["operator"], page))
-        serve(referee_app(referee, runner, [follower.threads]), listener, "referee", tls)
+        serve(referee_app(referee, runner, [follower.threads]), listener, "referee", context)
     runner.stop()
+
+
+def _tokens() -> dict[str, str]:
+    """Return the tokens of the environment by what they admit to.
+
+    Raises
+    ------
+    BadInput
+        If one that is needed is missing, or one is too short.
+    """
+    from common.core.errors import BadInput
+    from common.net.app import metrics_token
+
+    tokens = {purpose: os.environ.get(f"TANDEM_{purpose.upper()}_TOKEN", "") for purpose in PURPOSES}
+    if not tokens["individual"]:
+        del tokens["individual"]
+    for purpose, value in tokens.items():
+        if len(value) < 8:
+            raise BadInput(f"TANDEM_{purpose.upper()}_TOKEN must be set in the environment, with at least 8 characters")
+    if token := metrics_token():
+        tokens["metrics"] = token
+    return tokens
+
+
+def _referee(
+    curator: CuratorOptions, place: StateOptions, enrolment: EnrolmentOptions, witnesses: WitnessOptions
+) -> Referee:
+    """Open a referee whose curator is the one at this address, and can be used."""
+    from common.crypto.vouching import read_issuer
+    from referee.service.client import CuratorClient
+    from referee.service.referee import Referee
+
+    client = CuratorClient(curator.curator, patience=curator.patience)
+    client.meet()
+    referee = Referee(
+        place.folder,
+        client,
+        witnesses=witnesses.clients(),
+        beacon=witnesses.beacon,
+        database=place.database,
+        caps=enrolment.caps(),
+        key=place.key,
+        lease=place.lease,
+        curator_patience=curator.curator_patience,
+        issuers=[read_issuer(path) for path in enrolment.issuer or ()],
+    )
+    client.identity = referee.identity
+    return referee
 
 
 @fail_clearly

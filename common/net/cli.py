@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import io
 import logging
 import os
@@ -11,9 +12,10 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 import typer.core
@@ -303,6 +305,74 @@ TlsClientCa = Annotated[
         "--tls-client-ca", tls.CLIENT_CA, "Speak only to clients with a certificate of the authorities in this file."
     ),
 ]
+
+
+def grouped(command: Callable[..., R]) -> Callable[..., R]:
+    """Let a command take groups of options: parameters whose annotations are frozen dataclasses of options.
+
+    The command line has every field of a group as an option of its own, in the place of the group; the fields are
+    annotated as parameters of commands are. All other parameters stay what they are.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, type[Any]] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if not is_dataclass(hints[name]):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
+            continue
+        group = groups[name] = hints[name]
+        within = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if field.default is MISSING else field.default,
+                annotation=within[field.name],
+            )
+            for field in fields(group)
+        ]
+
+    @functools.wraps(command)
+    def called(**given: Any) -> R:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return command(**given)
+
+    del called.__wrapped__  # whoever asks for the signature is to see the options
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
+@dataclass(frozen=True)
+class LedgerOptions:
+    """What all runs together may cost people: the ledger that is charged, its witnesses, or nobody's."""
+
+    ledger: Ledger = None
+    ledger_witness: LedgerWitness = None
+    ephemeral: Ephemeral = False
+
+    @property
+    def witnesses(self) -> tuple[str, ...]:
+        """The places of the witnesses."""
+        return tuple(self.ledger_witness or ())
+
+
+@dataclass(frozen=True)
+class ServiceTlsOptions:
+    """How a service speaks TLS."""
+
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+
+
+@dataclass(frozen=True)
+class ClientTlsOptions:
+    """How a client speaks TLS, and what it shows a curator; the options themselves set it."""
+
+    tls_ca: TlsCa = None
+    tls_client_cert: TlsClientCert = None
+    tls_client_key: TlsClientKey = None
 
 
 def serving(party: str, cert: Path | None, key: Path | None, clients: Path | None = None) -> ssl.SSLContext | None:

@@ -59,6 +59,10 @@ RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
+BINARY: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+
 
 class About(Value):
     """Who this referee is."""
@@ -161,19 +165,37 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         log.error("the referee's database cannot be used", exc_info=error)
         return problem_response(CannotWrite("the referee's database cannot be used at present: ask again"))
 
-    def state(run: str, after: int) -> RunState:
-        known = referee.store.run(run)
-        progress = tuple(Progress(text=n.text, numbers=n.numbers) for n in referee.notes(run)[after:])
-        return RunState(run=run, status=known.status, progress=progress, result=known.result)
-
-    def operator(token: HTTPAuthorizationCredentials | None) -> None:
-        referee.authorize("operator", token.credentials if token else "")
-
     @app.get("/v1/referee", summary="Who is this referee?")
     def about() -> About:
         return About(key=referee.identity.public)
 
-    # The edge answers these eight before they come here, with the same handlers.
+    _add_agents(app, agents)
+    _add_gateway(app, gateway)
+    _add_batches(app, referee, agents)
+    _add_runs(app, referee, runner)
+    _add_progress(app, referee)
+    _add_folders(app, referee)
+
+    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
+    def metrics(token: Token) -> Response:
+        referee.registrar.may_look(token.credentials if token else "")
+        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(groups)])
+
+    return app
+
+
+def _state(referee: Referee, run: str, after: int) -> RunState:
+    known = referee.store.run(run)
+    progress = tuple(Progress(text=n.text, numbers=n.numbers) for n in referee.notes(run)[after:])
+    return RunState(run=run, status=known.status, progress=progress, result=known.result)
+
+
+def _check_operator(referee: Referee, token: HTTPAuthorizationCredentials | None) -> None:
+    referee.authorize("operator", token.credentials if token else "")
+
+
+def _add_agents(app: Service, agents: AgentsEdge) -> None:
+    """Add what agents and hosts ask; the edge answers these before they come here, by the same handlers."""
 
     @app.post(
         "/v1/enrolments",
@@ -212,6 +234,10 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
     async def decline(request: Request) -> Response:
         return await handled(agents.decline, request)
 
+
+def _add_gateway(app: Service, gateway: Gateway) -> None:
+    """Add what passes a relay; the edge answers these, too."""
+
     @app.post(GATEWAY, summary="Answer an encapsulated request of an agent", openapi_extra=encapsulated_body())
     async def forwarded(request: Request) -> Response:
         return await handled(gateway.forwarded, request)
@@ -223,6 +249,10 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
     @app.get(SIGNED_KEYS, summary="The same keys, under the referee's signature", response_model=Signed)
     async def oblivious_keys(request: Request) -> Response:
         return await handled(gateway.signed, request)
+
+
+def _add_batches(app: Service, referee: Referee, agents: AgentsEdge) -> None:
+    """Add batches of reports, packed reports of hosts, and proofs."""
 
     @app.post(
         "/v1/report-batches",
@@ -271,16 +301,20 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         signed = await read_signed(request, ProofRequest.KIND)
         return await run_in_threadpool(referee.proof, signed)
 
+
+def _add_runs(app: Service, referee: Referee, runner: Runner) -> None:
+    """Add what an operator asks of runs: create, list, look, cancel."""
+
     @app.put("/v1/runs/{run}", summary="Create a run (operator)")
     def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
-        operator(token)
+        _check_operator(referee, token)
         referee.create(run, wanted.scenario, wanted.seed)
         runner.wake()
-        return state(run, 0)
+        return _state(referee, run, 0)
 
     @app.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
     def runs(token: Token) -> list[RunLine]:
-        operator(token)
+        _check_operator(referee, token)
         return [
             RunLine(run=run.run, scenario=str(run.scenario.get("name")), status=run.status, waits_for=waits_for)
             for run, waits_for in referee.standing()
@@ -288,12 +322,12 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
 
     @app.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
     def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0) -> RunState:
-        operator(token)
-        return state(run, after)
+        _check_operator(referee, token)
+        return _state(referee, run, after)
 
     @app.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
     def standing(run: RunName, token: Token) -> Standing:
-        operator(token)
+        _check_operator(referee, token)
         waits_for = referee.waits_for(referee.store.run(run))
         return Standing(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
 
@@ -302,10 +336,14 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         summary="Cancel a run: what was released stays released, what was spent stays spent (operator)",
     )
     def cancel(run: RunName, token: Token) -> RunState:
-        operator(token)
+        _check_operator(referee, token)
         referee.cancel(run)
         runner.wake()
-        return state(run, 0)
+        return _state(referee, run, 0)
+
+
+def _add_progress(app: Service, referee: Referee) -> None:
+    """Add a run's configuration, checkpoints and transcript."""
 
     @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
     def configuration(run: RunName) -> Signed:
@@ -321,7 +359,7 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
     ) -> list[StoredCheckpoint]:
-        operator(token)
+        _check_operator(referee, token)
         return referee.kept(run, after, most)
 
     @app.get(
@@ -335,19 +373,23 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=0, le=MAX_PLACE)] = MAX_PLACE,
     ) -> PlainTextResponse:
-        operator(token)
+        _check_operator(referee, token)
         referee.store.run(run)
         entries = referee.store.entries(run)[after : after + most]
         return PlainTextResponse("".join(line + "\n" for line in entries))
+
+
+def _add_folders(app: Service, referee: Referee) -> None:
+    """Add what else a run folder holds: reports, participants, vouchers."""
 
     @app.get(
         "/v1/runs/{run}/reports/{question}",
         summary="All reports on a question, as accepted (operator)",
         response_class=Response,
-        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}},
+        responses=BINARY,
     )
     def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)], token: Token) -> Response:
-        operator(token)
+        _check_operator(referee, token)
         found = referee.store.question(run, question)
         if found is None:
             raise NotFound(f"run {run!r} has no question {question}")
@@ -357,28 +399,21 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         "/v1/runs/{run}/participants",
         summary="Everybody who was enrolled when a run began: key and number of agents (operator)",
         response_class=Response,
-        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}},
+        responses=BINARY,
     )
     def participants(run: RunName, token: Token) -> Response:
-        operator(token)
+        _check_operator(referee, token)
         return Response(referee.participants(run), media_type="application/octet-stream")
 
     @app.get(
         "/v1/runs/{run}/vouchers",
         summary="What those who were enrolled when a run began have shown of issuers (operator)",
         response_class=Response,
-        responses={200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}},
+        responses=BINARY,
     )
     def vouchers(run: RunName, token: Token) -> Response:
-        operator(token)
+        _check_operator(referee, token)
         return StreamingResponse(referee.vouchers(run), media_type="application/octet-stream")
-
-    @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
-    def metrics(token: Token) -> Response:
-        referee.registrar.may_look(token.credentials if token else "")
-        return metrics_response([*of_requests(app), *of_referee(referee), *of_groups(groups)])
-
-    return app
 
 
 def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
