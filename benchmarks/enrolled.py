@@ -39,7 +39,7 @@ from deploy.load.target import Target, started
 from deploy.load.testing import AGAIN, Options
 from deploy.remote import Remote, operating
 from referee.collection.enrolment import Caps, Registrar
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 from referee.state.values import Participant
 
 PHASES = ("enrol", "poll", "report")
@@ -55,7 +55,7 @@ ALLOWED = 2.0
 def enrol_before(folder: Path, count: int) -> None:
     """Make a referee's database that lists so many individuals, whose keys nobody has."""
     folder.mkdir(mode=0o700)
-    with closing(Store(f"sqlite:///{folder}/referee.sqlite")) as store:
+    with closing(RefereeStore(f"sqlite:///{folder}/referee.sqlite")) as store:
         for first in range(0, count, AT_ONCE):
             numbers = range(first, min(first + AT_ONCE, count))
             listed = [Participant(secrets.token_hex(32), number, 1) for number in numbers]
@@ -89,7 +89,7 @@ def paired(sizes: Sequence[int], individuals: int) -> list[dict[str, Any]]:
         for number, size in enumerate(sizes):
             folder = Path(name) / str(number)
             enrol_before(folder, size)
-            store = opened.enter_context(closing(Store(f"sqlite:///{folder}/referee.sqlite")))
+            store = opened.enter_context(closing(RefereeStore(f"sqlite:///{folder}/referee.sqlite")))
             caps = Caps(individuals=int(ALLOWED * (size + individuals)))
             registrar = Registrar(store, Identity.create(), caps)
             registrar.allow("enrolment", token)

@@ -34,7 +34,7 @@ from common.net.certificates import make_all, names_of
 from common.net.tls import CA, CERT, CLIENT_CERT, client_context
 from deploy.load.client import Connection, request
 from deploy.load.phases import allow_descriptors
-from deploy.processes import Party, free_port
+from deploy.processes import PartyProcess, free_port
 
 AFTER = 12.0
 """Seconds after a flood at which the memory that is left is read."""
@@ -345,7 +345,7 @@ SERVICES = ("referee", "curator", "issuer", "relay", "witness")
 
 
 @contextmanager
-def running(name: str, folder: Path, certificates: Path | None) -> Iterator[tuple[Party, int]]:
+def running(name: str, folder: Path, certificates: Path | None) -> Iterator[tuple[PartyProcess, int]]:
     """Start a service; gives its process and port."""
     port = free_port()
     state = ["--state", str(folder / name)]
@@ -363,7 +363,7 @@ def running(name: str, folder: Path, certificates: Path | None) -> Iterator[tupl
         environment |= {CLIENT_CERT: str(certificates / "referee" / "client.pem")}
     if name == "issuer":
         (folder / name).mkdir(parents=True, exist_ok=True)
-    party = Party(name, [*command, "--port", str(port)], folder, environment, lives=1)
+    party = PartyProcess(name, [*command, "--port", str(port)], folder, environment, lives=1)
     try:
         party.wait_for("listens on")
         yield party, port
@@ -414,7 +414,9 @@ async def _honest(place: Place, pid: int, found: Honest) -> None:
     await asyncio.gather(*asked)
 
 
-def measure(party: Party, port: int, name: str, seconds: float, connections: int, ca: Path | None) -> dict[str, Any]:
+def measure(
+    party: PartyProcess, port: int, name: str, seconds: float, connections: int, ca: Path | None
+) -> dict[str, Any]:
     """Flood a service, and return what became of honest requests, of memory and of the log."""
     pid, logged = party.process.pid, len(party.logged().splitlines())
     before = resident(pid)

@@ -31,7 +31,7 @@ from curator.numerics.gaussian_noise import normals
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from local_agent.hosted.population import Population
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.collection.order import Order
 
 BALL = {"name": "gaussian-ball", "side": "target", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07}
@@ -72,7 +72,7 @@ def answer_all(folder: Path) -> Callable[[], object]:
 
     def work() -> None:
         state = folder / str(next(count))
-        population = Population(people, Policy(referee.public, 0.5), state, RandomSource.seeded(1))
+        population = Population(people, PersonalPolicy(referee.public, 0.5), state, RandomSource.seeded(1))
         population.answer(sealed[0], sealed[1])
         population.close()
 

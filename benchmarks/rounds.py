@@ -23,7 +23,7 @@ from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from curator.service.curator import Curator
 from deploy.checking import checked
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 
@@ -50,7 +50,7 @@ def timed_curator() -> Iterator[list[float]]:
         Curator.perform = perform  # type: ignore[method-assign]  # put back as it was
 
 
-def questions(finished: Finished) -> int:
+def questions(finished: RunOutput) -> int:
     """Return how many questions a run asked."""
     return sum(json.loads(line)["kind"] == "question" for line in finished.transcript.splitlines())
 

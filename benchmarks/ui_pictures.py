@@ -32,7 +32,7 @@ from common.net.server import Server, listen
 from common.scenario import loading
 from curator.console import console_app
 from deploy.deployment import OnProgress
-from deploy.processes import Party, free_port
+from deploy.processes import PartyProcess, free_port
 from deploy.remote import operating
 from deploy.running import carry_out
 from tandem.ui.app import ui_app
@@ -77,7 +77,7 @@ def referee_of(folder: Path, seed: int) -> Iterator[tuple[str, str]]:
     with ExitStack() as started:
         for name, arguments in commands.items():
             seeds = [] if name in ("referee", "witness") else ["--seed", str(seed)]
-            party = Party(name, [*arguments, "--state", str(folder / name), *seeds], folder, tokens)
+            party = PartyProcess(name, [*arguments, "--state", str(folder / name), *seeds], folder, tokens)
             started.callback(party.stop)
             party.wait_for("hosts" if name == "agents" else "listens on")
         yield address["referee"], token

@@ -16,7 +16,7 @@ from curator import learners
 from referee import protocols
 
 
-class Kind(NamedTuple):
+class RegisteredKind(NamedTuple):
     """The package that a kind is registered from, its module that declares the registry, and the registry's name."""
 
     package: ModuleType
@@ -25,14 +25,14 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "protocols": Kind(protocols, "base", "PROTOCOLS"),
-    "problems": Kind(problems, "base", "PROBLEMS"),
-    "operations": Kind(operations, "operation", "OPERATIONS"),
-    "learners": Kind(learners, "base", "LEARNERS"),
-    "mechanisms": Kind(mechanisms, "mechanism", "MECHANISMS"),
-    "queries": Kind(queries, "query", "QUERIES"),
-    "hypotheses": Kind(hypotheses, "hypothesis", "HYPOTHESES"),
-    "distributions": Kind(distributions, "base", "DISTRIBUTIONS"),
+    "protocols": RegisteredKind(protocols, "base", "PROTOCOLS"),
+    "problems": RegisteredKind(problems, "base", "PROBLEMS"),
+    "operations": RegisteredKind(operations, "operation", "OPERATIONS"),
+    "learners": RegisteredKind(learners, "base", "LEARNERS"),
+    "mechanisms": RegisteredKind(mechanisms, "mechanism", "MECHANISMS"),
+    "queries": RegisteredKind(queries, "query", "QUERIES"),
+    "hypotheses": RegisteredKind(hypotheses, "hypothesis", "HYPOTHESES"),
+    "distributions": RegisteredKind(distributions, "base", "DISTRIBUTIONS"),
 }
 """Every kind, by the group of its entry points."""
 

@@ -19,7 +19,7 @@ OnProgress = Callable[[str, dict[str, float]], None]
 
 
 @dataclass(frozen=True)
-class Finished:
+class RunOutput:
     """A run that has ended: the result document, the transcript, who was enrolled, and the reports by question.
 
     ``checkpoints`` are those of the transcript, with the words of its witnesses; ``vouchers`` what participants have
@@ -43,7 +43,7 @@ class Deployment(Protocol):
         """Refuse, before anything is written, a scenario that this deployment has no room for."""
         ...
 
-    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
         """Carry a run to its end; the same name again takes it up where it was."""
         ...
 

@@ -12,7 +12,7 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import check_room, open_curator
-from deploy.deployment import Finished, OnProgress, spent_over_all_runs
+from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.service.referee import Referee
@@ -40,7 +40,7 @@ class Embedded:
         """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
-    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
         """Carry a run to its end."""
         with ExitStack() as opened:
             key = Identity.load_or_create(self._state / "referee" / "identity.key").public
@@ -67,7 +67,7 @@ class Embedded:
             transcript = "".join(line + "\n" for line in referee.store.entries(run))
             kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
             spent = spent_over_all_runs(transcript, scenario, self._charging)
-            return Finished(result, transcript, referee.participants(run), reports, kept, vouchers, spent)
+            return RunOutput(result, transcript, referee.participants(run), reports, kept, vouchers, spent)
 
 
 def _work(hosts: list[Host]) -> None:

@@ -28,7 +28,7 @@ from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.net.tls import OF_SERVICES
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import check_room
-from deploy.deployment import Finished, OnProgress, spent_over_all_runs
+from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from deploy.remote import Remote
 
 START = 300.0
@@ -37,7 +37,7 @@ LIVES = 5
 """How often a party is started before the deployment gives up on it."""
 
 
-class Party:
+class PartyProcess:
     """One child process, kept alive.
 
     Parameters
@@ -197,7 +197,7 @@ class Processes:
         state: Path,
         *,
         hosts: int = 1,
-        started: Callable[[dict[str, Party]], None] = lambda parties: None,
+        started: Callable[[dict[str, PartyProcess]], None] = lambda parties: None,
         charging: Charging = USERS_OWN,
     ) -> None:
         self._state = state
@@ -209,7 +209,7 @@ class Processes:
         """Refuse a sample that does not fit into this machine."""
         check_room(scenario, self._state / "curator")
 
-    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
         """Start the parties, carry the run to its end, stop them."""
         if self._charging.charges(scenario, "source") and not self._state.exists():
             # A run that goes on was checked when it began.
@@ -224,10 +224,10 @@ class Processes:
             "TANDEM_OPERATOR_TOKEN": secrets.token_hex(16),
         }
         seeds = [] if seed is None else ["--seed", str(seed)]
-        parties: dict[str, Party] = {}
+        parties: dict[str, PartyProcess] = {}
 
-        def start(name: str, *arguments: str) -> Party:
-            parties[name] = Party(name, list(arguments), self._state, tokens)
+        def start(name: str, *arguments: str) -> PartyProcess:
+            parties[name] = PartyProcess(name, list(arguments), self._state, tokens)
             return parties[name]
 
         try:
@@ -264,7 +264,7 @@ class Processes:
                 party.stop()
 
 
-def _check_alive(parties: dict[str, Party]) -> None:
+def _check_alive(parties: dict[str, PartyProcess]) -> None:
     """Wait no longer once a party stays dead: the run would wait for it for ever.
 
     Raises

@@ -15,7 +15,7 @@ from common.net.client import ANSWER, Client, json_of
 from common.net.edge import SMALL, TINY
 from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario
-from deploy.deployment import Finished, OnProgress
+from deploy.deployment import OnProgress, RunOutput
 from referee.service.referee import public
 
 LOOK = 0.2
@@ -170,7 +170,7 @@ class Remote:
         run: str,
         on_progress: OnProgress,
         look: Callable[[], None] = lambda: None,
-    ) -> Finished:
+    ) -> RunOutput:
         """Carry a run to its end; ``look`` is called at each look at it, and may end the waiting by what it raises."""
         self.create(scenario, seed, run)
         return self.follow(run, on_progress, look)
@@ -183,7 +183,7 @@ class Remote:
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
         self._agents = scenario.agents.count
 
-    def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> Finished:
+    def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> RunOutput:
         """Watch a run to its end, and fetch what it leaves."""
         path = f"/v1/runs/{run}"
         seen, result = 0, None
@@ -207,7 +207,7 @@ class Remote:
         vouchers = b""
         if entries and "vouchers" in entries[0].body:
             vouchers = self._content(f"{path}/vouchers", each)
-        return Finished(result, transcript, participants, reports, self._checkpoints(run, entries), vouchers)
+        return RunOutput(result, transcript, participants, reports, self._checkpoints(run, entries), vouchers)
 
     def close(self) -> None:
         """Close all connections."""

@@ -57,9 +57,9 @@ def invite_command(
 
     Example: issuer invite --count 500 --state /var/lib/issuer
     """
-    from issuer.issuer import Codes
+    from issuer.issuer import InvitationCodes
 
-    with closing(Codes(state)) as codes:
+    with closing(InvitationCodes(state)) as codes:
         for code in codes.invite(count):
             say(code)
 
@@ -92,10 +92,10 @@ def show_command(state: State) -> None:
 
     Example: issuer show --state /var/lib/issuer
     """
-    from issuer.issuer import Codes, Keys
+    from issuer.issuer import InvitationCodes, Keys
 
     keys = Keys(state)
-    with closing(Codes(state)) as codes:
+    with closing(InvitationCodes(state)) as codes:
         made, used = codes.counts()
     say(f"issuer {keys.public.fingerprint()}: {made:,} invitation codes, {used:,} credentials issued")
 

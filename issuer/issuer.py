@@ -46,7 +46,7 @@ class Issuer:
     def __init__(self, folder: Path) -> None:
         self._lock = hold(folder)
         self._keys = Keys(folder)
-        self._codes = Codes(folder)
+        self._codes = InvitationCodes(folder)
         self.public: IssuerKey = self._keys.public
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class Issuer:
         BadMessage
             If it is no token request for this issuer's key; the code is as it was.
         Unauthorized, Conflict
-            As :meth:`issuer.issuer.Codes.use`.
+            As :meth:`issuer.issuer.InvitationCodes.use`.
         """
         blinded = blinded_in(self.public, request)
         check_blinded(self._keys.tokens, blinded)
@@ -98,7 +98,7 @@ CODES = Table(
 SCHEMA = Schema("the issuer's database", CODES.metadata)
 
 
-class Codes:
+class InvitationCodes:
     """The codes of one issuer.
 
     Parameters

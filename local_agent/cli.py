@@ -237,8 +237,8 @@ def answer_command(
     from common.core.durable import user_state
     from local_agent.host import Host
     from local_agent.person.agent import ANSWERED, Agent
-    from local_agent.person.consent import Consent, Journal, check_terminal
-    from local_agent.policy import Policy, chosen_queries
+    from local_agent.person.consent import ActivityLog, Consent, check_terminal
+    from local_agent.policy import PersonalPolicy, chosen_queries
 
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
@@ -253,8 +253,8 @@ def answer_command(
 
     asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
     with closing(_reached(asking.referee, relay, asking.referee_key or _written(state), patience)) as client:
-        policy = Policy(_pin(state, asking.referee_key, client), epsilon, queries=queries)
-        agent, journal = Agent(person, policy, state, names), Journal(state)
+        policy = PersonalPolicy(_pin(state, asking.referee_key, client), epsilon, queries=queries)
+        agent, journal = Agent(person, policy, state, names), ActivityLog(state)
         consent = Consent(asked, policy, journal, say_lines, lambda: yes or typer.confirm("Answer this question?"))
         with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:
             connection.enrol(token)
@@ -411,7 +411,7 @@ def check_command(
         if witness is not None:
             seen = checking.Remembered(opened.enter_context(closing(WitnessClient(witness, patience=patience))))
 
-        def checked(each: HeldReceipt) -> checking.Finding:
+        def checked(each: HeldReceipt) -> checking.ReportCheck:
             finding = checking.check(each, identity, client, key, seen, seen_checkpoint(state, each.run), within=within)
             if finding.shown is not None:
                 path = store_seen(state, each.run, finding.shown, other=finding.status == checking.OTHER)

@@ -17,7 +17,7 @@ from common.crypto.identity import Identity, Signed, verify
 from common.log.receipts import check_receipt
 from common.net import messages
 from local_agent.person.agent import Agent
-from local_agent.policy import PINNED, Question
+from local_agent.policy import PINNED, CheckedQuestion
 
 log = logging.getLogger("tandem.agent")
 
@@ -57,7 +57,7 @@ class Host:
         referee: str,
         delay: Callable[[], float] = lambda: 0.0,
         schedule: Schedule | None = None,
-        consent: Callable[[Question], None] | None = None,
+        consent: Callable[[CheckedQuestion], None] | None = None,
     ) -> None:
         self._answerer = answerer
         self._port = port

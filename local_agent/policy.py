@@ -23,7 +23,7 @@ PINNED = (
 
 
 @dataclass(frozen=True)
-class Question:
+class CheckedQuestion:
     """A question that passed every check: safe to evaluate on the record.
 
     ``names`` are those that the run's scenario gives; ``own_names``: those of the record, too, which were compared.
@@ -74,7 +74,7 @@ def chosen_queries(
 
 
 @dataclass(frozen=True)
-class Policy:
+class PersonalPolicy:
     """What an agent agrees to, fixed before any message arrives.
 
     Attributes
@@ -111,7 +111,9 @@ class Policy:
             features=dimension,
         )
 
-    def check(self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None) -> Question:
+    def check(
+        self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None
+    ) -> CheckedQuestion:
         """Check a question in full, before the record is touched.
 
         Parameters
@@ -172,7 +174,7 @@ class Policy:
             )
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
-        return Question(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)
+        return CheckedQuestion(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)
 
 
 def names_in(scenario: dict[str, Any]) -> Names:

@@ -213,7 +213,7 @@ def init_command(
     from referee.view.first_scenario import described, write
 
     c = columns
-    given = first_scenario.Given(
+    given = first_scenario.ColumnAnswers(
         c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column
     )
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
@@ -508,9 +508,9 @@ def audit_command(
     from referee.audit.audit import audit
     from referee.audit.history import checkpoints_at, receipts_at
     from referee.view import show
-    from referee.view.witnesses import Seen, seen_by
+    from referee.view.witnesses import SeenByWitness, seen_by
 
-    seen = Seen([], ()) if others.witness is None else seen_by(others.witness, run)
+    seen = SeenByWitness([], ()) if others.witness is None else seen_by(others.witness, run)
     receipts = receipts_at(others.receipt or ())
     shown = checkpoints_at(others.checkpoint or ())
     issuers = [read_issuer(path) for path in keys.issuer or ()]

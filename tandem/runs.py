@@ -20,7 +20,7 @@ from deploy.running import carry_out
 from referee.audit.audit import Audit as Audit
 from referee.audit.audit import audit as audit_folder
 from referee.view.show import plans
-from tandem.showing import Drawing, Estimate, Promises, drawn, html
+from tandem.showing import Drawing, DrawnEstimate, Promises, drawn, html
 
 AnyScenario = str | Path | Mapping[str, Any]
 """The name of a shipped scenario, a YAML file, or a tree of the same keys."""
@@ -47,9 +47,9 @@ class Run:
         return str(self.result["status"])
 
     @property
-    def estimate(self) -> Estimate | None:
+    def estimate(self) -> DrawnEstimate | None:
         """What the agents' answers show: value, low, high, confidence."""
-        return None if self.result["estimate"] is None else Estimate(self.result["estimate"])
+        return None if self.result["estimate"] is None else DrawnEstimate(self.result["estimate"])
 
     @property
     def privacy(self) -> Promises:

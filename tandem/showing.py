@@ -14,7 +14,7 @@ from referee.view import pages
 from referee.view.charts import compared
 from referee.view.pages import read_run
 from referee.view.run_view import run_view
-from referee.view.values import Entry, Interval, RunView
+from referee.view.values import ChartEntry, Interval, RunView
 from referee.view.wording import interval_in_words
 
 
@@ -39,7 +39,7 @@ class Drawing:
         return Path(file)
 
 
-class Estimate(dict[str, float]):
+class DrawnEstimate(dict[str, float]):
     """What the agents' answers show: ``value``, ``low``, ``high``, ``confidence``. A dictionary that can be drawn."""
 
     def _repr_html_(self) -> str:
@@ -49,7 +49,7 @@ class Estimate(dict[str, float]):
     def plot(self) -> Drawing:
         """Draw the estimate with its interval."""
         found = Interval(self["value"], self["low"], self["high"], self["confidence"])
-        entry = Entry("estimate", found.value, "estimate", found)
+        entry = ChartEntry("estimate", found.value, "estimate", found)
         return Drawing(compared([entry], None, "estimate of the agents", name=_name(dict(self))))
 
 
@@ -79,7 +79,7 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
         If none is a number.
     """
     entries = [
-        Entry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
+        ChartEntry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
         for who, value in epsilons.items()
         if value is not None
     ]
@@ -117,7 +117,7 @@ def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
         return Drawing(str(pages.by_round(found, name)))
     entries = found.candidates
     if not entries and found.estimate is not None:
-        entries = (Entry("this run's answer", found.estimate.value, "estimate", found.estimate),)
+        entries = (ChartEntry("this run's answer", found.estimate.value, "estimate", found.estimate),)
     if not entries:
         raise BadInput("this run estimated no loss, so that there is nothing to draw; its result has its answer")
     return Drawing(compared(entries, found.level, found.measure, name=name))

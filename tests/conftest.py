@@ -20,7 +20,7 @@ from tests import chance
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:  # the parties are imported by the fixtures: only who uses one waits for it
-    from deploy.deployment import Finished
+    from deploy.deployment import RunOutput
     from tests.postgres import Server
     from tests.support import Bench
 
@@ -146,7 +146,7 @@ def postgresql() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunOutput]:
     """The tiny run as it goes when nothing happens: its state directory, and what it leaves. Read only."""
     from tests.support import Bench, leave_folder
 

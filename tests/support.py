@@ -23,7 +23,7 @@ from common.scenario.resolved import ResolvedScenario, settled
 from curator.service.curator import Curator
 from curator.service.startup import open_curator
 from deploy.checking import checked
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.protocols.base import BALL as TINY
@@ -216,17 +216,17 @@ class Bench:
             self.seen = messages.Terms.parse(terms.message).ledger.head
         return self.seen
 
-    def finished(self, name: str = "run") -> Finished:
+    def finished(self, name: str = "run") -> RunOutput:
         store = self.referee.store
         result = store.run(name).result
         assert result is not None
         reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(name))
         transcript = "".join(line + "\n" for line in store.entries(name))
         kept, vouchers = tuple(self.referee.kept(name)), b"".join(self.referee.vouchers(name))
-        return Finished(result, transcript, self.referee.participants(name), reports, kept, vouchers)
+        return RunOutput(result, transcript, self.referee.participants(name), reports, kept, vouchers)
 
 
-def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: Finished) -> Path:
+def leave_folder(folder: Path, chosen: ResolvedScenario, seed: int, finished: RunOutput) -> Path:
     """Write the run folder that ``referee run`` writes."""
     result = {**finished.result, "truth": None, "peak_memory_bytes": 0, "run": str(folder)}
     left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers

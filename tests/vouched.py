@@ -17,7 +17,7 @@ from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, token_input, token_request
 from common.net import messages
 from deploy.load.client import LightAgent
-from issuer.issuer import Codes, Issuer
+from issuer.issuer import InvitationCodes, Issuer
 from referee.collection.judging import Sent, claims
 from tests.support import Bench
 
@@ -55,7 +55,7 @@ def an_issuer(folder: Path) -> Iterator[Issuer]:
 
 
 def codes(folder: Path, count: int) -> list[str]:
-    with closing(Codes(folder)) as found:
+    with closing(InvitationCodes(folder)) as found:
         return found.invite(count)
 
 

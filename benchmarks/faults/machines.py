@@ -13,7 +13,7 @@ import httpx
 
 from common.core.durable import write_durably
 from common.core.errors import BadInput, RunFailed
-from deploy.processes import Party, free_port
+from deploy.processes import PartyProcess, free_port
 
 DISK = "320m"
 LIVES = 20
@@ -63,7 +63,7 @@ class Machines:
     def __init__(self, folder: Path, opened: ExitStack) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.token = folder, secrets.token_hex(16)
-        self.parties: dict[str, Party] = {}
+        self.parties: dict[str, PartyProcess] = {}
         self.urls: dict[str, str] = {}
         self._libraries, self._opened = clock_libraries(folder), opened
 
@@ -83,13 +83,15 @@ class Machines:
         self.set_clock(name, "+0")
         return self.state(name)
 
-    def start(self, name: str, *arguments: str) -> Party:
+    def start(self, name: str, *arguments: str) -> PartyProcess:
         """Start a party, ``python -m`` with arguments; it ends when all do."""
-        party = self.parties[name] = Party(name, list(arguments), self.folder, self.environment(name), lives=LIVES)
+        party = self.parties[name] = PartyProcess(
+            name, list(arguments), self.folder, self.environment(name), lives=LIVES
+        )
         self._opened.callback(_end, party)
         return party
 
-    def serve(self, name: str, *arguments: str) -> Party:
+    def serve(self, name: str, *arguments: str) -> PartyProcess:
         """Start a service at a port of its own, which it keeps when it has died and is started again."""
         port = free_port()
         self.urls[name] = f"http://127.0.0.1:{port}"
@@ -136,6 +138,6 @@ class Machines:
         return environment
 
 
-def _end(party: Party) -> None:
+def _end(party: PartyProcess) -> None:
     with suppress(OSError):
         party.stop()

@@ -16,7 +16,7 @@ from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.machines import PATIENCE
 from common.core.errors import RunFailed, TandemError
 from curator.state.ledger import listed
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from referee.audit.audit import audit
 from referee.service.referee import public
 from referee.state.runfolder import unpack_reports, write_run
@@ -97,7 +97,7 @@ def _progress(parties: Deployment) -> int | None:
     return None if ended else int(entries)
 
 
-def check(found: Struck, parties: Deployment, finished: Finished) -> None:
+def check(found: Struck, parties: Deployment, finished: RunOutput) -> None:
     """Note what does not hold of a run that has ended."""
     left = finished.transcript, finished.participants, finished.reports, finished.checkpoints
     folder = parties.folder / "run"

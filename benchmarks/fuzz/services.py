@@ -37,7 +37,7 @@ from common.net.oblivious.relay import relay_app
 from curator.contributions.app import collecting_app
 from curator.service.app import curator_app
 from issuer.app import issuer_app
-from issuer.issuer import Codes, Issuer
+from issuer.issuer import InvitationCodes, Issuer
 from referee.service.agents_edge import HOLD
 from referee.service.app import referee_app
 from referee.service.runner import Runner
@@ -187,7 +187,7 @@ def _token(code: str, asked: bytes, m: Mutator) -> Request:
 
 
 def _issuer(issuer: Issuer, folder: Path) -> Iterator[Callable[[Mutator], Request]]:
-    for code in (*Codes(folder).invite(3), "no code"):
+    for code in (*InvitationCodes(folder).invite(3), "no code"):
         message = token_input("0" * 64, bytes(32), issuer.public.token_key_id)
         asked = token_request(issuer.public, blind(issuer.public.token_key, message).message)
         yield partial(_token, code, asked)

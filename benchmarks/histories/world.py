@@ -27,7 +27,7 @@ from curator.service.startup import open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.protocols.base import small_ball
 from referee.runs.checkpoints import RunWitness
 from referee.service.referee import Referee
@@ -163,7 +163,7 @@ class World:
             answerer = open_population(scenario(), folder, SEED, self.key, HOSTED)
         else:
             record = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
-            answerer = Agent(record, Policy(self.key, 2.0), folder)
+            answerer = Agent(record, PersonalPolicy(self.key, 2.0), folder)
         host = Host(answerer, self.referee_port(name), self.key, schedule=schedule)
         if name == "host":
             answerer.settle(0)

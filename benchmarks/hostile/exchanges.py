@@ -50,7 +50,7 @@ from local_agent.person import checking
 from local_agent.person.agent import Agent
 from local_agent.person.credential import CREDENTIAL, held_credential, obtain
 from local_agent.person.receipts import HeldReceipt, held_receipts, leaf_of
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.runs.curator import answered, check_release, check_terms
 from referee.service.client import CuratorClient
 
@@ -162,7 +162,7 @@ def _individual(exchange: Exchange, peers: Sequence[Peer], open_client: Callable
     @contextmanager
     def working() -> Iterator[Host]:
         with (
-            closing(Agent(record, Policy(found.referee.public, 2.0), folder)) as agent,
+            closing(Agent(record, PersonalPolicy(found.referee.public, 2.0), folder)) as agent,
             closing(open_client()) as client,
         ):
             yield Host(agent, client, found.referee.public, schedule=schedule)
@@ -320,7 +320,7 @@ def witnessed_referee(exchange: Exchange) -> None:
 
 
 def _kept(witness: WitnessClient, checkpoint: Signed) -> StoredCheckpoint:
-    """Do what :meth:`referee.runs.checkpoints.Checkpoints.make` does with a witness's word."""
+    """Do what :meth:`referee.runs.checkpoints.RunCheckpoints.make` does with a witness's word."""
     kept = StoredCheckpoint(checkpoint=checkpoint, witnessed=(witness.keep(checkpoint),))
     kept.seen()
     return kept

@@ -23,7 +23,7 @@ from common.crypto.identity import Identity
 from common.net.transport import Transport
 from common.scenario.resolved import ResolvedScenario
 from deploy.load.client import LightAgent
-from deploy.processes import Party, free_port
+from deploy.processes import PartyProcess, free_port
 
 LEASE = "1.5"
 """Seconds after which another process drives, if the one that does is gone."""
@@ -59,13 +59,13 @@ class Fleet:
         serve = [f"{curator.__name__}.cli", "serve", str(scenario), "--seed", "1", "--port", port]
         serve += ["--state", str(folder / "curator")]
         serve += ["--referee-key", Identity.load_or_create(folder / "key").public]
-        self.parties = {"curator": Party("curator", serve, folder, tokens, lives)}
+        self.parties = {"curator": PartyProcess("curator", serve, folder, tokens, lives)}
         self.urls: dict[str, str] = {}
         for name, role in ROLES.items():
             mine = str(free_port())
             serve = [f"{referee.__name__}.cli", "serve", "--curator", f"http://127.0.0.1:{port}", "--port", mine]
             serve += ["--state", str(folder / name), "--key", str(folder / "key"), "--database", database]
-            self.parties[name] = Party(name, [*serve, "--role", role, "--lease", LEASE], folder, tokens, lives)
+            self.parties[name] = PartyProcess(name, [*serve, "--role", role, "--lease", LEASE], folder, tokens, lives)
             self.urls[name] = f"http://127.0.0.1:{mine}"
             if name == "driver":
                 self.parties[name].wait_for("listens on")  # it makes the key, and drives

@@ -20,9 +20,9 @@ from benchmarks.kills.postgres import Server
 from common.core.errors import TandemError
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.state.ledger import listed
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
-from deploy.processes import Party
+from deploy.processes import PartyProcess
 from deploy.remote import Remote
 from local_agent.person.receipts import held_receipts
 from referee.audit.audit import audit
@@ -118,11 +118,11 @@ def _host(parties: Fleet, folder: Path, token: str) -> None:
     arguments = ["host", str(folder / "scenario.yaml"), "--state", str(folder / "host"), "--seed", "1"]
     arguments += ["--agents", str(HOSTED), "--referee", parties.urls["ingest-1"]]
     tokens = {"TANDEM_ENROLMENT_TOKEN": token}
-    parties.parties["host"] = Party("host", [f"{local_agent.__name__}.cli", *arguments], folder, tokens, 10_000)
+    parties.parties["host"] = PartyProcess("host", [f"{local_agent.__name__}.cli", *arguments], folder, tokens, 10_000)
     parties.parties["host"].wait_for("hosts")
 
 
-def _carried(chosen: ResolvedScenario, urls: list[str], token: str, chance: random.Random) -> Finished:
+def _carried(chosen: ResolvedScenario, urls: list[str], token: str, chance: random.Random) -> RunOutput:
     """Create a run and wait for its end, at whichever process answers, as often as it takes."""
     while True:
         with closing(Remote(chance.choice(urls), token, patience=5.0)) as remote, suppress(TandemError):
@@ -133,7 +133,7 @@ def _check(
     found: Killed,
     folder: Path,
     chosen: ResolvedScenario,
-    finished: Finished,
+    finished: RunOutput,
     senders: list[Sender],
     persons: list[Person],
 ) -> None:

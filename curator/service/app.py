@@ -50,7 +50,7 @@ Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_e
 OperationId = Annotated[str, Path(pattern=r"^[0-9]{1,9}$")]
 
 
-class About(Value):
+class CuratorInfo(Value):
     """Who this curator is and what it guarantees its people."""
 
     key: str
@@ -88,11 +88,11 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
     if contributions is not None:
         add_contributions(app, contributions)
     running: dict[str, Future[Signed]] = {}
-    watched = Watched(curator)
+    watched = CountedCurator(curator)
 
     @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
-    def about() -> About:
-        return About(key=curator.key, guarantee=curator.guarantee)
+    def about() -> CuratorInfo:
+        return CuratorInfo(key=curator.key, guarantee=curator.guarantee)
 
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics)", response_class=METRICS)
     def metrics(token: Token) -> Response:
@@ -174,7 +174,7 @@ LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", 
 """Problems that say that the ledger, or a witness of it, did not take an entry."""
 
 
-class Watched:
+class CountedCurator:
     """A curator whose operations are counted.
 
     Parameters

@@ -78,7 +78,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Row:
+class AuditRow:
     """One audit: of what is shipped (``without`` is empty), or of a twin without a safeguard.
 
     Attributes
@@ -120,7 +120,7 @@ class Row:
         return {**asdict(self), "exceeds": self.exceeds, "expected": self.expected}
 
 
-def rows(cases: Iterable[Case], scale: float) -> Iterator[Row]:
+def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
     """Audit every case and its twins.
 
     Parameters
@@ -136,10 +136,10 @@ def rows(cases: Iterable[Case], scale: float) -> Iterator[Row]:
             begun = time.perf_counter()
             found = case.measure(subject, scale=max(1.0, scale) if without else scale)
             took = time.perf_counter() - begun
-            yield Row(case.name, without, found.runs, case.delta, case.epsilon, found.epsilon, took)
+            yield AuditRow(case.name, without, found.runs, case.delta, case.epsilon, found.epsilon, took)
 
 
-def table(found: Iterable[Row], write: Callable[[str], None]) -> list[Row]:
+def table(found: Iterable[AuditRow], write: Callable[[str], None]) -> list[AuditRow]:
     """Write a line for each row as soon as it is there, and return all rows."""
     write(f"{'what':<34} {'twin':<40} {'trials':>8} {'delta':>7} {'claimed':>8} {'measured':>8}  verdict")
     kept = []

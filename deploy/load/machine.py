@@ -80,7 +80,7 @@ BODY = b"x" * 600
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
-class _Nothing(asyncio.Protocol):
+class _EchoServer(asyncio.Protocol):
     """Answers every request of a known length."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ def _request() -> bytes:
 
 async def _serve() -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(_Nothing, "127.0.0.1", 0)
+    server = await loop.create_server(_EchoServer, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await loop.run_in_executor(None, sys.stdin.read)  # until whoever measures has ended

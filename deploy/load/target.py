@@ -18,7 +18,7 @@ from common.core.durable import write_durably
 from common.core.errors import BadInput
 from common.crypto.identity import Identity
 from common.scenario.resolved import ResolvedScenario
-from deploy.processes import Party, free_port
+from deploy.processes import PartyProcess, free_port
 
 _ALL = ("--max-individuals", "1000000000")
 """A load test enrols as many as it wants, with its own token."""
@@ -31,11 +31,11 @@ class Target:
     url: str
     operator: str
     enrolment: str
-    process: Party | None = None
+    process: PartyProcess | None = None
     folder: Path | None = None
     database: str | None = None
 
-    def host_population(self, people: int, number: int) -> Party:
+    def host_population(self, people: int, number: int) -> PartyProcess:
         """Start a host of so many simulated people beside the load."""
         if self.folder is None:
             raise BadInput("hosted people are started only beside a referee that is started here")
@@ -43,7 +43,7 @@ class Target:
         scenario = self.folder / "scenario.yaml"
         arguments = ["host", str(scenario), "--state", str(self.folder / name), "--referee", self.url, "--seed", "1"]
         arguments += ["--agents", str(people)]
-        host = Party(name, [f"{local_agent.__name__}.cli", *arguments], self.folder, self.tokens)
+        host = PartyProcess(name, [f"{local_agent.__name__}.cli", *arguments], self.folder, self.tokens)
         host.wait_for("hosts")
         return host
 
@@ -78,7 +78,7 @@ def started(
     target = Target(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
     options = [*_ALL, *([] if database is None else ["--database", database]), *referee_options]
     key = Identity.load_or_create(folder / referee.__name__ / "identity.key").public
-    parties: list[Party] = []
+    parties: list[PartyProcess] = []
     try:
         for name, arguments in (
             (curator.__name__, [str(chosen), "--seed", "1", "--port", str(ports[0]), "--referee-key", key]),
@@ -88,7 +88,7 @@ def started(
             ),
         ):
             state = ["--state", str(folder / name)]
-            parties.append(Party(name, [f"{name}.cli", "serve", *arguments, *state], folder, target.tokens))
+            parties.append(PartyProcess(name, [f"{name}.cli", "serve", *arguments, *state], folder, target.tokens))
         target.process = parties[1]
         for party in parties:
             party.wait_for("listens on")

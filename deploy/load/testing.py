@@ -25,7 +25,7 @@ from deploy.load.idle import poll_idly
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
 from deploy.load.target import Target, started
-from deploy.processes import Party
+from deploy.processes import PartyProcess
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
 from referee.audit.audit import audit
@@ -268,7 +268,7 @@ class _Test:
             return None
         return next((int(line.split()[1]) for line in lines if line.startswith("tandem_commits_total ")), None)
 
-    def _hosts(self) -> list[Party]:
+    def _hosts(self) -> list[PartyProcess]:
         """Start the hosts; where the referee runs somewhere else, they run already."""
         options = self._options
         share = -(-options.hosted // options.hosts) if options.hosted else 0

@@ -34,14 +34,14 @@ from local_agent.hosted import questions
 from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.person import receipts
 from local_agent.person.credential import held_grant
-from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy, Question
+from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from common.lifetime.account import Account
     from common.log.witness import Witness
-    from local_agent.hosted.questions import Questions
+    from local_agent.hosted.questions import QuestionChain
 
 
 class Population:
@@ -83,7 +83,7 @@ class Population:
     def __init__(
         self,
         population: RecordSource,
-        policy: Policy,
+        policy: PersonalPolicy,
         folder: Path,
         source: RandomSource,
         *,
@@ -105,7 +105,7 @@ class Population:
         self._first = 0
         self._account = account
         self._charged = False
-        self._questions: Questions | None = None
+        self._questions: QuestionChain | None = None
         self.spent: Spent | None = None
         """What its people will have spent over all runs with this one; None where nobody is charged."""
         try:
@@ -114,9 +114,9 @@ class Population:
             if account is not None:
                 self.spent = account.check(self.identity.public)
             if account is not None or witnesses or (folder / "questions").exists():
-                from local_agent.hosted.questions import Questions
+                from local_agent.hosted.questions import QuestionChain
 
-                self._questions = Questions(folder, self.identity.public, witnesses, account)
+                self._questions = QuestionChain(folder, self.identity.public, witnesses, account)
         except BaseException:
             self._lock.close()
             raise
@@ -171,7 +171,7 @@ class Population:
         BrokenLedger
             If a witness has seen another question instead: another copy of the folder is at work. Nothing is answered.
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
-            As :meth:`local_agent.policy.Policy.check`; no record is touched then.
+            As :meth:`local_agent.policy.PersonalPolicy.check`; no record is touched then.
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
@@ -194,7 +194,9 @@ class Population:
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
-    def _answer_mass(self, question: Question, asked: messages.MassAssignment, stored: Path) -> tuple[Signed, bytes]:
+    def _answer_mass(
+        self, question: CheckedQuestion, asked: messages.MassAssignment, stored: Path
+    ) -> tuple[Signed, bytes]:
         mask = masks.decode(asked.people, len(self))
         count = masks.ones(mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
@@ -212,7 +214,7 @@ class Population:
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
-    def _note(self, question: Question) -> None:
+    def _note(self, question: CheckedQuestion) -> None:
         if self._questions is not None:
             self._questions.note(question.fingerprint)
 
@@ -246,7 +248,7 @@ class Population:
         if before and not (own.exists() and questions.asked(own) == recorded):
             raise AlreadyAnswered(f"{before} of the people asked have answered before")
 
-    def _pack(self, question: Question, people: Indices, slots: Indices) -> bytes:
+    def _pack(self, question: CheckedQuestion, people: Indices, slots: Indices) -> bytes:
         what = question.query, question.mechanism, self._population
         answers = answer_together(*what, people, slots, self._source, self._values)
         kind = question.mechanism.answer_kind(question.query.domain)
@@ -341,7 +343,7 @@ def open_population(
 
         account = Account(charging, scenario, "target")
         account.identify(population)
-    policy = Policy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
+    policy = PersonalPolicy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
     values: Values = evaluated
     if workers:
         from local_agent.hosted.answers import over_workers

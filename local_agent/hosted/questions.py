@@ -29,7 +29,7 @@ ASKED = "asked"
 """The kind of entry that holds the digest of a question and of whom it asks."""
 
 
-class Questions:
+class QuestionChain:
     """The journal of one host's questions.
 
     Parameters

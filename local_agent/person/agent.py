@@ -20,7 +20,7 @@ from common.numerics.randomness import durable_secret
 from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
 from local_agent.person.credential import held_credential
 from local_agent.person.receipts import store_receipt
-from local_agent.policy import Policy, Question
+from local_agent.policy import CheckedQuestion, PersonalPolicy
 
 ANSWERED = "answered.json"
 """File in the state directory: what the one answer was, and what it cost."""
@@ -53,7 +53,7 @@ class Agent:
         If another process works on the same folder.
     """
 
-    def __init__(self, record: Records, policy: Policy, folder: Path, names: Names | None = None) -> None:
+    def __init__(self, record: Records, policy: PersonalPolicy, folder: Path, names: Names | None = None) -> None:
         if len(record) != 1:
             raise BadData(f"an individual agent has exactly one record, found {len(record)}")
         record.check()
@@ -116,13 +116,13 @@ class Agent:
         report = self.report
         return "nothing" if report is None else f"{report.message['answer']:g}"
 
-    def examine(self, assignment: Signed, configuration: Signed) -> Question:
+    def examine(self, assignment: Signed, configuration: Signed) -> CheckedQuestion:
         """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent.
 
         Raises
         ------
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
-            As :meth:`local_agent.policy.Policy.check`.
+            As :meth:`local_agent.policy.PersonalPolicy.check`.
         """
         return self._policy.check(assignment, configuration, self._record.dimension, self._names)
 
@@ -134,7 +134,7 @@ class Agent:
         AlreadyAnswered
             If another question was answered before.
         Forged, BadMessage, ConfigurationMismatch, PolicyRefused
-            As :meth:`local_agent.policy.Policy.check`; the record is not touched then, nothing is spent.
+            As :meth:`local_agent.policy.PersonalPolicy.check`; the record is not touched then, nothing is spent.
         """
         question = self.examine(assignment, configuration)
         asked = question.assignment

@@ -55,7 +55,7 @@ class SeenPort(Protocol):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReportCheck:
     """What became of one report.
 
     Attributes
@@ -106,7 +106,7 @@ class Remembered:
         self.kept = cache(witness.kept)
 
 
-def in_words(finding: Finding, within: float) -> str:
+def in_words(finding: ReportCheck, within: float) -> str:
     """Return a finding in one line."""
     held = finding.held
     words = f"question {held.question} of run {held.run}: {finding.status} ({finding.why})"
@@ -120,7 +120,7 @@ def in_words(finding: Finding, within: float) -> str:
     return words
 
 
-def summary(found: Sequence[Finding]) -> str:
+def summary(found: Sequence[ReportCheck]) -> str:
     """Return in one line what is wrong, or not shown yet, and what to do."""
     counts = Counter(finding.status for finding in found)
     named = ", ".join(f"{counts[status]} {status}" for status in (LEFT_OUT, OTHER, OPEN, UNSEEN) if counts[status])
@@ -131,7 +131,7 @@ def summary(found: Sequence[Finding]) -> str:
     return f"Not all is shown: of {len(found)} reports {named}; {todo}"
 
 
-def exit_status(found: Sequence[Finding]) -> int:
+def exit_status(found: Sequence[ReportCheck]) -> int:
     """Return the exit status of a check, by what became of all reports (docs/security.md says what each promises)."""
     of = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}
     statuses = {of[each.status] for each in found}
@@ -148,7 +148,7 @@ def check(
     *,
     within: float = WITHIN,
     clock: Callable[[], float] = time.time,
-) -> Finding:
+) -> ReportCheck:
     """Ask the referee to prove that a report is in its transcript, and check the proof.
 
     The witness is asked once, before the referee, and the referee at most twice.
@@ -189,21 +189,21 @@ def check(
     try:
         by, *_ = [_checked(held, proof, referee) for proof in proofs]
     except (Forged, BadMessage) as error:
-        return Finding(held, LEFT_OUT, error.detail)
+        return ReportCheck(held, LEFT_OUT, error.detail)
     questions = frozenset({held.question, *(() if before is None else before.questions)})
     shown = SeenCheckpoint(proofs[0].kept, questions)
     if before is not None and (why := _breaks(before.kept, proofs[0], referee, "the referee has shown")):
-        return Finding(held, OTHER, why, by, shown)
+        return ReportCheck(held, OTHER, why, by, shown)
     if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
-        return Finding(held, LEFT_OUT, why, by, shown)
+        return ReportCheck(held, LEFT_OUT, why, by, shown)
     entry = SignedEntry.parse(proofs[-1].entry).index
     place, grown = f"entry {entry} of the transcript", len({each.kept.said().root for each in proofs}) > 1
     if witness is None or not (newest is None or newest.said().entries <= entry or grown):
-        return Finding(held, INCLUDED, place, by, shown)
+        return ReportCheck(held, INCLUDED, place, by, shown)
     if late:
         why = f"{place}, which the witness has not seen {within:,.0f} s after the report was sent"
-        return Finding(held, LEFT_OUT, why, by, shown)
-    return Finding(held, UNSEEN, f"{place}, which the witness has not seen yet", by, shown)
+        return ReportCheck(held, LEFT_OUT, why, by, shown)
+    return ReportCheck(held, UNSEEN, f"{place}, which the witness has not seen yet", by, shown)
 
 
 def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) -> tuple[StoredCheckpoint | None, ...]:
@@ -220,11 +220,11 @@ def _without(
     before: SeenCheckpoint | None,
     late: bool,
     within: float,
-) -> Finding:
+) -> ReportCheck:
     """Judge what a referee answers that shows no proof."""
     said = None if newest is None else newest.said()
     if before is not None and held.question in before.questions:
-        return Finding(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
+        return ReportCheck(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
     if said is not None and (said.closed or 0) > held.question:
         why = (
             f"the witness has seen this question closed, in {said.entries} entries that the referee has signed at "
@@ -235,8 +235,8 @@ def _without(
     elif late:
         why = f"it is not shown {within:,.0f} s after it was sent; the referee answers: {error.detail}"
     else:
-        return Finding(held, OPEN, error.detail)
-    return Finding(held, LEFT_OUT, why)
+        return ReportCheck(held, OPEN, error.detail)
+    return ReportCheck(held, LEFT_OUT, why)
 
 
 def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> str:

@@ -18,7 +18,7 @@ from common.local.naming import quoted
 from common.net.cli import has_terminal
 from common.net.messages import MassAssignment, unpack_indices
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
-from local_agent.policy import Policy, Question
+from local_agent.policy import CheckedQuestion, PersonalPolicy
 
 PURPOSE = 200
 """Characters that are shown of a run's title."""
@@ -43,12 +43,12 @@ class Consent:
     """
 
     address: str
-    policy: Policy
-    journal: Journal
+    policy: PersonalPolicy
+    journal: ActivityLog
     show: Callable[[str], None]
     agree: Callable[[], bool]
 
-    def __call__(self, question: Question) -> None:
+    def __call__(self, question: CheckedQuestion) -> None:
         """Return if the person agrees.
 
         Raises
@@ -64,7 +64,7 @@ class Consent:
         self.journal.write("agreed", run=question.assignment.run, question=question.assignment.question)
 
 
-def facts(question: Question, address: str, policy: Policy) -> dict[str, Any]:
+def facts(question: CheckedQuestion, address: str, policy: PersonalPolicy) -> dict[str, Any]:
     """Return what the log keeps of a question."""
     epsilon, delta = question.mechanism.guarantee
     return {
@@ -81,14 +81,14 @@ def facts(question: Question, address: str, policy: Policy) -> dict[str, Any]:
     }
 
 
-def asked_of(question: Question) -> str:
+def asked_of(question: CheckedQuestion) -> str:
     """Return what a question asks of an individual, whose slot is the only one that it names."""
     asked = question.assignment
     slot = asked.slot if isinstance(asked, MassAssignment) else int(unpack_indices(asked.slots)[0])
     return question.query.asks(question.names, slot)
 
 
-def _origin(question: Question) -> str:
+def _origin(question: CheckedQuestion) -> str:
     """Say where the names of columns come from: only those of the person's own file are more than the referee's."""
     if question.own_names:
         return "These are the columns that your record was made for."
@@ -97,7 +97,7 @@ def _origin(question: Question) -> str:
     return "The scenario of the run names no columns."
 
 
-def described(question: Question, address: str, policy: Policy) -> str:
+def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -> str:
     """Return a question in plain words, for the person whom it is about."""
     asked, mechanism = question.assignment, question.mechanism
     epsilon, delta = mechanism.guarantee
@@ -143,7 +143,7 @@ NAME = "log.jsonl"
 """The file in the agent's state directory."""
 
 
-class Journal:
+class ActivityLog:
     """An append-only file of JSON lines: a time in UTC, what happened, and facts about it.
 
     A line is on disk when :meth:`write` returns. Nobody but its owner may read the file. It never holds the record or

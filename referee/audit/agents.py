@@ -21,7 +21,7 @@ from referee.audit.reports import Place
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import grant_of, unpacked, vouched
 from referee.collection.roster import Roster, participants_root
-from referee.runs.ordering import Given, checked
+from referee.runs.ordering import OrderEntropy, checked
 from referee.state.values import Cohort, Part
 
 
@@ -74,7 +74,7 @@ class Agents:
         self._check_numbers(configuration)
         self._cohorts: dict[int, Cohort] = {}
 
-    def open(self, configuration: Configuration, seeds: dict[str, str], given: Given) -> None:
+    def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
         """Take in the orders, before anybody is asked.
 
         Parameters

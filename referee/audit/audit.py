@@ -35,7 +35,7 @@ from referee.audit.replay import Replay
 from referee.audit.reports import Place
 from referee.protocols.base import Silent, shown_by
 from referee.runs.curator import check_terms
-from referee.runs.ordering import ALL, BOTH, Given, check_beacon
+from referee.runs.ordering import ALL, BOTH, OrderEntropy, check_beacon
 from referee.runs.results import promises
 from referee.state.runfolder import open_file, read_file, read_transcript
 
@@ -286,7 +286,9 @@ def _terms(
     return check_terms(signed, configuration), signed.key
 
 
-def _given(entries: list[StoredEntry], configuration: Configuration, terms: Terms | None, curator: str | None) -> Given:
+def _given(
+    entries: list[StoredEntry], configuration: Configuration, terms: Terms | None, curator: str | None
+) -> OrderEntropy:
     """Return what others than the referee have given to the order: with a beacon, before anything else was asked.
 
     A run that ended before its beacon was there has asked nobody.
@@ -295,7 +297,7 @@ def _given(entries: list[StoredEntry], configuration: Configuration, terms: Term
     if (entry is not None) != bool(configuration.beacon) and (entry is not None or len(entries) > 3):
         raise AuditFailed("the run's configuration names a beacon, and the transcript has another one or none")
     if entry is None or terms is None or curator is None:
-        return Given(None if terms is None else terms.share)
+        return OrderEntropy(None if terms is None else terms.share)
     given = check_beacon(entry.body, configuration, terms, curator)
     if not StoredCheckpoint.parse(entry.body["words"]).said().covers(entries[:ROUND]):
         raise AuditFailed("the beacon's words are about another beginning of the run")

@@ -22,7 +22,7 @@ from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssig
 from common.numerics.kernels import njit, njit_inlined
 from referee.collection.order import Order
 from referee.collection.roster import Roster
-from referee.state.values import Cohort, Part, Participant, Question
+from referee.state.values import Cohort, Part, Participant, StoredQuestion
 
 _PIECE = 1 << 20
 """Agents of an order of several layers that are worked out at a time."""
@@ -175,7 +175,7 @@ def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:
 
 
 def passed_over(
-    run: str, order: Mapping[int, int], last: int, after: Callable[[int], Iterable[Question]]
+    run: str, order: Mapping[int, int], last: int, after: Callable[[int], Iterable[StoredQuestion]]
 ) -> list[list[Any]]:
     """Say which agents of a run's orders other runs have asked since its last question, or since it began.
 

@@ -44,11 +44,11 @@ from referee.collection.judging import (
     judge,
     payloads,
 )
-from referee.collection.questions import Questions, Taking
+from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
 from referee.collection.signatures import sign_all
-from referee.state.store import Store
-from referee.state.values import Question, StoredReport, Taken
+from referee.state.store import RefereeStore
+from referee.state.values import StoredQuestion, StoredReport, Taken
 
 Outcome = TypeVar("Outcome")
 
@@ -61,7 +61,7 @@ PATIENCE = 10
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
 
 
-def by_reason(taking: Taking) -> Counter[str]:
+def by_reason(taking: OpenQuestion) -> Counter[str]:
     """Return for how many agents of a question somebody has declined, and has not answered, by reason."""
     counts: Counter[str] = Counter()
     for reason, agents in taking.declined.values():
@@ -69,7 +69,7 @@ def by_reason(taking: Taking) -> Counter[str]:
     return counts
 
 
-class Collection:
+class ReportCollection:
     """The agents' side of the referee.
 
     Parameters
@@ -88,7 +88,7 @@ class Collection:
 
     def __init__(
         self,
-        store: Store,
+        store: RefereeStore,
         identity: Identity,
         registrar: Registrar,
         clock: Callable[[], float] = time.monotonic,
@@ -98,7 +98,7 @@ class Collection:
         self._identity = identity
         self._registrar = registrar
         self._roster = registrar.roster
-        self.questions = Questions(store, registrar)
+        self.questions = OpenQuestions(store, registrar)
         self.clock = clock
         self._process = process
         self.rejected = store.rejected(process)
@@ -183,7 +183,7 @@ class Collection:
             self._store.keep_rejected(self._process, counts)
             self._noted = sum(counts.values())
 
-    def _close(self, taking: Taking) -> None:
+    def _close(self, taking: OpenQuestion) -> None:
         with self.questions.lock:
             was_open = taking.open
             self._store.close_question(taking.question)
@@ -200,7 +200,7 @@ class Collection:
         parts = take(cohorts, count)
         between = passed_over(run, order, self._store.last_question(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
-        question = Question(run, number, query.wire(), parts, asked, asked > 0)
+        question = StoredQuestion(run, number, query.wire(), parts, asked, asked > 0)
         body = {
             "question": number,
             "query": query.wire(),
@@ -348,7 +348,7 @@ class Collection:
 
     def _accept(self, claims: Sequence[Claim | TandemError]) -> list[TandemError | None]:
         outcomes: list[TandemError | None] = [None] * len(claims)
-        fresh: dict[int, Judged] = {}
+        fresh: dict[int, AcceptableReport] = {}
         with self.questions.lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
             for i, claim in enumerate(claims):
@@ -373,7 +373,7 @@ class Collection:
         self.rejected.update(problem.problem for problem in outcomes if problem is not None)
         return outcomes
 
-    def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> Judged:
+    def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> AcceptableReport:
         run, number = claim.report.run, claim.report.question
         check_configuration(claim.report, self.questions.agreed(run).digest)
         taking = self.questions.find(run, number)
@@ -384,14 +384,14 @@ class Collection:
         if known is None and stored:
             known = self._store.report(stored)
         accepted = judge(claim, taking.asked, known, taking.open)
-        return Judged(claim, taking, accepted, accepted is not known)
+        return AcceptableReport(claim, taking, accepted, accepted is not known)
 
-    def _keep(self, fresh: dict[int, Judged]) -> list[int]:
+    def _keep(self, fresh: dict[int, AcceptableReport]) -> list[int]:
         """Store reports; returns the places of those that were overtaken: they are not stored."""
         if not fresh:
             return []
         overtaken: list[int] = []
-        kept: list[Judged] = []
+        kept: list[AcceptableReport] = []
 
         def choose(taken: Sequence[Taken], still_open: AbstractSet[int]) -> list[tuple[int, StoredReport]]:
             self.questions.learn(taken, still_open)
@@ -408,11 +408,11 @@ class Collection:
         return overtaken
 
 
-class Judged(NamedTuple):
+class AcceptableReport(NamedTuple):
     """An acceptable report: what was claimed, on which question, as it is to be stored, and whether it is new."""
 
     claim: Claim
-    taking: Taking
+    taking: OpenQuestion
     report: StoredReport
     new: bool
 

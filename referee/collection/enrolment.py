@@ -35,7 +35,7 @@ from common.scenario.resolved import ResolvedScenario
 from referee.collection.judging import payloads
 from referee.collection.roster import Roster
 from referee.collection.signatures import sign_all
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 from referee.state.values import Participant
 
 _LATER = "nobody can be enrolled at present: ask again"
@@ -83,7 +83,9 @@ class Registrar:
         Who must vouch for everybody that enrols from now on; by default nobody need.
     """
 
-    def __init__(self, store: Store, identity: Identity, caps: Caps = USUAL, issuers: Sequence[IssuerKey] = ()) -> None:
+    def __init__(
+        self, store: RefereeStore, identity: Identity, caps: Caps = USUAL, issuers: Sequence[IssuerKey] = ()
+    ) -> None:
         self.caps = caps
         self.issuers = tuple(issuers)
         self._store = store

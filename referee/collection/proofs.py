@@ -11,8 +11,8 @@ from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_t
 from common.log.transcript import SignedEntry
 from referee.collection.aggregation import leaf
 from referee.collection.judging import Refusal, asked_slots
-from referee.collection.questions import Questions
-from referee.state.store import Store
+from referee.collection.questions import OpenQuestions
+from referee.state.store import RefereeStore
 
 LEAVES = 1_000_000
 """Reports in the trees that stay in memory, at most, unless one question alone has more: 64 MB."""
@@ -48,7 +48,7 @@ class Proofs:
         Knows who was asked what.
     """
 
-    def __init__(self, store: Store, questions: Questions) -> None:
+    def __init__(self, store: RefereeStore, questions: OpenQuestions) -> None:
         self._store = store
         self._questions = questions
         self._lock = threading.Lock()

@@ -18,8 +18,8 @@ from common.scenario.resolved import parse_resolved
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked
-from referee.state.store import Store
-from referee.state.values import Question, Taken
+from referee.state.store import RefereeStore
+from referee.state.values import StoredQuestion, Taken
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""
@@ -35,7 +35,7 @@ class Agreed(NamedTuple):
     order: tuple[messages.OrderCommitment, ...]
 
 
-class Questions:
+class OpenQuestions:
     """What this process knows of questions and of reports on them.
 
     Parameters
@@ -57,14 +57,14 @@ class Questions:
         Called when a question was opened.
     """
 
-    def __init__(self, store: Store, registrar: Registrar) -> None:
+    def __init__(self, store: RefereeStore, registrar: Registrar) -> None:
         self._store = store
         self._registrar = registrar
         self.lock = threading.RLock()
         self._arrived = threading.Condition()
         self._news = 0
         self._heard = threading.local()
-        self._taking: OrderedDict[tuple[str, int], Taking] = OrderedDict()
+        self._taking: OrderedDict[tuple[str, int], OpenQuestion] = OrderedDict()
         self._runs: dict[str, Agreed] = {}
         self.newest = store.last_report()
         self.open = list(store.open_questions().values())
@@ -72,7 +72,7 @@ class Questions:
 
     # What is known --------------------------------------------------------------------------------------------------
 
-    def find(self, run: str, number: int) -> Taking | None:
+    def find(self, run: str, number: int) -> OpenQuestion | None:
         """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
         key = (run, number)
         known = self._taking.get(key)
@@ -83,19 +83,19 @@ class Questions:
             question = None if known is not None else self._store.question(run, number)
             if known is None and question is not None:
                 self._registrar.refresh()  # whoever was asked is in the list then
-                known = Taking(question, self._asked(question), self._store.slots(question))
+                known = OpenQuestion(question, self._asked(question), self._store.slots(question))
                 self._taking[key] = known
                 for old in [k for k, t in self._taking.items() if not t.open][: -REMEMBERED or None]:
                     del self._taking[old]
             return known
 
-    def _asked(self, question: Question) -> Asked:
+    def _asked(self, question: StoredQuestion) -> Asked:
         digest, mechanism, _ = self.agreed(question.run)
         query = parse_query(question.query)
         kind = mechanism.answer_kind(query.domain)
         return Asked(question.run, digest, question.question, query, kind, lambda: self._batch(question))
 
-    def _batch(self, question: Question) -> AnyBatch:
+    def _batch(self, question: StoredQuestion) -> AnyBatch:
         cohorts = {c.first: c for c in self._store.cohorts()}
         return form_batch(question.parts, cohorts.__getitem__, self._registrar.roster)
 
@@ -149,13 +149,13 @@ class Questions:
             self.open = [*self.open, (run, number)]
         self.on_question()
 
-    def closed(self, taking: Taking) -> None:
+    def closed(self, taking: OpenQuestion) -> None:
         """Take no more answers to a question that was closed in the store; ``lock`` is held."""
         key = (taking.question.run, taking.question.question)
         self._taking.get(key, taking).open = taking.open = False
         self.open = [other for other in self.open if other != key]
 
-    def stored(self, taking: Taking, slot: int) -> None:
+    def stored(self, taking: OpenQuestion, slot: int) -> None:
         """Note that this process has stored the next report; ``lock`` is held."""
         self.newest += 1
         taking.enter(slot, self.newest)
@@ -182,7 +182,7 @@ class Questions:
         return any(taking is not None and taking.complete for taking in map(self._taking.get, self.open))
 
 
-class Taking:
+class OpenQuestion:
     """Who has reported on one question: eight bytes for everybody who was enrolled when it was asked.
 
     Parameters
@@ -202,7 +202,7 @@ class Taking:
         Who will not answer, by the place in the roster: why, and for how many agents.
     """
 
-    def __init__(self, question: Question, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, question: StoredQuestion, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:
         self.question = question
         self.asked = asked
         self.open = question.open

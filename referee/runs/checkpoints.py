@@ -31,7 +31,7 @@ from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, checkpoint_of
 from common.net.transport import Overdue, time_limit
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
@@ -67,7 +67,7 @@ class RunWitness(Protocol):
 
 
 @dataclass
-class Standing:
+class WitnessStatus:
     """How a witness has answered so far.
 
     Attributes
@@ -88,7 +88,7 @@ class Standing:
     again: float = 0.0
 
 
-class Checkpoints:
+class RunCheckpoints:
     """Makes the checkpoints of one referee's runs, and has them witnessed.
 
     Parameters
@@ -105,7 +105,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        store: Store,
+        store: RefereeStore,
         identity: Identity,
         witnesses: Sequence[RunWitness] = (),
         clock: Callable[[], float] = time.time,
@@ -113,7 +113,7 @@ class Checkpoints:
         beacon: bool = False,
     ) -> None:
         self.beacon = beacon
-        self.standing = {witness.place: Standing() for witness in witnesses}
+        self.standing = {witness.place: WitnessStatus() for witness in witnesses}
         """How each witness has answered, by its place."""
         self._store = store
         self._identity = identity

@@ -34,13 +34,13 @@ from common.net.transport import Overdue, time_limit
 from common.protocols.steps import AskCurator, Progress, Testing
 from common.scenario.resolved import parse_resolved
 from referee.collection.aggregation import check_room
-from referee.collection.collection import Collection
+from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import Registrar, check_accepted
 from referee.collection.order import public_randomness
 from referee.collection.roster import participants_root
 from referee.protocols.base import Outcome, Protocol, protocol_of
 from referee.protocols.driver import begun, drive
-from referee.runs.checkpoints import Checkpoints
+from referee.runs.checkpoints import RunCheckpoints
 from referee.runs.curator import (
     CURATOR_PATIENCE,
     DOUBTS,
@@ -51,10 +51,10 @@ from referee.runs.curator import (
     operation_request,
     within,
 )
-from referee.runs.ordering import Given, check_beacon, draw, opened, orders_of, shares_in
+from referee.runs.ordering import OrderEntropy, check_beacon, draw, opened, orders_of, shares_in
 from referee.runs.results import result_document, rounds_of
-from referee.state.store import Store
-from referee.state.values import Run
+from referee.state.store import RefereeStore
+from referee.state.values import StoredRun
 
 T = TypeVar("T")
 
@@ -95,13 +95,13 @@ class Execution:
 
     def __init__(
         self,
-        state: Run,
-        store: Store,
+        state: StoredRun,
+        store: RefereeStore,
         identity: Identity,
         registrar: Registrar,
-        collection: Collection,
+        collection: ReportCollection,
         curator: CuratorPort,
-        checkpoints: Checkpoints,
+        checkpoints: RunCheckpoints,
         wait: Callable[[float], None],
         patience: float,
         curator_patience: float = CURATOR_PATIENCE,
@@ -357,7 +357,7 @@ class Execution:
             )
             self._check_known(signed.key, terms)
             last = not self._configuration.beacon
-            seeds = shares_in(self._configuration, self._store.cohorts(), Given(terms.share)) if last else None
+            seeds = shares_in(self._configuration, self._store.cohorts(), OrderEntropy(terms.share)) if last else None
             self._record("terms", {"terms": signed.wire()}, _TERMS, seeds)
         else:
             signed = Signed.parse(agreed.body["terms"])
@@ -380,11 +380,11 @@ class Execution:
         given = check_beacon(body, self._configuration, terms, key)
         self._record("beacon", body, _BEACON, shares_in(self._configuration, self._store.cohorts(), given))
 
-    def _given(self, configuration: messages.Configuration, terms: messages.Terms | None) -> Given:
+    def _given(self, configuration: messages.Configuration, terms: messages.Terms | None) -> OrderEntropy:
         """Return what others have given to the run's order."""
         drawn, agreed = (self._store.reply_entry(self._run, step) for step in (_BEACON, _TERMS))
         if terms is None or drawn is None or agreed is None:
-            return Given(None if terms is None else terms.share)
+            return OrderEntropy(None if terms is None else terms.share)
         return check_beacon(drawn.body, configuration, terms, Signed.parse(agreed.body["terms"]).key)
 
     def _check_known(self, key: str, terms: messages.Terms) -> None:

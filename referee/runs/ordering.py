@@ -77,7 +77,7 @@ def _secret(seed: int | None) -> str:
     return secrets.token_hex(32) if seed is None else simulated(seed)
 
 
-class Given(NamedTuple):
+class OrderEntropy(NamedTuple):
     """What others than the referee have given to a run's order: the curator's share, and the value of its beacon."""
 
     share: str | None = None
@@ -96,21 +96,21 @@ class Given(NamedTuple):
         return REFEREE if self.share is None else BOTH
 
 
-def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], given: Given) -> dict[int, str]:
+def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], given: OrderEntropy) -> dict[int, str]:
     """Return the seeds, by their first agents, of those orders of a run that what others gave makes others."""
     own = {promised.first for promised in configuration.order if not promised.shared}
     text = given.text
     return {} if text is None else {c.first: order.join_share(c.seed, text) for c in cohorts if c.first in own}
 
 
-def opened(cohort: Cohort, configuration: Configuration, given: Given) -> str:
+def opened(cohort: Cohort, configuration: Configuration, given: OrderEntropy) -> str:
     """Return the seed that a run has committed to, of the order as it was used: without what others gave to it."""
     own = {promised.first for promised in configuration.order if not promised.shared}
     text = given.text
     return cohort.seed.removesuffix(f"+{text}") if text is not None and cohort.first in own else cohort.seed
 
 
-def checked(promised: OrderCommitment, published: str, given: Given) -> tuple[str, str]:
+def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> tuple[str, str]:
     """Return the seed of an order as it was used, from what was published, and who chose it, in words.
 
     Raises
@@ -186,7 +186,7 @@ def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
     )
 
 
-def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> Given:
+def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> OrderEntropy:
     """Return what others than the referee have given to a run's order, from the entry of its beacon.
 
     Raises
@@ -200,7 +200,7 @@ def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Term
     if terms.share_sha256 is None:
         if "share" in body:
             raise BadMessage("the curator has bound itself to no share, and one is opened")
-        return Given(None, value)
+        return OrderEntropy(None, value)
     if "share" not in body:
         raise BadMessage("the curator's share is not opened")
     signed = Signed.parse(body["share"])
@@ -209,4 +209,4 @@ def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Term
         raise PeerMisbehaved("the curator's share was opened for another beacon or configuration")
     if beacon.commitment_to(share.share) != terms.share_sha256:
         raise PeerMisbehaved("the curator opens another share than its terms are bound to")
-    return Given(share.share, value)
+    return OrderEntropy(share.share, value)

@@ -64,7 +64,7 @@ BINARY: dict[int | str, dict[str, Any]] = {
 }
 
 
-class About(Value):
+class RefereeInfo(Value):
     """Who this referee is."""
 
     key: str
@@ -92,14 +92,14 @@ class BatchOutcome(Value):
     receipts: tuple[Signed, ...]
 
 
-class Progress(Value):
+class ProgressNote(Value):
     """One thing that a run said of its progress."""
 
     text: str
     numbers: dict[str, float]
 
 
-class Standing(Value):
+class RunStanding(Value):
     """For whom or what a run waits, and its agents so far.
 
     ``declined`` counts by reason those of closed questions who said that they would not answer. ``test`` says how far
@@ -121,7 +121,7 @@ class RunState(Value):
 
     run: str
     status: str
-    progress: tuple[Progress, ...]
+    progress: tuple[ProgressNote, ...]
     result: dict[str, Any] | None
 
 
@@ -166,8 +166,8 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         return problem_response(CannotWrite("the referee's database cannot be used at present: ask again"))
 
     @app.get("/v1/referee", summary="Who is this referee?")
-    def about() -> About:
-        return About(key=referee.identity.public)
+    def about() -> RefereeInfo:
+        return RefereeInfo(key=referee.identity.public)
 
     _add_agents(app, agents)
     _add_gateway(app, gateway)
@@ -186,7 +186,7 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
 
 def _state(referee: Referee, run: str, after: int) -> RunState:
     known = referee.store.run(run)
-    progress = tuple(Progress(text=n.text, numbers=n.numbers) for n in referee.notes(run)[after:])
+    progress = tuple(ProgressNote(text=n.text, numbers=n.numbers) for n in referee.notes(run)[after:])
     return RunState(run=run, status=known.status, progress=progress, result=known.result)
 
 
@@ -326,10 +326,10 @@ def _add_runs(app: Service, referee: Referee, runner: Runner) -> None:
         return _state(referee, run, after)
 
     @app.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
-    def standing(run: RunName, token: Token) -> Standing:
+    def standing(run: RunName, token: Token) -> RunStanding:
         _check_operator(referee, token)
         waits_for = referee.waits_for(referee.store.run(run))
-        return Standing(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
+        return RunStanding(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
 
     @app.put(
         "/v1/runs/{run}/cancellation",

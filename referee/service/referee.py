@@ -22,18 +22,18 @@ from common.net.signed import AnySigned, field
 from common.protocols.steps import Progress, Testing
 from common.scenario.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from referee.collection.collection import Collection
+from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed
 from referee.collection.judging import Claim, Sent, claims
 from referee.collection.proofs import Proofs
 from referee.collection.signatures import sign_all
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
-from referee.runs.checkpoints import Checkpoints, RunWitness
+from referee.runs.checkpoints import RunCheckpoints, RunWitness
 from referee.runs.curator import CURATOR_PATIENCE, CuratorPort
 from referee.runs.execution import Execution
-from referee.state.store import Store
-from referee.state.values import Run
+from referee.state.store import RefereeStore
+from referee.state.values import StoredRun
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
@@ -96,7 +96,7 @@ class Referee:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
             self.identity = Identity.load_or_create(key or folder / "identity.key")
-            self.store = Store(database or sqlite_url(folder / "referee.sqlite"))
+            self.store = RefereeStore(database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
             owner = self.store.owner(self.identity.public)
             if owner != self.identity.public:
@@ -110,8 +110,8 @@ class Referee:
         self._began = False
         self.lease = lease
         self.registrar = Registrar(self.store, self.identity, caps, issuers)
-        self.collection = Collection(self.store, self.identity, self.registrar, clock, self._name)
-        self.checkpoints = Checkpoints(self.store, self.identity, witnesses, beacon=beacon)
+        self.collection = ReportCollection(self.store, self.identity, self.registrar, clock, self._name)
+        self.checkpoints = RunCheckpoints(self.store, self.identity, witnesses, beacon=beacon)
         self.proofs = Proofs(self.store, self.collection.questions)
         self._curator = curator
         self._curator_patience = curator_patience
@@ -160,7 +160,7 @@ class Referee:
         Raises
         ------
         Forged, NotFound
-            As :meth:`referee.collection.collection.Collection.poll`.
+            As :meth:`referee.collection.collection.ReportCollection.poll`.
         """
         found = _or_raise(self.collection.poll([signed])[0])
         return None if found is None else Signed.model_validate_json(found)
@@ -212,7 +212,7 @@ class Referee:
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
-    def create(self, run: str, tree: Any, seed: int | None) -> Run:
+    def create(self, run: str, tree: Any, seed: int | None) -> StoredRun:
         """Create a run of a resolved scenario; the same request again returns it as it stands.
 
         Raises
@@ -306,7 +306,7 @@ class Referee:
         self._began = True
         return drives
 
-    def lacking(self, state: Run) -> str | None:
+    def lacking(self, state: StoredRun) -> str | None:
         """Say which agents a run waits for before it can begin; None if it has begun or can begin.
 
         What it says is among the run's notes, too.
@@ -317,7 +317,7 @@ class Referee:
             notes.append(Progress(found, {}))
         return found
 
-    def claimed(self, state: Run) -> str | None:
+    def claimed(self, state: StoredRun) -> str | None:
         """Say which runs under way may still ask agents that a run wants before it can begin; None if it need not wait.
 
         A run that has begun may ask as many as its scenario wants. Another one begins beside it only if it finds as
@@ -344,7 +344,7 @@ class Referee:
         self.store.run(run)
         self.store.cancel(run)
 
-    def standing(self) -> list[tuple[Run, str]]:
+    def standing(self) -> list[tuple[StoredRun, str]]:
         """Return all runs, oldest first, each with whom or what it waits for (empty once it has ended)."""
         return [(run, self.waits_for(run)) for run in self.store.runs()]
 
@@ -357,7 +357,7 @@ class Referee:
             "declined": self.collection.declined(run),
         }
 
-    def waits_for(self, run: Run) -> str:
+    def waits_for(self, run: StoredRun) -> str:
         """Say for whom or what a run waits; empty once it has ended."""
         if run.result is not None:
             return ""
@@ -433,7 +433,7 @@ class Referee:
         return self._execution(self.store.run(run)).give_up(reason)
 
     def _execution(
-        self, state: Run, patience: float | None = None, wait: Callable[[float], None] | None = None
+        self, state: StoredRun, patience: float | None = None, wait: Callable[[float], None] | None = None
     ) -> Execution:
         parts = (self.store, self.identity, self.registrar, self.collection)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience

@@ -30,7 +30,7 @@ from common.protocols.base import PROBLEMS
 from referee.protocols.base import PROTOCOLS
 from referee.runs import execution
 from referee.service.referee import Referee
-from referee.state.values import Run
+from referee.state.values import StoredRun
 
 log = logging.getLogger("tandem.referee")
 
@@ -151,7 +151,7 @@ class Runner:
             except (OSError, SQLAlchemyError):
                 self._fault()
 
-    def _waits(self, run: Run) -> bool:
+    def _waits(self, run: StoredRun) -> bool:
         """Tell whether a run has to wait for agents, and may."""
         if run.status == "cancelling" or self._referee.lacking(run) is None:
             self._waiting.pop(run.run, None)

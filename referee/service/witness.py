@@ -37,7 +37,7 @@ MAX_KEPT = 100
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
 
-class About(Value):
+class WitnessInfo(Value):
     """Who this witness is."""
 
     key: str
@@ -90,8 +90,8 @@ def witness_app(folder: Path, token: str) -> Service:
         return Response(status_code=204)
 
     @app.get("/v1/witness", summary="Who is this witness?")
-    def about() -> About:
-        return About(key=identity.public)
+    def about() -> WitnessInfo:
+        return WitnessInfo(key=identity.public)
 
     @app.get("/v1/runs/{referee}", summary="The runs of a referee that this witness has seen, by name")
     def known(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from common.log.transcript import SignedEntry
 from referee.state.tables import REPORTING, Tables
-from referee.state.values import Part, Question, StoredReport, Taken
+from referee.state.values import Part, StoredQuestion, StoredReport, Taken
 
 _FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
 """Of a stored report, in its own order."""
@@ -25,7 +25,7 @@ class QuestionQueries(Tables):
 
     # Questions ------------------------------------------------------------------------------------------------------
 
-    def open_question(self, question: Question, entry: SignedEntry) -> None:
+    def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
         cohorts = self._table("cohorts")
         with self._driving() as connection:
@@ -47,14 +47,14 @@ class QuestionQueries(Tables):
             fence = self._insert_entry(connection, question.run, entry, None)
         self._appended(question.run, entry, fence)
 
-    def question(self, run: str, number: int) -> Question | None:
+    def question(self, run: str, number: int) -> StoredQuestion | None:
         """Return a question of a run."""
         table = self._table("questions")
         with self._engine.connect() as connection:
             row = connection.execute(select(table).where(table.c.run == run, table.c.question == number)).first()
         return None if row is None else _question(row)
 
-    def questions(self, run: str) -> list[Question]:
+    def questions(self, run: str) -> list[StoredQuestion]:
         """Return a run's questions in order."""
         table = self._table("questions")
         with self._engine.connect() as connection:
@@ -75,7 +75,7 @@ class QuestionQueries(Tables):
             query = select(func.coalesce(func.sum(table.c.asked), 0)).where(table.c.run == run)
             return int(connection.execute(query).scalar_one())
 
-    def questions_after(self, key: int) -> list[Question]:
+    def questions_after(self, key: int) -> list[StoredQuestion]:
         """Return the questions of all runs that were opened after the one with a key, in order."""
         table = self._table("questions")
         with self._engine.connect() as connection:
@@ -92,7 +92,7 @@ class QuestionQueries(Tables):
         query = select(table.c.key, table.c.run, table.c.question).where(table.c.open).order_by(table.c.key)
         return {int(key): (run, int(number)) for key, run, number in connection.execute(query)}
 
-    def close_question(self, question: Question) -> None:
+    def close_question(self, question: StoredQuestion) -> None:
         """Take no more answers, in no process, and remember how many agents have answered."""
         table, reports = self._table("questions"), self._table("reports")
         with self._driving(REPORTING) as connection:
@@ -153,7 +153,7 @@ class QuestionQueries(Tables):
         with self._engine.connect() as connection:
             return _report(connection.execute(self._fields().where(table.c.number == number)).one())
 
-    def reports(self, question: Question) -> Iterator[StoredReport]:
+    def reports(self, question: StoredQuestion) -> Iterator[StoredReport]:
         """Go through all reports on a question, by their slots."""
         table = self._table("reports")
         query = self._fields().where(table.c.question == question.key).order_by(table.c.slot)
@@ -161,14 +161,14 @@ class QuestionQueries(Tables):
             for row in connection.execute(query):
                 yield _report(row)
 
-    def count_reports(self, question: Question) -> int:
+    def count_reports(self, question: StoredQuestion) -> int:
         """Return how many reports on a question are stored."""
         table = self._table("reports")
         with self._engine.connect() as connection:
             query = select(func.count()).select_from(table).where(table.c.question == question.key)
             return int(connection.execute(query).scalar_one())
 
-    def slots(self, question: Question) -> Iterator[tuple[int, int]]:
+    def slots(self, question: StoredQuestion) -> Iterator[tuple[int, int]]:
         """Go through slot and number of all reports on a question."""
         table = self._table("reports")
         query = select(table.c.slot, table.c.number).where(table.c.question == question.key)
@@ -209,10 +209,10 @@ class QuestionQueries(Tables):
         return select(*(table.c[name] for name in _FIELDS))
 
 
-def _question(row: Row[Any]) -> Question:
+def _question(row: Row[Any]) -> StoredQuestion:
     parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in json.loads(row.parts))
     query = json.loads(row.query)
-    return Question(row.run, int(row.question), query, parts, int(row.asked), bool(row.open), int(row.key))
+    return StoredQuestion(row.run, int(row.question), query, parts, int(row.asked), bool(row.open), int(row.key))
 
 
 def _report(row: Row[Any]) -> StoredReport:

@@ -13,7 +13,7 @@ from common.core.errors import Conflict, NotFound
 from common.log.entries import Head
 from common.log.transcript import SignedEntry
 from referee.state.tables import REPORTING, Tables
-from referee.state.values import Cohort, Run
+from referee.state.values import Cohort, StoredRun
 
 UNFINISHED = ("waiting", "running", "cancelling")
 
@@ -23,7 +23,7 @@ class RunQueries(Tables):
 
     # Runs -----------------------------------------------------------------------------------------------------------
 
-    def create_run(self, run: str, request: str, scenario: dict[str, Any], seed: int | None) -> Run:
+    def create_run(self, run: str, request: str, scenario: dict[str, Any], seed: int | None) -> StoredRun:
         """Create a run; the same request again returns it as it stands.
 
         Raises
@@ -48,7 +48,7 @@ class RunQueries(Tables):
                 raise Conflict(f"run {run!r} exists with another scenario or seed")
             return known
 
-    def run(self, run: str) -> Run:
+    def run(self, run: str) -> StoredRun:
         """Return a run.
 
         Raises
@@ -63,7 +63,7 @@ class RunQueries(Tables):
             raise NotFound(f"there is no run {run!r}")
         return _run(row)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StoredRun]:
         """Return all runs, oldest first."""
         table = self._table("runs")
         with self._engine.connect() as connection:
@@ -82,7 +82,7 @@ class RunQueries(Tables):
         with self._engine.connect() as connection:
             return connection.execute(select(table.c.status).where(table.c.run == run)).scalar() == "cancelling"
 
-    def unfinished(self) -> list[Run]:
+    def unfinished(self) -> list[StoredRun]:
         """Return runs that have no result, oldest first."""
         table = self._table("runs")
         with self._engine.connect() as connection:
@@ -204,8 +204,8 @@ class RunQueries(Tables):
         return list(found.items())
 
 
-def _run(row: Row[Any]) -> Run:
-    return Run(
+def _run(row: Row[Any]) -> StoredRun:
+    return StoredRun(
         run=row.run,
         request=row.request,
         scenario=json.loads(row.scenario),

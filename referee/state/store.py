@@ -235,7 +235,7 @@ class CheckpointQueries(Tables):
         return None if line is None else StoredCheckpoint.parse(json.loads(line))
 
 
-class Store(AgentQueries, RunQueries, QuestionQueries, CheckpointQueries, LeaseQueries):
+class RefereeStore(AgentQueries, RunQueries, QuestionQueries, CheckpointQueries, LeaseQueries):
     """The referee's database: all its queries together.
 
     Parameters

@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Question:
+class StoredQuestion:
     """A question to a batch of agents; ``key`` is its number among all of the referee's, 0 before it is stored."""
 
     run: str
@@ -87,7 +87,7 @@ class StoredReport:
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """A run as it stands."""
 
     run: str

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from common.core.plain import html, plain
-from referee.view.values import Entry, Interval, Round
+from referee.view.values import ChartEntry, Interval, Round
 
 _T = TypeVar("_T", int, float)
 Scale = Callable[[_T], float]
@@ -28,7 +28,7 @@ _LINE = 16
 
 
 def by_round(
-    rounds: Sequence[Round], level: float | None, known: Sequence[Entry], measure: str, *, name: str = "loss"
+    rounds: Sequence[Round], level: float | None, known: Sequence[ChartEntry], measure: str, *, name: str = "loss"
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
 
@@ -78,7 +78,7 @@ def by_round(
     return _svg(name, measure, said, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
 
 
-def compared(entries: Sequence[Entry], level: float | None, measure: str, *, name: str = "compared") -> str:
+def compared(entries: Sequence[ChartEntry], level: float | None, measure: str, *, name: str = "compared") -> str:
     """Draw a line for each of several things: its interval, or its value; names stand left, numbers right."""
     row, left = 30, 196
     height = row * len(entries)

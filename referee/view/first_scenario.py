@@ -72,7 +72,7 @@ Accept = Callable[[Callable[[int], Scenario], int, str], object]
 def described(
     source: Path,
     target: Path,
-    given: Given,
+    given: ColumnAnswers,
     budgets: tuple[float, float | None, float],
     separator: str,
     name: str,
@@ -289,7 +289,7 @@ class Ask(Protocol):
 
 
 @dataclass(frozen=True)
-class Given:
+class ColumnAnswers:
     """What options say; empty where they do not."""
 
     label: str = ""
@@ -300,7 +300,7 @@ class Given:
     id_column: str = ""
 
 
-def label_of(given: Given, names: Sequence[str], ask: Ask) -> Label:
+def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
     """Return the label: its column, and the texts that mean yes and no.
 
     Raises
@@ -316,7 +316,7 @@ def label_of(given: Given, names: Sequence[str], ask: Ask) -> Label:
     return _parsed("--positive and --negative", Label, column=column, **both)
 
 
-def id_of(given: Given, names: Sequence[str], label: str) -> str | None:
+def id_of(given: ColumnAnswers, names: Sequence[str], label: str) -> str | None:
     """Return the column that says who is who, None if no option names one.
 
     Raises
@@ -332,7 +332,7 @@ def id_of(given: Given, names: Sequence[str], label: str) -> str | None:
     return given.id_column
 
 
-def features_of(given: Given, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
+def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
     """Return the features in the order of the columns: those of the options, or if there are none, column by column.
 
     Raises

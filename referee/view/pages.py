@@ -23,7 +23,7 @@ from referee.state.runfolder import read_result, read_scenario
 from referee.view import charts
 from referee.view.run_view import PROMISED as PROMISED
 from referee.view.run_view import run_view
-from referee.view.values import Entry, RunView
+from referee.view.values import ChartEntry, RunView
 from referee.view.wording import promise
 
 _FILES = resources.files(__name__.rpartition(".")[0])
@@ -73,21 +73,21 @@ def by_round(view: RunView, name: str) -> Markup:
     return Markup(charts.by_round(view.rounds, view.level, _lines(view), view.measure, name=name))  # noqa: S704
 
 
-def _compared(entries: Sequence[Entry], level: float | None, measure: str, name: str) -> Markup:
+def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str) -> Markup:
     return Markup(charts.compared(entries, level, measure, name=name))  # noqa: S704
 
 
-def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[Entry]]]:
+def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[ChartEntry]]]:
     """Return the runs' estimates by what they measure: losses of two kinds are never put on one axis."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[ChartEntry]] = {}
     for number, view in enumerate(views, start=1):
         if view.estimate is not None:
-            entry = Entry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
+            entry = ChartEntry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
             found.setdefault(view.measure, []).append(entry)
     return list(found.items())
 
 
-def _lines(view: RunView) -> tuple[Entry, ...]:
+def _lines(view: RunView) -> tuple[ChartEntry, ...]:
     """Return the true losses that belong into the picture of the rounds: of the answer and of whole baselines."""
     return tuple(e for e in view.known if e.kind == "baseline" or e.name == "this run's answer")
 

@@ -22,7 +22,7 @@ from common.scenario.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by
-from referee.view.values import Entry, Gauge, Interval, Promise, Round, RunView, Verdict
+from referee.view.values import ChartEntry, Gauge, Interval, Promise, Round, RunView, Verdict
 from referee.view.wording import LOSSES, about_a_loss, against, interval_in_words, judged_in_words, promise, verdict
 
 PROMISED = {
@@ -85,7 +85,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         rounds=tuple(_round(numbers, level, result) for numbers in rounds),
         rounds_note=_rounds_note(scenario) if rounds else "",
         candidates=tuple(
-            Entry(
+            ChartEntry(
                 plain(judged["name"]),
                 judged["estimate"]["value"],
                 "estimate",
@@ -190,17 +190,21 @@ def _rounds_note(scenario: ResolvedScenario) -> str:
     return note
 
 
-def _known(truth: Mapping[str, Any]) -> Iterator[Entry]:
+def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
     """Go through the true losses that an experiment knows."""
     if "loss_on_target" in truth and "correct" not in truth:
-        yield Entry("this run's answer", truth["loss_on_target"], "truth", note="true loss on the population")
+        yield ChartEntry("this run's answer", truth["loss_on_target"], "truth", note="true loss on the population")
         if "mean_squared_error" in truth:
-            yield Entry("this run's answer, squared", truth["mean_squared_error"], "truth", note="true squared loss")
+            yield ChartEntry(
+                "this run's answer, squared", truth["mean_squared_error"], "truth", note="true squared loss"
+            )
         for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
             if truth.get(key) is not None:
-                yield Entry(f"people labelled {label}", truth[key], "truth", note="true loss of the answer on them")
+                yield ChartEntry(
+                    f"people labelled {label}", truth[key], "truth", note="true loss of the answer on them"
+                )
     for name, found in truth.get("baselines", {}).items():
-        yield Entry(plain(name), found["loss_on_target"], "baseline", note=plain(found["note"]))
+        yield ChartEntry(plain(name), found["loss_on_target"], "baseline", note=plain(found["note"]))
 
 
 def _warnings(scenario: ResolvedScenario) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ChartEntry:
     """A line of a chart with one line for each thing that is compared: an interval, or a value that is known.
 
     Attributes
@@ -157,8 +157,8 @@ class RunView:
     estimate: Interval | None = None
     rounds: tuple[Round, ...] = ()
     rounds_note: str = ""
-    candidates: tuple[Entry, ...] = ()
-    known: tuple[Entry, ...] = ()
+    candidates: tuple[ChartEntry, ...] = ()
+    known: tuple[ChartEntry, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     reading: str = ""
     warnings: tuple[str, ...] = ()

@@ -20,14 +20,14 @@ NAMED = 5
 """How many other runs are named, at most."""
 
 
-class Seen(NamedTuple):
+class SeenByWitness(NamedTuple):
     """What a witness has seen of a run, and of which other runs of the same referee it has seen something."""
 
     kept: list[StoredCheckpoint]
     others: tuple[str, ...]
 
 
-def seen_by(url: str, folder: Path) -> Seen:
+def seen_by(url: str, folder: Path) -> SeenByWitness:
     """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen.
 
     Raises
@@ -41,7 +41,7 @@ def seen_by(url: str, folder: Path) -> Seen:
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
         others = (seen.run for seen in witness.runs(configuration.referee))
-        return Seen(
+        return SeenByWitness(
             witness.kept(configuration.referee, configuration.run),
             tuple(run for run in others if run != configuration.run),
         )

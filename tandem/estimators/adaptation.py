@@ -16,7 +16,7 @@ from common.core.errors import BadFit, BadInput
 from common.core.machine import works_after_fork
 from common.data.tables import Number, TableSource
 from common.learners.adaptation import MAX_SCORES
-from tandem.estimators.base import Given, HybridEstimator, Sides
+from tandem.estimators.base import FitPeople, HybridEstimator, Sides
 from tandem.estimators.classes import BinaryClassifier
 from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET
 from tandem.estimators.frames import labelled, numbers
@@ -463,7 +463,7 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         return {**super()._columns(), "response": self._schema.dimension}
 
 
-def _marked(given: Given) -> polars.DataFrame:
+def _marked(given: FitPeople) -> polars.DataFrame:
     """Return people with their responses as the parties read them; the class that a table needs says nothing."""
     taken = {LABEL, RESPONSE} & set(given.frame.columns)
     if taken:

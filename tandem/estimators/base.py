@@ -47,7 +47,7 @@ from tandem.estimators.schema import described, numeric_schema, public_schema
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Given:
+class FitPeople:
     """People as they were given: features in columns of the schema, and what is to be predicted.
 
     Attributes
@@ -107,7 +107,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # People ---------------------------------------------------------------------------------------------------------
 
-    def _given(self, X: Any, y: Any, *, reset: bool) -> Given:
+    def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
         """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
         with refusing():
             if self.id_column is not None and not is_file(X) and self.id_column not in getattr(X, "columns", ()):
@@ -122,7 +122,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if isinstance(y, str) and is_frame(X):
                 X, y = _apart(X, y)
             matrix, target = self._validated(X, reset, y=known_target(y), y_numeric=self._numeric)
-            return Given(self._framed(matrix, reset), target)
+            return FitPeople(self._framed(matrix, reset), target)
 
     def _features(self, X: Any) -> polars.DataFrame:
         """Read people to predict for, by the rules of the fit."""
@@ -152,7 +152,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Return the bounds of the named columns."""
         return self.bounds
 
-    def _by_schema(self, X: Any, y: Any, reset: bool) -> Given:
+    def _by_schema(self, X: Any, y: Any, reset: bool) -> FitPeople:
         if reset:
             self._schema = public_schema(self.schema)
             if self._schema.norm is not None and not self._shortens:
@@ -173,7 +173,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         target = np.asarray(table[y]) if named else column_or_1d(known_target(y))
         if len(target) != len(frame):
             raise BadFit(f"X has {len(frame)} people and y {len(target)} values: give one for each person")
-        return Given(frame, target)
+        return FitPeople(frame, target)
 
     @abstractmethod
     def _people(self, X: Any, y: Any) -> polars.DataFrame:

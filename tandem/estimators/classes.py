@@ -17,13 +17,13 @@ from common.data.tables import Label, Layout, TableSource
 from common.data.tables.spelling import NoText, canonical_text, look_alikes, matching, plain_text
 from common.data.tables.texts import canonical_texts
 from common.models.model import Model
-from tandem.estimators.base import Given, HybridEstimator
+from tandem.estimators.base import FitPeople, HybridEstimator
 from tandem.estimators.frames import labelled
 from tandem.estimators.schema import LABEL, described
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class ClassNames:
     """Two classes.
 
     Attributes
@@ -41,7 +41,7 @@ class Classes:
     positive: Sequence[str]
     above: float | None = None
 
-    def marked(self, given: Given) -> polars.DataFrame:
+    def marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
 
         Raises
@@ -72,7 +72,7 @@ class Classes:
         return frame.with_columns(polars.lit("positive").alias(LABEL))
 
 
-def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> Classes:
+def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> ClassNames:
     """Return the classes as declared; where nothing declares them, the two values that ``target`` has.
 
     Parameters
@@ -95,15 +95,15 @@ def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: 
     """
     names = None if classes is None else _declared(classes)
     if label is not None and label.above is not None:
-        return Classes(np.array([False, True]) if names is None else names, (), (), label.above)
+        return ClassNames(np.array([False, True]) if names is None else names, (), (), label.above)
     if label is not None:
         own = np.asarray([label.negative[0], label.positive[0]])
         positive, negative = label.texts(layout)
-        return Classes(own if names is None else names, negative, positive)
+        return ClassNames(own if names is None else names, negative, positive)
     if names is None:
         names = _found(target)
     negative, positive = matching([[canonical_text(name)] for name in names])
-    return Classes(names, negative, positive)
+    return ClassNames(names, negative, positive)
 
 
 def _declared(classes: Any) -> AnyArray:
@@ -139,7 +139,7 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
 
     classes: Any
     classes_: AnyArray
-    _classes: Classes
+    _classes: ClassNames
     _read_off: bool
 
     def predict(self, X: Any) -> AnyArray:

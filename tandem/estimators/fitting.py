@@ -36,7 +36,7 @@ from common.statistics.intervals import Estimate
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from deploy.embedded import Embedded
 from referee.protocols.base import JudgedCandidate
 
@@ -376,7 +376,7 @@ def run(
     tables: Mapping[str, polars.DataFrame],
     seed: int | None,
     given: Mapping[Side, GivenPeople] = MappingProxyType({}),
-) -> Finished:
+) -> RunOutput:
     """Carry out a settled scenario on the tables that it names, by file name.
 
     Parameters

@@ -27,7 +27,7 @@ PUBLIC = ("claim.json", "scenario.yaml", "result.json", "transcript.jsonl")
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRun:
     """A run folder in the list.
 
     Attributes
@@ -62,7 +62,7 @@ class RunFolders:
         self.root = root
         self._kept: dict[tuple[str, str], tuple[tuple[float, ...], object]] = {}
 
-    def listed(self) -> list[Listed]:
+    def listed(self) -> list[ListedRun]:
         """Return all run folders, newest first."""
         found = [(_made(folder), name, folder) for name, folder in self._folders().items()]
         return [self._line(name, folder) for _, name, folder in sorted(found, key=lambda each: each[:2], reverse=True)]
@@ -117,24 +117,26 @@ class RunFolders:
         except NotFound:
             return {}
 
-    def _line(self, name: str, folder: Path) -> Listed:
+    def _line(self, name: str, folder: Path) -> ListedRun:
         began = time.strftime("%Y-%m-%d %H:%M", time.localtime(_made(folder)))
         try:
             return self.kept("line", folder, lambda: _ended(name, folder, began))
         except NotFound as error:
-            return Listed(name, "", "not ended", error.detail, "open", began, shown=False)
+            return ListedRun(name, "", "not ended", error.detail, "open", began, shown=False)
         except TandemError as error:
-            return Listed(name, "", "cannot be shown", error.detail, "bad", began, shown=isinstance(error, AuditFailed))
+            return ListedRun(
+                name, "", "cannot be shown", error.detail, "bad", began, shown=isinstance(error, AuditFailed)
+            )
 
 
-def _ended(name: str, folder: Path, began: str) -> Listed:
+def _ended(name: str, folder: Path, began: str) -> ListedRun:
     run = read_run(folder)
     try:
         found = verdict(run.scenario, run.result)
-        return Listed(name, run.scenario.name, plain(str(run.result["status"])), found.title, found.tone, began)
+        return ListedRun(name, run.scenario.name, plain(str(run.result["status"])), found.title, found.tone, began)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         said = f"{folder}/result.json cannot be read ({error!r}): it was changed, or written by another version"
-        return Listed(name, run.scenario.name, "cannot be shown", said, "bad", began, shown=False)
+        return ListedRun(name, run.scenario.name, "cannot be shown", said, "bad", began, shown=False)
 
 
 def _is_run(path: Path) -> bool:

@@ -35,7 +35,7 @@ FILE = "transcript.jsonl"
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckpointRow:
     """A checkpoint as the page shows it: what it covers, when it was made, and which witnesses keep it since when."""
 
     entries: int
@@ -44,7 +44,7 @@ class Row:
     witnesses: tuple[tuple[str, str], ...]
 
 
-def row(kept: StoredCheckpoint) -> Row:
+def row(kept: StoredCheckpoint) -> CheckpointRow:
     """Return a checkpoint as the page shows it; its signatures are verified.
 
     Raises
@@ -54,7 +54,7 @@ def row(kept: StoredCheckpoint) -> Row:
     """
     said = kept.said()
     seen = tuple((key[:16], clock(word.time)) for key, word in kept.seen().items())
-    return Row(said.entries, said.hash, clock(said.time), seen)
+    return CheckpointRow(said.entries, said.hash, clock(said.time), seen)
 
 
 def checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:

@@ -74,7 +74,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
         return RedirectResponse(f"/referee/{run}", 303)
 
 
-def _said(run: Watched) -> str:
+def _said(run: WatchedRun) -> str:
     """Say in one sentence what a screen reader is to announce when it changes."""
     if run.away:
         return "The referee does not answer."
@@ -88,7 +88,7 @@ _PLAIN = 20.0
 
 
 @dataclass(frozen=True)
-class Side:
+class VerdictEvidence:
     """Evidence for one of the two verdicts.
 
     Attributes
@@ -128,7 +128,7 @@ class Tested:
     """
 
     name: str
-    sides: tuple[Side, Side]
+    sides: tuple[VerdictEvidence, VerdictEvidence]
     needed: str
     low: str
     high: str
@@ -182,9 +182,9 @@ def _one(name: str, low: float, high: float, numbers: Numbers, none: str) -> Tes
     )
 
 
-def _side(words: str, log_value: float, needed: float) -> Side:
+def _side(words: str, log_value: float, needed: float) -> VerdictEvidence:
     share = log_value / needed if needed > 0.0 else 0.0
-    return Side(words, e_value(log_value), min(1.0, max(0.0, share)))
+    return VerdictEvidence(words, e_value(log_value), min(1.0, max(0.0, share)))
 
 
 def e_value(log_value: float) -> str:
@@ -200,7 +200,7 @@ ENDED = ("done", "exhausted", "refused", "failed", "cancelled")
 
 
 @dataclass
-class Watched:
+class WatchedRun:
     """A run as its referee last described it.
 
     Attributes
@@ -295,7 +295,7 @@ class RefereeWatch:
         self._there = there
         self._clock = clock
         self._lock = threading.Lock()
-        self._runs: dict[str, Watched] = {}
+        self._runs: dict[str, WatchedRun] = {}
         self._lines: list[dict[str, Any]] = []
         self._listed_at, self._away = -1.0, ""
 
@@ -320,7 +320,7 @@ class RefereeWatch:
             newest = list(reversed(self._lines))
             return sorted(newest, key=lambda line: line["status"] in ENDED), self._away
 
-    def look(self, run: str) -> Watched:
+    def look(self, run: str) -> WatchedRun:
         """Return a run as it stands now, or as it last stood where the referee is away.
 
         Raises
@@ -329,7 +329,7 @@ class RefereeWatch:
             If the referee knows no such run.
         """
         with self._lock:
-            known = self._runs.get(run) or Watched(run)
+            known = self._runs.get(run) or WatchedRun(run)
             if not known.ended and (known.asked_at < 0 or self._clock() - known.asked_at >= FRESH):
                 try:
                     self._ask(known)
@@ -349,7 +349,7 @@ class RefereeWatch:
             self._runs.pop(run, None)
             self._listed_at = -1.0
 
-    def _ask(self, known: Watched) -> None:
+    def _ask(self, known: WatchedRun) -> None:
         if known.scenario is None:
             self._begun(known)
         # A referee that was started again tells its rounds anew, perhaps not at the same places of its list.
@@ -376,7 +376,7 @@ class RefereeWatch:
             self._begun(known)
         known.result = result
 
-    def _begun(self, known: Watched) -> None:
+    def _begun(self, known: WatchedRun) -> None:
         """Learn the scenario and the curator's terms, once both are there."""
         try:
             configuration = self._there.configuration(known.run)

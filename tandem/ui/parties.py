@@ -28,7 +28,7 @@ _SAMPLE = "the records of its people, exactly as they were"
 
 
 @dataclass(frozen=True)
-class Party:
+class PartyStep:
     """A party in one step: what it does, what leaves it, and what it keeps; empty where it has no part.
 
     Attributes
@@ -44,7 +44,7 @@ class Party:
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """One step of a run.
 
     Attributes
@@ -59,7 +59,7 @@ class Step:
 
     title: str
     way: str
-    parties: tuple[Party, Party, Party]
+    parties: tuple[PartyStep, PartyStep, PartyStep]
     learned: str
     entries: tuple[int, ...]
 
@@ -68,7 +68,7 @@ class Step:
 class Story:
     """All steps of a run, and what a reader must know before believing a promise in them (empty if nothing)."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RunStep, ...]
     notice: str
 
 
@@ -101,7 +101,7 @@ class _Telling:
         self._promise = ""
         self.notice = f"People are {SIMULATED}." if self._scenario.people == "simulated" else ""
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[RunStep]:
         tell = {
             "configuration": self._configuration,
             "terms": self._terms,
@@ -123,23 +123,23 @@ class _Telling:
                 if answers := [entry for entry in each if entry.kind == "answers"]:
                     yield self._answers(answers)
 
-    def _configuration(self, entry: AnyEntry) -> Step:
+    def _configuration(self, entry: AnyEntry) -> RunStep:
         agents = int(entry.body["participants"]["agents"])
-        return Step(
+        return RunStep(
             "The rules of the run",
             "from the referee to the curator and, with each question, to the agents",
             (
-                Party(
+                PartyStep(
                     "curator", "It reads the rules and checks them against its own: people, budget, noise.", "", _SAMPLE
                 ),
-                Party(
+                PartyStep(
                     "referee",
                     f"It has the scenario and {agents:,} enrolled agents. It draws the random order in which agents "
                     "will be asked, and publishes a commitment to it: nobody can choose agents by their answers later.",
                     "the scenario, its key, and the commitment to the order",
                     "the seed of the order, until the run ends",
                 ),
-                Party(
+                PartyStep(
                     "agent", "It is enrolled, and waits. It has said nothing but that it takes part.", "", "its record"
                 ),
             ),
@@ -147,29 +147,29 @@ class _Telling:
             (entry.index,),
         )
 
-    def _terms(self, entry: AnyEntry) -> Step:
+    def _terms(self, entry: AnyEntry) -> RunStep:
         message = entry.body["terms"]["message"]
         said = promise(PROMISED["curator"], message["guarantee"])
         self._promise = said.plain
-        return Step(
+        return RunStep(
             "The curator's terms",
             "from the curator to the referee",
             (
-                Party(
+                PartyStep(
                     "curator",
                     f"It agrees: it has {int(message['n']):,} people, and promises each of them {said.formula} for all "
                     "that it will release in this run, whatever it is asked. The charge is in its ledger already.",
                     "the number of its people, its promise, and the head of its ledger",
                     _SAMPLE,
                 ),
-                Party("referee", "It stores the signed terms, and holds the curator to them."),
-                Party("agent", "It has no part in this.", "", "its record"),
+                PartyStep("referee", "It stores the signed terms, and holds the curator to them."),
+                PartyStep("agent", "It has no part in this.", "", "its record"),
             ),
             f"Of the curator's people only their number, which is public. What the promise means: {said.plain}",
             (entry.index,),
         )
 
-    def _operation(self, entry: AnyEntry) -> Step:
+    def _operation(self, entry: AnyEntry) -> RunStep:
         request, release = (entry.body[name]["message"] for name in ("request", "release"))
         kind, event = str(request["operation"]["kind"]), release["result"]["event"]
         asked = self._operations.get(kind, kind)
@@ -184,40 +184,40 @@ class _Telling:
         )
         if event["kind"] == "non-private":
             learned = "Perhaps much: this operation is declared as not private."
-        return Step(
+        return RunStep(
             f"The curator's work: {kind}",
             "from the referee to the curator, and back",
             (
-                Party(
+                PartyStep(
                     "curator",
                     f'The request: "{asked}" It checks it against its rules and budget, writes the charge down, runs, '
                     "stores the result, and only then releases it.",
                     released,
                     keeps,
                 ),
-                Party("referee", "It asks, verifies the signed release, and writes both down.", "the request", ""),
-                Party("agent", "It has no part in this.", "", "its record"),
+                PartyStep("referee", "It asks, verifies the signed release, and writes both down.", "the request", ""),
+                PartyStep("agent", "It has no part in this.", "", "its record"),
             ),
             learned,
             (entry.index,),
         )
 
-    def _question(self, entries: Sequence[AnyEntry]) -> Step:
+    def _question(self, entries: Sequence[AnyEntry]) -> RunStep:
         asked = sum(int(stop) - int(start) for entry in entries for _, start, stop in entry.body["parts"])
         kind = str(entries[0].body["query"]["kind"])
         batches = "" if len(entries) == 1 else f", in {len(entries)} batches, until the test could tell"
-        return Step(
+        return RunStep(
             f"A question to {asked:,} agents",
             "from the referee to the agents",
             (
-                Party("curator", "It has no part in this, and cannot reach an agent.", "", _SAMPLE),
-                Party(
+                PartyStep("curator", "It has no part in this, and cannot reach an agent.", "", _SAMPLE),
+                PartyStep(
                     "referee",
                     f"It asks the next {asked:,} agents of the committed order{batches}.",
                     f"the question: {self._queries.get(kind, kind)}",
                     "",
                 ),
-                Party(
+                PartyStep(
                     "agent",
                     "It checks the question before it touches its record: is it the pinned referee's, of a kind that "
                     "it accepts, within its lifetime budget, the only one in this run? A question is data, never code.",
@@ -230,23 +230,23 @@ class _Telling:
             tuple(entry.index for entry in entries),
         )
 
-    def _answers(self, entries: Sequence[AnyEntry]) -> Step:
+    def _answers(self, entries: Sequence[AnyEntry]) -> RunStep:
         asked, answered = (sum(int(entry.body[name]) for entry in entries) for name in ("asked", "answered"))
         said = promise(PROMISED["agent"], self._scenario.agents.guarantee.wire())
         missing = f" {asked - answered:,} of those asked did not answer." if asked > answered else ""
-        return Step(
+        return RunStep(
             f"The answers of {answered:,} agents",
             "from the agents to the referee",
             (
-                Party("curator", "It has no part in this, and never sees an answer.", "", _SAMPLE),
-                Party(
+                PartyStep("curator", "It has no part in this, and never sees an answer.", "", _SAMPLE),
+                PartyStep(
                     "referee",
                     "It checks each signature, and adds the answers up. Chance in one answer hides a person; in a sum "
                     f"of {answered:,} it can be corrected for, and the referee says how well that is known.{missing}",
                     "",
                     "the signed answers, beside the transcript, which holds their root",
                 ),
-                Party(
+                PartyStep(
                     "agent",
                     f"It works the true value out, and randomizes it on its own device{self._randomized()}. It writes "
                     "down what that cost before it sends it.",
@@ -258,21 +258,21 @@ class _Telling:
             tuple(entry.index for entry in entries),
         )
 
-    def _result(self, entry: AnyEntry) -> Step:
+    def _result(self, entry: AnyEntry) -> RunStep:
         found = entry.body["result"]
-        return Step(
+        return RunStep(
             f"The result: {plain(str(found['status']))}",
             "from the referee to everybody",
             (
-                Party("curator", "Its part has ended; its budget for these people is spent.", "", _SAMPLE),
-                Party(
+                PartyStep("curator", "Its part has ended; its budget for these people is spent.", "", _SAMPLE),
+                PartyStep(
                     "referee",
                     f"It ends the run: {plain(str(found['reason']))}. It publishes the seed of its order, so that "
                     "anybody can check whom it asked, and when.",
                     "the answer, its estimate with an interval, and the seed of the order",
                     "",
                 ),
-                Party("agent", "If it has answered, it answers no further question in its life.", "", "its record"),
+                PartyStep("agent", "If it has answered, it answers no further question in its life.", "", "its record"),
             ),
             "Nothing new: the result follows from what was released before, and an audit works it out again.",
             (entry.index,),

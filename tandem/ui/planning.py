@@ -63,7 +63,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPlan:
     """What to plan: a shipped scenario, and what the form says of its numbers."""
 
     scenario: str
@@ -75,7 +75,7 @@ class Wanted:
         return tuple(word for key, text in self.numbers for word in ("--set", f"{key}={text}"))
 
     @classmethod
-    def of(cls, query: Mapping[str, str]) -> Wanted:
+    def of(cls, query: Mapping[str, str]) -> WantedPlan:
         """Read a query; what it does not say stays as the scenario has it.
 
         Raises
@@ -95,7 +95,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownField:
     """A field of the form with its value, and where its slider stands, from 0 to 1."""
 
     field: Field
@@ -131,18 +131,18 @@ class Planned:
     promises: tuple[str, ...] = ()
 
 
-def form(wanted: Wanted) -> list[Shown]:
+def form(wanted: WantedPlan) -> list[ShownField]:
     """Return the fields that the scenario has, with the values that are asked for."""
     tree, given, found = loading.load(wanted.scenario).wire(), dict(wanted.numbers), []
     for field in FIELDS:
         own = _at(tree, field.key)
         if own is not None:
             value = given.get(field.key, _text(own))
-            found.append(Shown(field, value, field.key in given, _slider(field, value)))
+            found.append(ShownField(field, value, field.key in given, _slider(field, value)))
     return found
 
 
-def planned(wanted: Wanted) -> Planned:
+def planned(wanted: WantedPlan) -> Planned:
     """Plan; a scenario that cannot be planned is an answer as well."""
     try:
         chosen = loading.load(wanted.scenario, [f"{key}={text}" for key, text in wanted.numbers])
@@ -181,14 +181,14 @@ class Planner:
         What works one out.
     """
 
-    def __init__(self, work: Callable[[Wanted], Planned] = planned) -> None:
+    def __init__(self, work: Callable[[WantedPlan], Planned] = planned) -> None:
         self._work = work
         self._changed = threading.Condition()
-        self._done: dict[Wanted, Planned] = {}
-        self._next: Wanted | None = None
+        self._done: dict[WantedPlan, Planned] = {}
+        self._next: WantedPlan | None = None
         self._busy = False
 
-    def look(self, wanted: Wanted, patience: float) -> Planned | None:
+    def look(self, wanted: WantedPlan, patience: float) -> Planned | None:
         """Return a plan; None if it is not there within so many seconds, and is worked out meanwhile."""
         with self._changed:
             if wanted not in self._done:
@@ -249,7 +249,7 @@ def add_plans(app: Service, planner: Planner) -> None:
     """Give the page's service the page of plans."""
 
     def shown(request: Request, patience: float) -> dict[str, Any]:
-        wanted = Wanted.of(request.query_params)
+        wanted = WantedPlan.of(request.query_params)
         query = urlencode({"scenario": wanted.scenario, **dict(wanted.numbers)})
         return {"wanted": wanted, "plan": planner.look(wanted, patience), "query": query}
 

@@ -24,7 +24,7 @@ from referee.view.listing import in_words
 from referee.view.show import UNSIGNED, audit_lines
 from tandem.ui.folders import RunFolders
 from tandem.ui.pages import fields_of, page
-from tandem.ui.parties import Step, story
+from tandem.ui.parties import RunStep, story
 
 ON_A_PAGE = 100
 """Entries in a page of the list."""
@@ -35,7 +35,7 @@ MAX_WIDTH = 1000
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedEntry:
     """An entry in the list.
 
     Attributes
@@ -105,13 +105,13 @@ class Transcript:
             raise BadData("line 1 of the transcript is no entry: it was cut off or changed")
         return entries
 
-    def listed(self, page: int) -> list[Listed]:
+    def listed(self, page: int) -> list[ListedEntry]:
         """Return the entries of a page of the list, from page 1."""
         first = (page - 1) * ON_A_PAGE
         names = self._names()
         return [self._line(index, names) for index in range(first, min(first + ON_A_PAGE, len(self.lines)))]
 
-    def line(self, index: int) -> Listed:
+    def line(self, index: int) -> ListedEntry:
         """Return an entry as the list has it.
 
         Raises
@@ -132,13 +132,13 @@ class Transcript:
             text = [line.decode("utf-8", "backslashreplace")]
         return [row if len(row) <= MAX_WIDTH else f"{row[:MAX_WIDTH]}... ({len(row):,} characters)" for row in text]
 
-    def _line(self, index: int, names: dict[str, str]) -> Listed:
+    def _line(self, index: int, names: dict[str, str]) -> ListedEntry:
         entry, size = self.entry(index), len(self.lines[index])
         if entry is None:
-            return Listed(index, "cannot be read", "the line is no entry: it was cut off or changed", (), "", size)
+            return ListedEntry(index, "cannot be read", "the line is no entry: it was cut off or changed", (), "", size)
         signers = [f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body)]
         own = next((name for name in names.items() if name[1] == "referee"), ("", "referee"))
-        return Listed(
+        return ListedEntry(
             index,
             entry.kind,
             in_words(entry),
@@ -241,7 +241,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         return await run_in_threadpool(audited, name)
 
 
-def _near(told: tuple[Step, ...], at: int) -> list[tuple[int, str]]:
+def _near(told: tuple[RunStep, ...], at: int) -> list[tuple[int, str]]:
     """Return the numbers and titles of the steps near one."""
     first = max(0, at - 1 - NEAR)
     return [(number, step.title) for number, step in enumerate(told[first : at + NEAR], start=first + 1)]

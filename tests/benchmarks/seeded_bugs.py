@@ -24,11 +24,11 @@ from local_agent.hosted import questions
 from local_agent.hosted.population import Population
 from local_agent.person import agent
 from local_agent.person.agent import Agent
-from referee.collection.collection import Collection
-from referee.collection.questions import Questions, Taking
+from referee.collection.collection import ReportCollection
+from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.runs import execution
 from referee.service.referee import Referee
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 from referee.state.tables import LEASING, Tables
 from referee.state.values import Taken
 
@@ -37,9 +37,9 @@ Bug = Callable[[pytest.MonkeyPatch], None]
 
 def acknowledges_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
     """A full disk is no reason to refuse: the receipt leaves."""
-    real = Collection.accept
+    real = ReportCollection.accept
     patch.setattr(
-        Collection,
+        ReportCollection,
         "accept",
         lambda self, claims: [None if isinstance(problem, CannotWrite) else problem for problem in real(self, claims)],
     )
@@ -91,19 +91,19 @@ def curator_releases_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 def referee_counts_one_answer_too_many(patch: pytest.MonkeyPatch) -> None:
     """The count is kept apart from the reports."""
-    real = Store.answered
-    patch.setattr(Store, "answered", lambda self, run: real(self, run) + 1)
+    real = RefereeStore.answered
+    patch.setattr(RefereeStore, "answered", lambda self, run: real(self, run) + 1)
 
 
 def referee_loses_the_last_report(patch: pytest.MonkeyPatch) -> None:
     """The answers are added up without the last report that was stored."""
-    real = Store.reports
-    patch.setattr(Store, "reports", lambda self, question: list(real(self, question))[:-1])
+    real = RefereeStore.reports
+    patch.setattr(RefereeStore, "reports", lambda self, question: list(real(self, question))[:-1])
 
 
 def referee_forgets_replies_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     """What was recorded of a step is not found again."""
-    patch.setattr(Store, "reply_entry", lambda self, run, step: None)
+    patch.setattr(RefereeStore, "reply_entry", lambda self, run, step: None)
 
 
 def nobody_looks_at_the_lease(patch: pytest.MonkeyPatch) -> None:
@@ -122,15 +122,15 @@ def nobody_looks_at_the_lease(patch: pytest.MonkeyPatch) -> None:
 def process_learns_numbers_and_not_who(patch: pytest.MonkeyPatch) -> None:
     """What the other process has stored is counted on, and not looked at: whoever asks twice is stored twice."""
 
-    def learn(self: Questions, taken: Sequence[Taken], still_open: Any) -> None:
+    def learn(self: OpenQuestions, taken: Sequence[Taken], still_open: Any) -> None:
         self.newest = max([self.newest, *(report.number for report in taken)])
 
-    patch.setattr(Questions, "learn", learn)
+    patch.setattr(OpenQuestions, "learn", learn)
 
 
 def takes_reports_after_the_question_is_closed(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether a question still takes answers."""
-    patch.setattr(Taking, "open", property(lambda self: True, lambda self, still: None), raising=False)
+    patch.setattr(OpenQuestion, "open", property(lambda self: True, lambda self, still: None), raising=False)
 
 
 def believes_any_release(patch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ from curator.service.curator import Curator
 from local_agent.hosted.answers import answer_together
 from referee.collection.roster import Roster
 from referee.protocols.base import small_ball
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 from tests.documents.reading import ROOT, commands
 from tests.support import TINY
 
@@ -158,7 +158,7 @@ def test_everybody_is_listed_with_a_number_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.enrolled.AT_ONCE", 4)
     assert AT_ONCE > 4
     enrol_before(tmp_path / "referee", 10)
-    with closing(Store(f"sqlite:///{tmp_path}/referee/referee.sqlite")) as store:
+    with closing(RefereeStore(f"sqlite:///{tmp_path}/referee/referee.sqlite")) as store:
         roster = Roster(store.participants())
     assert (len(roster), roster.agents, roster.hosts) == (10, 10, 0)
 

@@ -28,8 +28,8 @@ from local_agent.client import RefereeClient
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
-from local_agent.person.consent import Consent, Journal
-from local_agent.policy import Policy, chosen_queries
+from local_agent.person.consent import ActivityLog, Consent
+from local_agent.policy import PersonalPolicy, chosen_queries
 from referee.audit.audit import audit
 from referee.service.app import referee_app
 from referee.service.referee import Referee
@@ -59,7 +59,7 @@ def test_a_population_and_a_few_individuals_answer_the_same_question(tmp_path):
         with served(referee_app(referee, runner)) as address:
             people = open_population(chosen, tmp_path / "people", 1, key, 597)
             clients = [RefereeClient(address, patience=600) for _ in range(4)]
-            agents = [Agent(record(), Policy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
+            agents = [Agent(record(), PersonalPolicy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
             hosts = [Host(answerer, client, key) for answerer, client in zip([people, *agents], clients, strict=False)]
             for host in hosts:
                 host.enrol(TOKEN)
@@ -157,9 +157,9 @@ def test_a_portfolio_of_individuals_from_fields_by_column_to_an_audited_answer(t
             fields.write_text(json.dumps({"visits": i, "plan": "pro", "insured": "yes" if i % 2 else "no"}))
             made = CliRunner().invoke(agent_command, ["record", str(path), str(fields), "--output", str(me)])
             assert made.exit_code == 0, made.output
-            policy = Policy(key, 2.0, queries=chosen_queries((), ("score",) if i < REFUSING else ()))
+            policy = PersonalPolicy(key, 2.0, queries=chosen_queries((), ("score",) if i < REFUSING else ()))
             agent = Agent(read_record(me), policy, state, read_names(me))
-            consent = Consent(address, policy, Journal(state), shown[i].append, lambda: True)
+            consent = Consent(address, policy, ActivityLog(state), shown[i].append, lambda: True)
             client = stack.enter_context(closing(RefereeClient(address, patience=600)))
             host = stack.enter_context(closing(Host(agent, client, key, consent=consent)))
             host.enrol(TOKEN)
@@ -243,7 +243,7 @@ def _restart(tmp_path: Path, agent: Agent, client: RefereeClient, key: str, host
     """After a restart the answered flag stands, and the same report leaves again; nothing is asked anew."""
     report = agent.report
     agent.close()
-    again = Agent(record(), Policy(key, 2.0), tmp_path / "agent-0")
+    again = Agent(record(), PersonalPolicy(key, 2.0), tmp_path / "agent-0")
     host._answerer = again
     assert again.answered
     assert again.report == report
@@ -273,7 +273,7 @@ def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_p
     chosen = tiny(*FEW)
     with Bench(tmp_path / "bench", chosen, individuals=1) as bench:
         port, key = Flaky(bench), bench.referee.identity.public
-        agent = Agent(record(), Policy(key, 2.0), tmp_path / "agent")
+        agent = Agent(record(), PersonalPolicy(key, 2.0), tmp_path / "agent")
         host = Host(agent, port, key)
         host.enrol(TOKEN)
 
@@ -300,7 +300,7 @@ def test_an_answer_that_did_not_arrive_is_sent_again_and_never_drawn_again(tmp_p
 def test_the_delay_of_an_answer_is_drawn_before_the_record_is_seen(tmp_path):
     with Bench(tmp_path / "bench", tiny(*FEW), individuals=1) as bench:
         key, order = bench.referee.identity.public, []
-        agent = Agent(record(), Policy(key, 2.0), tmp_path / "agent")
+        agent = Agent(record(), PersonalPolicy(key, 2.0), tmp_path / "agent")
         real = agent.answer
         agent.answer = lambda *question: order.append("answer") or real(*question)  # type: ignore[method-assign]
         host = Host(agent, bench.referee, key, delay=lambda: order.append("delay") or 0.01)
@@ -315,7 +315,7 @@ def test_an_enrolment_that_another_referee_signed_is_refused(tmp_path):
     from common.core.errors import Forged
 
     with Bench(tmp_path / "bench") as bench:
-        agent = Agent(record(), Policy("0" * 64, 2.0), tmp_path / "agent")
+        agent = Agent(record(), PersonalPolicy("0" * 64, 2.0), tmp_path / "agent")
         with pytest.raises(Forged):
             Host(agent, bench.referee, "0" * 64).enrol(TOKEN)
         assert messages.Enrolment(agents=1).wire() == {"agents": 1}

@@ -19,9 +19,9 @@ from common.core.errors import PeerUnavailable
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from deploy.checking import checked
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from deploy.embedded import Embedded
-from deploy.processes import Party, Processes
+from deploy.processes import PartyProcess, Processes
 from deploy.remote import Remote
 from referee.audit.audit import audit
 from referee.service.referee import public
@@ -35,7 +35,7 @@ def quiet(text: str, numbers: dict[str, float]) -> None:
     """Watch nothing."""
 
 
-def essence(finished: Finished) -> dict[str, Any]:
+def essence(finished: RunOutput) -> dict[str, Any]:
     """Return what must not depend on the deployment, nor on who died when."""
     return {name: finished.result[name] for name in ("status", "iterations", "answer", "estimate", "agents", "privacy")}
 
@@ -66,11 +66,11 @@ class Killer:
         self.killed: list[str] = []
         self._thread: threading.Thread | None = None
 
-    def started(self, parties: dict[str, Party]) -> None:
+    def started(self, parties: dict[str, PartyProcess]) -> None:
         self._thread = threading.Thread(target=self._work, args=(parties,))
         self._thread.start()
 
-    def _work(self, parties: dict[str, Party]) -> None:
+    def _work(self, parties: dict[str, PartyProcess]) -> None:
         for name, event in self._plan:
             until(partial(event, self._state))
             victim = parties[name].process
@@ -116,7 +116,7 @@ def expected(slow, tmp_path_factory) -> dict[str, Any]:
     return essence(Embedded(tmp_path_factory.mktemp("embedded")).run(slow, 1, "run", quiet))
 
 
-def check(state: Path, folder: Path, slow: ResolvedScenario, finished: Finished, expected: dict[str, Any]) -> None:
+def check(state: Path, folder: Path, slow: ResolvedScenario, finished: RunOutput, expected: dict[str, Any]) -> None:
     assert essence(finished) == expected
     found = charges(state)
     assert len(found) == 5
@@ -177,11 +177,11 @@ def test_a_whole_deployment_that_dies_is_taken_up_by_the_next(tmp_path, slow, ex
     class PowerCut(BaseException):
         pass
 
-    parties: dict[str, Party] = {}
+    parties: dict[str, PartyProcess] = {}
 
     def dies(
         self: Remote, scenario: ResolvedScenario, seed: int, run: str, on_progress: Any, look: Any = None
-    ) -> Finished:
+    ) -> RunOutput:
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
         until(lambda: learning(3)(state))
@@ -205,10 +205,10 @@ def test_two_hosts_share_the_people(tmp_path):
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).reports == 6
 
 
-def party(folder: Path, code: str, name: str = "party") -> Party:
+def party(folder: Path, code: str, name: str = "party") -> PartyProcess:
     script = folder / "partytest.py"
     script.write_text(code)
-    return Party(name, ["partytest"], folder, {"PYTHONPATH": str(folder), "COVERAGE_PROCESS_CONFIG": ""})
+    return PartyProcess(name, ["partytest"], folder, {"PYTHONPATH": str(folder), "COVERAGE_PROCESS_CONFIG": ""})
 
 
 def test_a_party_that_cannot_start_says_why_in_one_line(tmp_path):

@@ -24,7 +24,7 @@ from common.net import edge, messages
 from common.net.client import Client
 from common.scenario.resolved import ResolvedScenario
 from curator.service.app import curator_app
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
 from deploy.load.testing import Options
 from deploy.remote import Remote
@@ -53,7 +53,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgresql").database())
 
 
-def audited(folder: Path, chosen: ResolvedScenario, finished: Finished) -> Audit:
+def audited(folder: Path, chosen: ResolvedScenario, finished: RunOutput) -> Audit:
     """Leave a run's folder, and audit it."""
     left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
     write_run(folder, public(chosen), finished.result, *left)

@@ -12,7 +12,7 @@ from common.core.errors import BadInput, BadMessage, Conflict, Unauthorized
 from common.crypto.blindrsa import blind
 from common.crypto.identity import Identity
 from common.crypto.vouching import check_credential, check_grant, read_issuer, token_input, token_request
-from issuer.issuer import Codes, Issuer, Keys, grant
+from issuer.issuer import InvitationCodes, Issuer, Keys, grant
 from tests.vouched import an_issuer, codes, credential
 
 AGENT = Identity.create().public
@@ -64,7 +64,7 @@ def test_the_code_is_used_on_disk_before_the_signature_is_made(party, folder, mo
         pass
 
     def crashes(*arguments: object) -> bytes:
-        seen.append(Codes(folder).counts())
+        seen.append(InvitationCodes(folder).counts())
         raise Crash
 
     with monkeypatch.context() as failing:
@@ -82,7 +82,7 @@ def test_what_is_no_request_uses_no_code(party, folder):
     for wrong in (b"", request(party)[:-1], request(party)[:3] + b"\xff" * 256):
         with pytest.raises(BadMessage):
             party.issue(code, wrong)
-    assert Codes(folder).counts() == (1, 0)
+    assert InvitationCodes(folder).counts() == (1, 0)
 
 
 def test_a_copy_of_the_codes_lets_nobody_in_and_tells_no_request(party, folder):

@@ -18,7 +18,7 @@ from common.log.merkle import Tree
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, receipt_for, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from local_agent.cli import app
-from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, Finding, check
+from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, ReportCheck, check
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, held_receipts, leaf_of, seen_checkpoint, store_seen
 from referee.collection.aggregation import leaf
 from referee.service.app import referee_app
@@ -326,7 +326,7 @@ class Referee:
         )
 
 
-def asked(referee: Referee, before: SeenCheckpoint | None = None) -> Finding:
+def asked(referee: Referee, before: SeenCheckpoint | None = None) -> ReportCheck:
     return check(HELD, PERSON, referee, REFEREE.public, before=before)
 
 

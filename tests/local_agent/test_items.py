@@ -28,13 +28,13 @@ from local_agent.answering import CONSTANT, evaluate, noise_for, question_digest
 from local_agent.hosted.answers import answer_together
 from local_agent.hosted.population import Population
 from local_agent.person.agent import Agent
-from local_agent.policy import ALL_QUERIES, Policy
+from local_agent.policy import ALL_QUERIES, PersonalPolicy
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import seal
 from tests.tiers import for_each
 
 ITEM = {"kind": "item", "first": 1, "bits": 3, "public": 9}
-ITEMS_POLICY = Policy(REFEREE.public, 2.0, queries=ALL_QUERIES)
+ITEMS_POLICY = PersonalPolicy(REFEREE.public, 2.0, queries=ALL_QUERIES)
 ORACLES = ["krr", "olh", "hadamard"]
 MISMATCHES = {
     "an item, for a mechanism of values": ("warner", ITEM, "randomizes a value in .* the query says one of 8 items"),
@@ -78,7 +78,7 @@ def test_what_a_mechanism_cannot_randomize_is_refused_before_anybody_is_looked_a
 
 def test_an_agent_that_accepts_losses_alone_is_not_asked_for_its_item(tmp_path):
     agreed = configuration("agents.mechanism.name=krr")
-    agent = Agent(people([5]), Policy(REFEREE.public, 2.0, queries=frozenset({"loss"})), tmp_path)
+    agent = Agent(people([5]), PersonalPolicy(REFEREE.public, 2.0, queries=frozenset({"loss"})), tmp_path)
     with pytest.raises(PolicyRefused, match="questions of kind 'item' are not accepted; accepted: loss "):
         agent.answer(assignment(agreed, query=ITEM), seal(REFEREE, agreed))
     assert not agent.answered
@@ -153,7 +153,7 @@ PERSON = Records(np.zeros((1, 8), dtype=np.float32), np.ones(1, dtype=np.int8))
 COPIES = 20
 
 
-def copies(folder: Path, record: Records = PERSON, policy: Policy = POLICY) -> list[Agent]:
+def copies(folder: Path, record: Records = PERSON, policy: PersonalPolicy = POLICY) -> list[Agent]:
     Agent(record, policy, folder / "first").close()
     for number in range(COPIES):
         shutil.copytree(folder / "first", folder / f"copy-{number}")
@@ -243,7 +243,7 @@ def test_answers_of_real_hosts_have_the_mechanisms_law():
 
 
 def test_an_answer_names_the_lifetime_budget_and_what_is_left(tmp_path):
-    agent = Agent(PERSON, Policy(REFEREE.public, 5.0), tmp_path)
+    agent = Agent(PERSON, PersonalPolicy(REFEREE.public, 5.0), tmp_path)
     assert "nothing is spent of the lifetime budget, epsilon 5" in agent.spent
     agreed = configuration()
     agent.answer(assignment(agreed), seal(REFEREE, agreed))

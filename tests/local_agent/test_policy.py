@@ -32,7 +32,7 @@ from local_agent.hosted import answers
 from local_agent.hosted.answers import answer_together
 from local_agent.hosted.population import open_population
 from local_agent.person.receipts import read_receipt
-from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, Policy, chosen_queries
+from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, PersonalPolicy, chosen_queries
 from tests.common.core.test_values import Clock
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.support import Bench, seal, tiny
@@ -66,7 +66,7 @@ def assignment(agreed: messages.Configuration, people: Any = (0,), slots: Any = 
     return REFEREE.sign("assignment", wire)
 
 
-POLICY = Policy(REFEREE.public, 2.0)
+POLICY = PersonalPolicy(REFEREE.public, 2.0)
 
 
 def test_an_acceptable_question_passes():
@@ -120,7 +120,7 @@ def test_nothing_in_a_message_raises_the_lifetime_budget():
     agreed = configuration("agents.mechanism={name: gaussian, epsilon: 1, delta: 0.001}")
     with pytest.raises(PolicyRefused, match="lifetime budget is"):
         POLICY.check(assignment(agreed), seal(REFEREE, agreed), 8)
-    Policy(REFEREE.public, 2.0, 0.001).check(assignment(agreed), seal(REFEREE, agreed), 8)
+    PersonalPolicy(REFEREE.public, 2.0, 0.001).check(assignment(agreed), seal(REFEREE, agreed), 8)
 
 
 def test_a_mechanism_is_the_runs_and_not_the_questions():
@@ -168,7 +168,7 @@ def test_every_shipped_kind_is_accepted_unless_the_person_narrows_it():
         ((), ("loss",), ("gradient",)),
         (("item",), (), ()),
     ):
-        policy = Policy(REFEREE.public, 2.0, queries=chosen_queries(accept, refuse))
+        policy = PersonalPolicy(REFEREE.public, 2.0, queries=chosen_queries(accept, refuse))
         for kind, query in {"loss": LOSS, "gradient": GRADIENT}.items():
             if kind in accepts:
                 assert policy.check(assignment(agreed, query=query), its, 8).query.kind == kind
@@ -196,7 +196,7 @@ def test_what_narrows_nothing_sensible_is_refused(accept, refuse, why):
 
 def test_what_is_announced_is_the_policy_and_nothing_of_a_record():
     assert POLICY.announced(8).wire() == {"refuses": [], "epsilon": 2.0, "delta": 0.0, "features": 8}
-    assert Policy(REFEREE.public, math.inf).announced(3).wire() == {
+    assert PersonalPolicy(REFEREE.public, math.inf).announced(3).wire() == {
         "refuses": [],
         "epsilon": None,
         "delta": None,
@@ -238,7 +238,7 @@ def test_a_hosted_population_accepts_every_registered_kind():
 
 
 GRAPH = {"kind": "loss", "hypothesis": wire(linear([1.0] * 8))}
-WILLING = Policy(REFEREE.public, 2.0, hypotheses=ALL_HYPOTHESES)
+WILLING = PersonalPolicy(REFEREE.public, 2.0, hypotheses=ALL_HYPOTHESES)
 
 
 def check(policy, query):
@@ -273,20 +273,20 @@ def test_who_accepts_graphs_gets_them_checked_in_full():
 
 def test_a_policy_can_be_narrower_than_the_default():
     with pytest.raises(PolicyRefused, match="accepted: trees"):
-        check(Policy(REFEREE.public, 2.0, hypotheses=frozenset({"trees"})), LOSS)
+        check(PersonalPolicy(REFEREE.public, 2.0, hypotheses=frozenset({"trees"})), LOSS)
 
 
 @pytest.mark.parametrize("people", ["simulated", "real"])
 def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(
-        "local_agent.hosted.population.Policy", lambda *arguments: given.append(arguments) or Policy(*arguments)
+        "local_agent.hosted.population.Policy", lambda *arguments: given.append(arguments) or PersonalPolicy(*arguments)
     )
     chosen = tiny()
     if people == "real":
         chosen = chosen.model_copy(update={"people": "real"})
     open_population(chosen, tmp_path, 1, REFEREE.public, 10).close()
-    assert ("onnx" in Policy(*given[0]).hypotheses) == (people == "simulated")
+    assert ("onnx" in PersonalPolicy(*given[0]).hypotheses) == (people == "simulated")
     assert math.isfinite(given[0][1])
 
 

@@ -25,7 +25,7 @@ from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.person.checking import INCLUDED, check
 from local_agent.person.receipts import held_receipts
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.service import agents_edge
 from referee.service.app import referee_app
@@ -83,7 +83,7 @@ def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_pa
             carrier = httpx.HTTPTransport(local_address=AGENT)
             return opened.enter_context(closing(RelayedClient(relay, key, carrier=carrier)))
 
-        agents = [Agent(person, Policy(key, 2.0), tmp_path / f"agent-{one}") for one in range(PEOPLE)]
+        agents = [Agent(person, PersonalPolicy(key, 2.0), tmp_path / f"agent-{one}") for one in range(PEOPLE)]
         hosts = [Host(agent, asks(), key) for agent in agents]
         for host in hosts:
             opened.callback(host.close)

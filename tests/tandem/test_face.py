@@ -18,7 +18,7 @@ from deploy.embedded import Embedded
 from referee.view.pages import view_of
 from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.runs import Run
-from tandem.showing import Estimate, Promises
+from tandem.showing import DrawnEstimate, Promises
 from tests.support import leave_folder, tiny
 from tests.tiers import for_each
 
@@ -138,8 +138,8 @@ def test_the_drawing_of_a_run_has_its_rounds(run, tmp_path):
 
 def test_an_estimate_is_a_dictionary_that_is_shown(run):
     assert run.estimate == run.result["estimate"]
-    assert isinstance(run.estimate, Estimate)
-    found = Estimate(value=0.25, low=0.2, high=0.3, confidence=0.95)
+    assert isinstance(run.estimate, DrawnEstimate)
+    found = DrawnEstimate(value=0.25, low=0.2, high=0.3, confidence=0.95)
     assert "0.2500, in 0.2000 to 0.3000, at 95%" in found._repr_html_()
     assert "0.2000 to 0.3000" in texts(found.plot().svg)
 

@@ -25,7 +25,7 @@ from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.service.referee import Referee
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 from tests.support import tiny
 
 ARCHIVE = Path(__file__).with_name("v0.3.0.tar.xz")
@@ -73,7 +73,7 @@ def test_a_referees_database_is_refused_whole(left, which):
     names_both(refused.value)
     assert content(folder) == before
     with pytest.raises(BadInput):
-        Store(sqlite_url(folder / "referee.sqlite"))
+        RefereeStore(sqlite_url(folder / "referee.sqlite"))
     assert content(folder) == before
 
 

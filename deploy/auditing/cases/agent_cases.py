@@ -42,7 +42,7 @@ from deploy.auditing.case import Case
 from local_agent.answering import evaluate, randomize_one
 from local_agent.hosted import answers as hosting
 from local_agent.hosted.population import Population
-from local_agent.policy import ALL_QUERIES, Policy
+from local_agent.policy import ALL_QUERIES, PersonalPolicy
 
 EPSILON = 1.0
 REFEREE = Identity.create()
@@ -62,7 +62,7 @@ def people(person: Person, count: int) -> Records:
     return Records(features, np.full(count, person[2], dtype=np.int8))
 
 
-class Resampling(Population):
+class ResamplingAgent(Population):
     """Takes fresh randomness whenever it is asked, and forgets that it was asked before."""
 
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
@@ -126,7 +126,7 @@ def hosted(
                 broken.enter_context(patch.object(type(query), "evaluate", lie))
             for (place, name), part in replaced.items():
                 broken.enter_context(patch.object(place, name, part))
-            policy = Policy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
+            policy = PersonalPolicy(REFEREE.public, EPSILON, queries=ALL_QUERIES)
             population = kind(TableRecordSource(people(person, runs)), policy, Path(folder), source)
             bodies = [population.answer(signed, agreed)[1] for _ in range(times)]
             population.close()
@@ -177,7 +177,7 @@ def item_cases() -> list[Case]:
         )
     )
     twice, again = (
-        hosted(queries["olh"], mechanism="olh", slots=0, times=2, kind=kind) for kind in (Population, Resampling)
+        hosted(queries["olh"], mechanism="olh", slots=0, times=2, kind=kind) for kind in (Population, ResamplingAgent)
     )
     alone = single(queries["krr"], parse_mechanism({"name": "krr", "epsilon": EPSILON}))
     return [
@@ -216,7 +216,7 @@ def cases() -> list[Case]:
     steep = GradientQuery(hypothesis=Linear(weights=(-1e30, 1e30), threshold=1e30), bound=1e-300)
     gentle = GradientQuery(hypothesis=Linear(weights=(0.0, 0.0), threshold=0.0), bound=1.0)
     warner = parse_mechanism({"name": "warner", "epsilon": EPSILON})
-    again = {"fresh randomness on every retry": hosted(loss, kind=Resampling, times=2)}
+    again = {"fresh randomness on every retry": hosted(loss, kind=ResamplingAgent, times=2)}
     unbounded = {
         (hosting, "evaluate"): lambda query, records, slots: query.evaluate(records, slots),
         (mechanisms, "bounded"): lambda values: values,

@@ -282,7 +282,7 @@ def exponential_case() -> Case:
 LEARN = {"kind": "learn", "round": 1}
 
 
-class Resampling(Curator):
+class ResamplingCurator(Curator):
     """Answers a repeated request by running it again."""
 
     _performed = 0
@@ -318,7 +318,7 @@ def asked_again(kind: type[Curator], times: int) -> Subject:
 def retry_case() -> Case:
     """Asking again is free, as what comes is what came before. Each operation is audited at the price it declares."""
     claim = cost([(exponential(2.0).event(1.0), 1)], 0.0)
-    twins = {"a fresh sample on every retry": asked_again(Resampling, 12)}
+    twins = {"a fresh sample on every retry": asked_again(ResamplingCurator, 12)}
     return Case("a repeated request", claim, BOOLEANS, asked_again(Curator, 12), 300, twins=twins, least=0.2)
 
 

@@ -11,7 +11,7 @@ import pytest
 from common.core.durable import claim, hold, make_folder, user_state, write_durably
 from common.core.errors import BadInput
 from common.numerics.randomness import durable_secret
-from local_agent.person.consent import Journal
+from local_agent.person.consent import ActivityLog
 from tests.tiers import for_each
 
 
@@ -126,7 +126,7 @@ def test_a_folder_that_exists_is_synchronised_again_since_its_maker_may_have_bee
 
 def test_a_new_file_is_in_its_folder_before_anybody_relies_on_it(tmp_path, monkeypatch):
     synced = _synced(monkeypatch)
-    Journal(tmp_path).write("asked")
+    ActivityLog(tmp_path).write("asked")
     assert synced == [str(tmp_path / "log.jsonl"), str(tmp_path)]
-    Journal(tmp_path).write("answered")
+    ActivityLog(tmp_path).write("answered")
     assert synced[2:] == [str(tmp_path / "log.jsonl")]

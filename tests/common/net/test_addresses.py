@@ -19,7 +19,7 @@ from common.net.page.pages import check_loopback
 from common.net.server import listen
 from common.net.tls import CA, context_for
 from common.net.witness_client import witness_at
-from deploy.processes import Party
+from deploy.processes import PartyProcess
 from deploy.remote import operating
 
 NONE = (
@@ -115,7 +115,7 @@ def test_a_service_on_ipv6_prints_an_address_that_clients_take(tmp_path: Path) -
         (witness, "listens on", "/v1/witness"),
         (["tandem.cli", "ui", *serve], "open", ""),
     ):
-        party = Party("party", arguments, tmp_path, {"TANDEM_WITNESS_TOKEN": "long-enough"})
+        party = PartyProcess("party", arguments, tmp_path, {"TANDEM_WITNESS_TOKEN": "long-enough"})
         try:
             url = party.wait_for(printed).split()[-1]
             assert url.startswith("http://[::1]:")

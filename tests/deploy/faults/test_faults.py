@@ -25,7 +25,7 @@ from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
 from curator.state import copies as of_curator
 from curator.state.ledger import listed
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
 from referee.state import store as of_referee
@@ -52,7 +52,7 @@ MORE = {"empty": lambda content: b"", **{f"a bit at {n}/16": flipped((n + 0.5) /
 
 
 @pytest.fixture(scope="module")
-def halted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ResolvedScenario, Finished]:
+def halted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ResolvedScenario, RunOutput]:
     """The parties' state in the middle of a run, as a crash leaves it, and the run as it ends undisturbed."""
     folder = tmp_path_factory.mktemp("halted")
     chosen = scenario(folder / "data")
@@ -68,7 +68,7 @@ def halted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ResolvedScen
     return folder / "state", chosen, finished
 
 
-def outcome(folder: Path, chosen: ResolvedScenario, expected: Finished) -> str:
+def outcome(folder: Path, chosen: ResolvedScenario, expected: RunOutput) -> str:
     """Go on from a state directory; return what came of it, and fail where anything is believed that is not so."""
     try:
         with town(folder, chosen) as parties:

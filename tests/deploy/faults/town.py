@@ -17,11 +17,11 @@ from common.local.records import Records
 from common.log.witness import FileWitness
 from common.scenario.resolved import ResolvedScenario
 from curator.service.startup import open_curator
-from deploy.deployment import Finished
+from deploy.deployment import RunOutput
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.service.referee import Referee
 from referee.state.runfolder import pack_reports
 from referee.state.witness_log import WitnessLog
@@ -85,7 +85,7 @@ class Town:
         population = open_population(chosen, folder / "host", None, key, None)
         opened.callback(population.close)
         record = Records(np.full((1, DIMENSION), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
-        agent = Agent(record, Policy(key, 1.0), folder / "agent")
+        agent = Agent(record, PersonalPolicy(key, 1.0), folder / "agent")
         opened.callback(agent.close)
         schedule = Schedule(lambda: 0.0, lambda seconds: None)
         self.hosts = [Host(each, self.referee, key, schedule=schedule) for each in (population, agent)]
@@ -109,7 +109,7 @@ class Town:
         store = self.referee.store
         return sum(report.answered for q in store.questions(RUN) for report in store.reports(q))
 
-    def run(self) -> Finished:
+    def run(self) -> RunOutput:
         """Carry the run to its end, or on from where it was."""
         self.referee.create(RUN, self._chosen.wire(), None)
         while not self.referee.drive():  # the lease of one that is lost runs out first
@@ -118,7 +118,7 @@ class Town:
         store = self.referee.store
         reports = tuple((q.question, pack_reports(store.reports(q))) for q in store.questions(RUN))
         transcript = "".join(line + "\n" for line in store.entries(RUN))
-        return Finished(result, transcript, self.referee.participants(RUN), reports, tuple(self.referee.kept(RUN)))
+        return RunOutput(result, transcript, self.referee.participants(RUN), reports, tuple(self.referee.kept(RUN)))
 
 
 @contextmanager

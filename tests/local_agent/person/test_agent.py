@@ -25,7 +25,7 @@ from local_agent.host import Host
 from local_agent.person import agent as agent_module
 from local_agent.person.agent import Agent
 from local_agent.person.receipts import held_receipts, leaf_of, read_receipt
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from tests.local_agent.test_policy import LOSS, POLICY, REFEREE, assignment, configuration
 from tests.support import TOKEN, Bench, seal, tiny
 from tests.tiers import for_each
@@ -231,7 +231,7 @@ def test_an_individual_keeps_no_receipt_that_is_none_and_has_answered_all_the_sa
     with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
         key = bench.referee.identity.public
         person = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
-        agent = Agent(person, Policy(key, 2.0), tmp_path / "agent")
+        agent = Agent(person, PersonalPolicy(key, 2.0), tmp_path / "agent")
         host = Host(agent, Lying(bench, lie), key)
         host.enrol(TOKEN)
 

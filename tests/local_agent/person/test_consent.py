@@ -17,8 +17,8 @@ from local_agent.cli import app
 from local_agent.host import Host
 from local_agent.person import consent as consents
 from local_agent.person.agent import Agent
-from local_agent.person.consent import NAME, Consent, Journal, entries
-from local_agent.policy import Policy
+from local_agent.person.consent import NAME, ActivityLog, Consent, entries
+from local_agent.policy import PersonalPolicy
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served, tiny
@@ -42,7 +42,7 @@ class Watched:
         self.error: ConsentWithheld | None = None
         with Bench(tmp_path / "bench", tiny(*CHOSEN), individuals=1) as bench:
             self.key = bench.referee.identity.public
-            policy = Policy(self.key, 3.0)
+            policy = PersonalPolicy(self.key, 3.0)
             agent = Agent(person(), policy, self.folder)
 
             def agree() -> bool:
@@ -50,7 +50,7 @@ class Watched:
                 meanwhile(bench)
                 return agrees
 
-            consent = Consent("http://referee", policy, Journal(self.folder), self.shown.append, agree)
+            consent = Consent("http://referee", policy, ActivityLog(self.folder), self.shown.append, agree)
             host = Host(agent, bench.referee, self.key, consent=consent)
             host.enrol(TOKEN)
 
@@ -166,7 +166,7 @@ def test_the_command_asks_answers_and_logs(tmp_path, monkeypatch, typed, more, c
     ended = []
     with Bench(tmp_path / "bench", tiny(*CHOSEN), individuals=1) as bench:
         # The same person enrols first, in the time before the run begins.
-        policy = Policy(bench.referee.identity.public, 3.0)
+        policy = PersonalPolicy(bench.referee.identity.public, 3.0)
         agent = Agent(person(), policy, tmp_path / "me")
         Host(agent, bench.referee, policy.referee).enrol(TOKEN)
         agent.close()
@@ -187,10 +187,10 @@ def test_the_command_asks_answers_and_logs(tmp_path, monkeypatch, typed, more, c
 
 
 def test_the_log_outlives_a_crash_in_the_middle_of_a_line(tmp_path):
-    Journal(tmp_path).write("asked", run="a")
+    ActivityLog(tmp_path).write("asked", run="a")
     with (tmp_path / NAME).open("ab") as file:
         file.write(b'{"time": "2')
-    Journal(tmp_path).write("answered", run="a\x1b[31m")
+    ActivityLog(tmp_path).write("answered", run="a\x1b[31m")
     assert [entry["event"] for entry in entries(tmp_path)] == ["asked", "answered"]
     shown = RUNNER.invoke(app, ["log", "--state", str(tmp_path)])
     assert "\x1b" not in shown.stdout
@@ -202,7 +202,7 @@ def test_a_log_that_is_not_there(tmp_path):
 
 
 def test_the_same_refusal_again_and_again_is_one_line(tmp_path):
-    journal = Journal(tmp_path)
+    journal = ActivityLog(tmp_path)
     for _ in range(5):
         journal.refused(BadData("no"))
     journal.refused(BadData("another"))

@@ -27,11 +27,11 @@ from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
 from local_agent.person.receipts import HeldReceipt, held_receipts
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.audit.history import check_history, check_reports, checkpoints_at, receipts_at
 from referee.cli import app
-from referee.runs.checkpoints import Checkpoints
+from referee.runs.checkpoints import RunCheckpoints
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
@@ -67,7 +67,7 @@ class Watched:
                 self.referee = bench.referee.identity.public
                 person = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
                 claim_referee(self.state, self.referee)
-                with closing(Agent(person, Policy(self.referee, 2.0), self.state)) as agent:
+                with closing(Agent(person, PersonalPolicy(self.referee, 2.0), self.state)) as agent:
                     host = Host(agent, bench.referee, self.referee)
                     host.enrol(TOKEN)
                     bench.meanwhile(lambda: answered(host))
@@ -496,7 +496,7 @@ def test_a_referee_that_was_put_back_cannot_go_on_as_if_nothing_was(watched, tmp
         closing(WitnessClient(address, SECRET)) as witness,
         Bench(watched.bench_folder, watched.chosen, individuals=1) as bench,
     ):
-        checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [witness])
+        checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [witness])
         entries = entries_of(watched.run)
         said = kept_of(watched.run)[-1].said()
         older = signed_checkpoint(watched.identity, "run", said.configuration, entries[:2], said.time)

@@ -106,7 +106,7 @@ def test_a_referee_that_leaves_out_the_curators_share_is_caught(tmp_path, monkey
 def test_a_referee_that_takes_another_share_is_caught(tmp_path, monkeypatch):
     honest = ordering.shares_in
     monkeypatch.setattr(
-        execution, "shares_in", lambda agreed, cohorts, share: honest(agreed, cohorts, ordering.Given("0" * 64))
+        execution, "shares_in", lambda agreed, cohorts, share: honest(agreed, cohorts, ordering.OrderEntropy("0" * 64))
     )
     with secret(tmp_path) as bench:
         run = carry(bench)

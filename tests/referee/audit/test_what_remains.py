@@ -17,7 +17,7 @@ from common.local.packing import pack_answers
 from common.statistics.robustness import silence_bound
 from deploy.load.client import LightAgent
 from local_agent.hosted.answers import answer_together, evaluate_people
-from local_agent.policy import Question
+from local_agent.policy import CheckedQuestion
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection.judging import Sent, claims
@@ -139,7 +139,7 @@ def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_err
 def half_of_those_who_err_are_silent(bench: Bench) -> None:
     people = bench.population
 
-    def pack(question: Question, who: Indices, slots: Indices) -> bytes:
+    def pack(question: CheckedQuestion, who: Indices, slots: Indices) -> bytes:
         answers = answer_together(question.query, question.mechanism, people._population, who, slots, people._source)
         errs = evaluate_people(question.query, people._population, who, slots) == 1.0
         return pack_answers(~(errs & (who % 2 == 0)), answers, question.mechanism.answer_kind(question.query.domain))
@@ -181,7 +181,7 @@ def suppressing(bench: Bench, share: float) -> None:
     """Have so large a share of the answers 1 left out, and none of the others: who does that has seen them."""
     people = bench.population
 
-    def pack(question: Question, who: Indices, slots: Indices) -> bytes:
+    def pack(question: CheckedQuestion, who: Indices, slots: Indices) -> bytes:
         answers = answer_together(question.query, question.mechanism, people._population, who, slots, people._source)
         out = (answers == 1) & (who % 100 < round(100 * share))
         return pack_answers(~out, answers, question.mechanism.answer_kind(question.query.domain))

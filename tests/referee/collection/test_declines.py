@@ -19,7 +19,7 @@ from common.net import messages
 from common.net.messages import PackedReport, Report
 from local_agent.cli import app
 from local_agent.host import Host
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.collection import judging as asked_module
 from referee.collection.batches import Batch
@@ -37,7 +37,7 @@ CHOSEN = ("agents.count=600", "agents.batch=600", "curator.rounds=1")
 
 def only_items(bench: Bench) -> None:
     """Let the hosted people accept another kind of question than they are asked."""
-    bench.population._policy = Policy(bench.referee.identity.public, 5.0, queries=frozenset({"item"}))
+    bench.population._policy = PersonalPolicy(bench.referee.identity.public, 5.0, queries=frozenset({"item"}))
 
 
 def decline_of(bench: Bench, who: Identity, **changed: object) -> messages.Decline:
@@ -227,7 +227,7 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
                 Agent,  # the same person enrols first, in the time before the run begins
             )
 
-            agent = Agent(read_record(record), Policy(bench.referee.identity.public, 100.0), tmp_path / "me")
+            agent = Agent(read_record(record), PersonalPolicy(bench.referee.identity.public, 100.0), tmp_path / "me")
             Host(agent, bench.referee, bench.referee.identity.public).enrol(TOKEN)
             agent.close()
 

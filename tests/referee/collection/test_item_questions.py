@@ -22,7 +22,7 @@ from common.net import messages
 from common.scenario.sections import AgentsSection
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.policy import ALL_QUERIES, Policy
+from local_agent.policy import ALL_QUERIES, PersonalPolicy
 from referee.state import questions
 from tests.support import TOKEN, Bench, seal, tiny
 
@@ -48,7 +48,9 @@ class Asked:
         chosen = tiny(f"agents.mechanism.name={mechanism}", f"agents.count={PEOPLE}")
         self.bench = Bench(folder / "bench", chosen, individuals=1)
         referee = self.bench.referee
-        self.agent = Agent(PERSON, Policy(referee.identity.public, EPSILON, queries=ALL_QUERIES), folder / "agent")
+        self.agent = Agent(
+            PERSON, PersonalPolicy(referee.identity.public, EPSILON, queries=ALL_QUERIES), folder / "agent"
+        )
         self.host = Host(self.agent, referee, referee.identity.public)
         self.host.enrol(TOKEN)
         referee.create("run", chosen.wire(), 1)

@@ -19,7 +19,7 @@ from common.log.receipts import Receipt
 from common.net import messages
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, seal, served, tiny
@@ -32,7 +32,7 @@ def test_good_reports_are_taken_and_bad_ones_listed_with_their_reason(tmp_path):
     with Bench(tmp_path / "bench", chosen, individuals=2) as bench:
         referee, key = bench.referee, bench.referee.identity.public
         record = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
-        agents = [Agent(record, Policy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
+        agents = [Agent(record, PersonalPolicy(key, 2.0), tmp_path / f"agent-{n}") for n in range(2)]
         for agent in agents:
             Host(agent, referee, key).enrol(TOKEN)
         outcomes: list[dict[str, Any]] = []

@@ -30,12 +30,12 @@ from common.scenario.resolved import ResolvedScenario
 from curator.service.curator import Curator
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.policy import Policy
+from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.collection.enrolment import check_accepted
 from referee.protocols.base import PROTOCOLS, protocol_of
 from referee.runs import curator as patience
-from referee.runs.checkpoints import Checkpoints
+from referee.runs.checkpoints import RunCheckpoints
 from referee.service.referee import Referee
 from referee.service.witness import witness_app
 from tests.referee.protocols.test_protocol_contract import World, play
@@ -65,7 +65,7 @@ class Individuals(Bench):
         people = open_records(chosen.target, None, subseed(9, "target"), individuals)
         self.hosts: list[Host] = []
         for i in range(individuals):
-            policy = Policy(self.referee.identity.public, self.lifetime, queries=queries(i))
+            policy = PersonalPolicy(self.referee.identity.public, self.lifetime, queries=queries(i))
             agent = Agent(people.records(np.array([i])), policy, folder / f"person-{i}")
             self.hosts.append(Host(agent, self.referee, policy.referee))
             self.hosts[-1].enrol(TOKEN)
@@ -82,7 +82,7 @@ class Individuals(Bench):
 
     def allow(self, queries: frozenset[str]) -> None:
         """Have the host's people accept these kinds alone: it says so by enrolling again."""
-        self.population._policy = Policy(self.referee.identity.public, self.lifetime, queries=queries)
+        self.population._policy = PersonalPolicy(self.referee.identity.public, self.lifetime, queries=queries)
         self.host.enrol(TOKEN)
 
     def wait(self, seconds: float) -> None:
@@ -355,7 +355,7 @@ def test_a_run_waits_for_its_witness_before_anybody_is_asked_and_ends_without_it
         Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
     ):
         away = CheckpointsAway(witness)
-        bench.referee.checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [away])
+        bench.referee.checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [away])
         bench.hooks = [lambda: None, away.come_back, away.leave]
         assert bench.run()["status"] == "done"
         assert bench.referee.notes("run")[0].text.startswith("the run waits for a witness: nobody")
@@ -447,7 +447,7 @@ def test_a_word_of_a_witness_whose_reply_was_lost_is_fetched_and_the_audit_finds
         closing(WitnessClient(address, SECRET)) as witness,
         Bench(tmp_path / "bench", chosen, watching=[witness]) as bench,
     ):
-        bench.referee.checkpoints = Checkpoints(bench.referee.store, bench.referee.identity, [LosesReplies(witness)])
+        bench.referee.checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [LosesReplies(witness)])
         assert bench.run()["status"] == "done"
         bench.referee.catch_up()
         kept = witness.kept(bench.referee.identity.public, "run")

@@ -18,7 +18,7 @@ from local_agent.hosted.population import Population
 from referee.audit.audit import audit
 from referee.service.referee import Referee
 from referee.service.runner import Runner
-from referee.state.store import Store
+from referee.state.store import RefereeStore
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
 from tests.tiers import for_each, thinned
 
@@ -32,12 +32,12 @@ class Crash(BaseException):
 
 
 PLACES: dict[str, tuple[Any, str]] = {
-    "storing the configuration": (Store, "configure"),
-    "writing a transcript entry": (Store, "add_entry"),
-    "opening a question": (Store, "open_question"),
-    "storing a report": (Store, "add_reports"),
-    "closing a question": (Store, "close_question"),
-    "finishing": (Store, "finish"),
+    "storing the configuration": (RefereeStore, "configure"),
+    "writing a transcript entry": (RefereeStore, "add_entry"),
+    "opening a question": (RefereeStore, "open_question"),
+    "storing a report": (RefereeStore, "add_reports"),
+    "closing a question": (RefereeStore, "close_question"),
+    "finishing": (RefereeStore, "finish"),
     "the curator agrees": (Curator, "open_run"),
     "the curator performs": (Curator, "perform"),
     "the people answer": (Population, "answer"),

@@ -19,7 +19,7 @@ from common.net.batching import Grouped
 from curator.service.app import curator_app
 from curator.service.startup import open_curator
 from curator.state import directory
-from deploy.processes import Party
+from deploy.processes import PartyProcess
 from local_agent.metrics import exposed
 from referee.protocols.base import PROTOCOLS
 from referee.service import runner as running
@@ -238,14 +238,14 @@ def test_a_hosts_metrics_are_shown_again(tmp_path, monkeypatch):
 
 def test_a_party_is_watched_on_whatever_happens_to_its_watcher(tmp_path, monkeypatch):
     left = list(KINDS)
-    start = Party._start
+    start = PartyProcess._start
 
-    def failing(self: Party) -> Any:
+    def failing(self: PartyProcess) -> Any:
         if left and sys._getframe(1).f_code.co_name == "_watch":
             raise left.pop()
         return start(self)
 
-    monkeypatch.setattr(Party, "_start", failing)
+    monkeypatch.setattr(PartyProcess, "_start", failing)
     code = r"import os, time; os.write(1, b'up \xff\n'); os.write(1, b'more\n'); time.sleep(600)"
     lively = party(tmp_path, code)
     lively._lives = 100

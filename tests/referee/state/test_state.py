@@ -16,7 +16,7 @@ from common.log.receipts import StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from referee.cli import app
 from referee.service.referee import Referee
-from referee.state.store import FAR, Store, backup
+from referee.state.store import FAR, RefereeStore, backup
 from referee.state.witness_log import WitnessLog
 from tests.clocks import Clock
 from tests.support import TOKEN
@@ -26,7 +26,7 @@ def test_nobody_waits_for_a_lease_of_a_clock_that_was_put_back_by_a_day(tmp_path
     clock = Clock(1_000_000.0)
     monkeypatch.setattr("time.time", clock)
     url = f"sqlite:///{tmp_path}/shared.sqlite"
-    with closing(Store(url)) as first, closing(Store(url)) as second:
+    with closing(RefereeStore(url)) as first, closing(RefereeStore(url)) as second:
         assert first.take_lease("first", 10.0)
         clock.now -= 10.0 * (FAR - 2)  # one that is a little behind is waited for
         assert not second.take_lease("second", 10.0)
@@ -41,7 +41,7 @@ def test_a_clock_that_jumps_ahead_lets_another_drive_and_the_first_write_nothing
     clock = Clock(1_000_000.0)
     monkeypatch.setattr("time.time", clock)
     url = f"sqlite:///{tmp_path}/shared.sqlite"
-    with closing(Store(url)) as first, closing(Store(url)) as second:
+    with closing(RefereeStore(url)) as first, closing(RefereeStore(url)) as second:
         assert first.take_lease("first", 10.0)
         clock.now += 86_400.0
         assert second.take_lease("second", 10.0)
@@ -52,7 +52,7 @@ def test_a_clock_that_jumps_ahead_lets_another_drive_and_the_first_write_nothing
 def test_a_driver_whose_clock_was_put_back_drives_on(tmp_path, monkeypatch):
     clock = Clock(1_000_000.0)
     monkeypatch.setattr("time.time", clock)
-    with closing(Store(f"sqlite:///{tmp_path}/shared.sqlite")) as only:
+    with closing(RefereeStore(f"sqlite:///{tmp_path}/shared.sqlite")) as only:
         assert only.take_lease("only", 10.0)
         clock.now -= 86_400.0
         assert only.take_lease("only", 10.0)
@@ -64,7 +64,7 @@ def test_a_driver_that_comes_back_reads_what_another_has_appended(bench):
     bench.open()
     ours = bench.referee.store
     url = ours._engine.url.render_as_string(hide_password=False)
-    with closing(Store(url)) as theirs:
+    with closing(RefereeStore(url)) as theirs:
         before = ours.last_entry("run")
         ours.release_lease()
         assert theirs.take_lease("another", 60.0)
@@ -91,7 +91,7 @@ def test_what_was_not_stored_is_not_remembered(bench):
     assert store.last_entry("run") == before
 
 
-def _fail(store: Store, entry: object) -> None:
+def _fail(store: RefereeStore, entry: object) -> None:
     """Append an entry in a transaction that does not end well."""
     with store._driving() as connection:
         store._insert_entry(connection, "run", entry, None)

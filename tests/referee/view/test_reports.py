@@ -21,7 +21,7 @@ from referee.cli import app
 from referee.view.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
 from referee.view.pages import report, view_of
 from referee.view.run_view import run_view
-from referee.view.values import Entry, Interval, Round
+from referee.view.values import ChartEntry, Interval, Round
 from referee.view.wording import against, promise, share, verdict
 from tests.referee.audit.signing import Bodies, resign
 from tests.support import TINY, tiny
@@ -198,8 +198,8 @@ def rounds(count: int) -> list[Round]:
     return [Round(n, Interval(0.2, 0.1, 0.3), 10, "", chosen=n == count) for n in range(1, count + 1)]
 
 
-def baselines(*values: float) -> list[Entry]:
-    return [Entry(f"way {k}", value, "baseline") for k, value in enumerate(values)]
+def baselines(*values: float) -> list[ChartEntry]:
+    return [ChartEntry(f"way {k}", value, "baseline") for k, value in enumerate(values)]
 
 
 @for_each("count", [0, 1, 3, MAX_BARS + 1, 1000])
@@ -251,7 +251,10 @@ def test_many_rounds_share_points_that_hold_their_intervals(count):
 
 
 def test_hostile_names_are_text():
-    entries = [Entry(CHARTS_EVIL, 0.1, "baseline"), Entry(CHARTS_EVIL, 0.2, "estimate", Interval(0.2, 0.1, 0.3))]
+    entries = [
+        ChartEntry(CHARTS_EVIL, 0.1, "baseline"),
+        ChartEntry(CHARTS_EVIL, 0.2, "estimate", Interval(0.2, 0.1, 0.3)),
+    ]
     for drawn in (by_round(rounds(2), 0.1, entries, CHARTS_EVIL), compared(entries, 0.1, CHARTS_EVIL)):
         ElementTree.fromstring(drawn)
         assert "<script" not in drawn
@@ -261,7 +264,7 @@ def test_hostile_names_are_text():
 
 
 def test_a_comparison_has_a_line_for_each():
-    entries = [Entry(f"run {k}", k / 10, "estimate", Interval(k / 10, 0, k / 5)) for k in range(4)]
+    entries = [ChartEntry(f"run {k}", k / 10, "estimate", Interval(k / 10, 0, k / 5)) for k in range(4)]
     drawn = ElementTree.fromstring(compared(entries, None, "loss"))
     texts = ["".join(text.itertext()) for text in drawn.iter(f"{SVG}text")]
     assert [t for t in texts if t.startswith("run")] == ["run 0", "run 1", "run 2", "run 3"]

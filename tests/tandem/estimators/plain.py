@@ -15,7 +15,7 @@ from common.local.hypotheses.regressor import Regressor
 from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
-from deploy.deployment import Finished, OnProgress
+from deploy.deployment import OnProgress, RunOutput
 
 RIDGE = 1e-6
 
@@ -37,7 +37,7 @@ class Plain:
     def check(self, scenario: ResolvedScenario) -> None:
         """Refuse nothing."""
 
-    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> Finished:
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
         """Learn from the curator's people and test on the others, as the scenario's hypothesis and loss say."""
         assert scenario.data is not None
         source, target = (
@@ -53,7 +53,7 @@ class Plain:
             "answer": hypothesis.wire(),
             "estimate": Estimate(value=mistaken, low=0.0, high=1.0, confidence=0.95).wire(),
         }
-        return Finished(result, "", b"", ())
+        return RunOutput(result, "", b"", ())
 
 
 def fitted(people: Records, *, regression: bool) -> Hypothesis:

@@ -19,7 +19,7 @@ from referee.view.show import figure, plans
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
 from tandem.ui.parties import story
-from tandem.ui.planning import FIELDS, Planned, Planner, Wanted, form, planned
+from tandem.ui.planning import FIELDS, Planned, Planner, WantedPlan, form, planned
 from tests.support import Bench, small
 from tests.tandem.ui.asking import RULES, Browser, outside
 from tests.tiers import for_each
@@ -284,7 +284,7 @@ def test_the_page_shows_the_numbers_of_the_command(browser):
 
 
 def test_a_violation_is_amber_with_its_reason():
-    found, document = planned(Wanted("halfspace", ())), plans(loading.load("halfspace"))
+    found, document = planned(WantedPlan("halfspace", ())), plans(loading.load("halfspace"))
     assert document["violations"]
     assert not document["advice"]["warnings"]
     assert (found.tone, found.reasons) == ("open", tuple(document["violations"]))
@@ -293,7 +293,7 @@ def test_a_violation_is_amber_with_its_reason():
 
 def test_who_cannot_help_is_red_with_its_reason():
     changed = (("curator.n", "50"), ("agents.count", "60"))
-    found = planned(Wanted("reverse-adaptation", changed))
+    found = planned(WantedPlan("reverse-adaptation", changed))
     warnings = plans(loading.load("reverse-adaptation", [f"{key}={text}" for key, text in changed]))["advice"][
         "warnings"
     ]
@@ -320,22 +320,22 @@ def test_nothing_but_shipped_scenarios_and_numbers_is_taken(browser, query):
 
 
 def test_other_keys_of_a_scenario_cannot_be_set():
-    assert Wanted.of({"scenario": QUICK, "data": "/etc", "curator.learner": "x"}) == Wanted(QUICK, ())
+    assert WantedPlan.of({"scenario": QUICK, "data": "/etc", "curator.learner": "x"}) == WantedPlan(QUICK, ())
 
 
 def test_what_the_scenario_has_already_is_no_change():
-    own = {shown.field.key: shown.value for shown in form(Wanted(QUICK, ()))}
-    assert Wanted.of({"scenario": QUICK, **own}) == Wanted(QUICK, ())
+    own = {shown.field.key: shown.value for shown in form(WantedPlan(QUICK, ()))}
+    assert WantedPlan.of({"scenario": QUICK, **own}) == WantedPlan(QUICK, ())
 
 
 def test_the_form_has_the_scenarios_numbers_and_sliders_within_their_ends():
-    shown = {each.field.key: each for each in form(Wanted("parity", (("curator.epsilon", "5"),)))}
+    shown = {each.field.key: each for each in form(WantedPlan("parity", (("curator.epsilon", "5"),)))}
     tree = loading.load("parity").wire()
     assert shown["curator.epsilon"].value == "5"
     assert shown["agents.mechanism.epsilon"].value == f"{tree['agents']['mechanism']['epsilon']:g}"
     assert shown["curator.n"].value == "plan"
     assert all(0.0 <= each.slider <= 1.0 for each in shown.values())
-    assert "curator.epsilon" not in {each.field.key for each in form(Wanted("halfspace", ()))}  # it has no budget
+    assert "curator.epsilon" not in {each.field.key for each in form(WantedPlan("halfspace", ()))}  # it has no budget
 
 
 def test_every_field_of_the_page_has_a_label(browser):
@@ -351,21 +351,21 @@ def test_every_field_of_the_page_has_a_label(browser):
 def test_of_what_waits_only_the_newest_is_worked_out():
     begun, go_on, seen = threading.Event(), threading.Event(), []
 
-    def work(wanted: Wanted) -> Planned:
+    def work(wanted: WantedPlan) -> Planned:
         seen.append(wanted.scenario)
         begun.set()
         assert go_on.wait(60)
         return Planned("good", wanted.scenario)
 
     planner = Planner(work)
-    assert planner.look(Wanted("first", ()), 0.0) is None
+    assert planner.look(WantedPlan("first", ()), 0.0) is None
     assert begun.wait(60)
     for name in ("second", "third", "fourth"):
-        assert planner.look(Wanted(name, ()), 0.0) is None
+        assert planner.look(WantedPlan(name, ()), 0.0) is None
     go_on.set()
-    assert planner.look(Wanted("fourth", ()), 20.0) == Planned("good", "fourth")
+    assert planner.look(WantedPlan("fourth", ()), 20.0) == Planned("good", "fourth")
     assert seen == ["first", "fourth"]
-    assert planner.look(Wanted("first", ()), 0.0) == Planned("good", "first")
+    assert planner.look(WantedPlan("first", ()), 0.0) == Planned("good", "first")
 
 
 def test_a_plan_that_takes_long_is_waited_for(browser, monkeypatch):
@@ -376,18 +376,18 @@ def test_a_plan_that_takes_long_is_waited_for(browser, monkeypatch):
 
 
 def test_a_fault_of_the_planner_is_told_and_does_not_stop_it():
-    def work(wanted: Wanted) -> Planned:
+    def work(wanted: WantedPlan) -> Planned:
         if wanted.scenario == "bad":
             raise ZeroDivisionError
         return Planned("good", "fine")
 
     planner = Planner(work)
-    found = planner.look(Wanted("bad", ()), 20.0)
+    found = planner.look(WantedPlan("bad", ()), 20.0)
     assert found is not None
     assert "a fault of the planner" in found.reasons[0]
-    assert planner.look(Wanted("good", ()), 20.0) == Planned("good", "fine")
+    assert planner.look(WantedPlan("good", ()), 20.0) == Planned("good", "fine")
 
 
 def test_a_value_that_is_no_number_names_its_field():
     with pytest.raises(BadScenario, match=r"agents\.count must be a number or plan, found 'x'"):
-        Wanted.of({"scenario": "ball", "agents.count": "x"})
+        WantedPlan.of({"scenario": "ball", "agents.count": "x"})
