@@ -66,6 +66,34 @@ class RefereeOptions:
     ] = False
 
 
+FIRST_CONTACT = (
+    "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any client "
+    "that reaches its port can be that one. To name the referee, give --referee-key"
+)
+
+
+@dataclass(frozen=True)
+class StateOptions:
+    """Where a curator's state lies, the seed it is bound to, and where its ledger's head goes."""
+
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="State directory: ledger, weights, keys. One budget each (default: curator, in this user's own: "
+            "$XDG_STATE_HOME/tandem, else ~/.local/state/tandem)."
+        ),
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of simulated people and their noise.", min=0)] = None
+    witness: Witnesses = None
+
+
+@dataclass(frozen=True)
+class CuratorTlsOptions(ServiceTlsOptions):
+    """How a curator speaks TLS, and to whom."""
+
+    tls_client_ca: TlsClientCa = None
+
+
 @app.command("serve")
 @fail_clearly
 @grouped
@@ -73,21 +101,12 @@ def serve_command(
     *,
     scenario: Annotated[str, typer.Argument(help="Shipped scenario or YAML file; its curator section is the policy.")],
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            help="State directory: ledger, weights, keys. One budget each (default: curator, in this user's own: "
-            "$XDG_STATE_HOME/tandem, else ~/.local/state/tandem)."
-        ),
-    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8001,
-    seed: Annotated[int | None, typer.Option(help="Seed of simulated people and their noise.", min=0)] = None,
+    place: StateOptions,
     obeyed: RefereeOptions,
-    witness: Witnesses = None,
     charged: LedgerOptions,
-    tls: ServiceTlsOptions,
-    tls_client_ca: TlsClientCa = None,
+    tls: CuratorTlsOptions,
     tls_ca: TlsCa = None,
 ) -> None:
     """Serve a private sample: draw or load it, check the budget, listen.
@@ -105,25 +124,22 @@ def serve_command(
     from curator.service.startup import open_curator, referee_of
 
     end_with_stdin()
-    context = serving("curator", tls.tls_cert, tls.tls_key, tls_client_ca)
-    state = (state or user_state() / "curator").absolute()
+    context = serving("curator", tls.tls_cert, tls.tls_key, tls.tls_client_ca)
+    state = (place.state or user_state() / "curator").absolute()
     chosen = accepted(loading.load(scenario, sets))
     referee = referee_of(state, obeyed.referee_key, trust_first_contact=obeyed.trust_first_contact)
     if referee is None:
-        warn(
-            "this curator trusts at first contact: the first referee that opens a run has its whole budget, and any "
-            "client that reaches its port can be that one. To name the referee, give --referee-key"
-        )
+        warn(FIRST_CONTACT)
     with (
         listen(host, port) as listener,
         closing(
             open_curator(
                 chosen,
                 state,
-                seed,
+                place.seed,
                 referee,
                 lambda text: say(text, error=True),
-                witnesses=_witnesses(witness),
+                witnesses=_witnesses(place.witness),
                 charging=Charging(charged.ledger, charged.ephemeral, charged.witnesses),
             )
         ) as curator,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 
 from common.core.errors import BadData, BadInput
 from common.core.terminal import say, say_lines
-from common.net.cli import TlsCa, TlsCert, TlsKey, end_with_stdin, fail_clearly, has_terminal, serving
+from common.net.cli import TlsCa, TlsCert, TlsKey, end_with_stdin, fail_clearly, grouped, has_terminal, serving
 
 if TYPE_CHECKING:
     from curator.contributions.fields import Fields
@@ -87,8 +88,25 @@ def invite_command(
         say(code)
 
 
+@dataclass(frozen=True)
+class CuratorOptions:
+    """The curator that collects: its address, its key, and how long it may be away."""
+
+    to: Annotated[str, typer.Option(help="Address of the curator that collects.")] = "http://127.0.0.1:8002"
+    curator_key: Annotated[
+        str | None,
+        typer.Option(
+            help="The curator's public key, as you have it from the curator: to nobody else the record is sealed. "
+            "Needed once."
+        ),
+    ] = None
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.")] = 60.0
+
+
 @fail_clearly
+@grouped
 def contribute_command(
+    *,
     record: Annotated[
         Path | None, typer.Argument(help='JSON file of your fields by column: {"age": 39, ...}; null: not known.')
     ] = None,
@@ -96,14 +114,7 @@ def contribute_command(
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", help="One field, in the place of the file's. Repeatable."),
     ] = None,
-    to: Annotated[str, typer.Option(help="Address of the curator that collects.")] = "http://127.0.0.1:8002",
-    curator_key: Annotated[
-        str | None,
-        typer.Option(
-            help="The curator's public key, as you have it from the curator: to nobody else the record is sealed. "
-            "Needed once."
-        ),
-    ] = None,
+    curator: CuratorOptions,
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: your key and receipts (default: contributor, in this user's own)."),
@@ -114,7 +125,6 @@ def contribute_command(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Have the record deleted, which is possible until the run begins.")
     ] = False,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the curator is away.")] = 60.0,
     yes: Annotated[bool, typer.Option("--yes", help="Agree beforehand, for scripts.")] = False,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -137,15 +147,15 @@ def contribute_command(
             "nobody can be asked for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
             "with --yes; nothing was sent"
         )
-    with closing(CollectorClient(to, patience=patience)) as client:
-        person = Contributor(folder, curator_key)
+    with closing(CollectorClient(curator.to, patience=curator.patience)) as client:
+        person = Contributor(folder, curator.curator_key)
         if withdraw:
             receipt = person.withdraw(client, token)
             say(f"contribution {receipt.message['contribution']} is deleted; the receipt is in {folder}")
             return
 
         def agree(offer: Offer, texts: Fields) -> bool:
-            say_lines(described(offer, texts, person.curator, to))
+            say_lines(described(offer, texts, person.curator, curator.to))
             return yes or typer.confirm("Give this record?")
 
         receipt = person.contribute(fields, client, token, agree)

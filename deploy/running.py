@@ -91,12 +91,17 @@ def carry_out(
         result["all_runs"] = finished.all_runs
     result["seconds"]["total"] = round(time.monotonic() - began, 3)
     write_result(folder, result)
+    _write_report(folder, chosen, result)
+    return result
+
+
+def _write_report(folder: Path, chosen: ResolvedScenario, result: dict[str, Any]) -> None:
+    """Write the report, or warn: the run has ended, and its result is stored, whatever its report lacks."""
     try:
         write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])
-    except Exception as error:  # noqa: BLE001 - the run has ended, and whatever its report lacks, its result is stored
+    except Exception as error:  # noqa: BLE001
         again = command("referee", "report", folder)
         log.warning("report.html is not written (%s: %s); the result is stored: %s", type(error).__name__, error, again)
-    return result
 
 
 @contextmanager

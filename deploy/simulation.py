@@ -154,8 +154,6 @@ def conduct(
 
     Parameters
     ----------
-    scenario
-        Resolved (no value is left at ``plan``), with simulated people.
     seed
         Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
     hook
@@ -177,10 +175,11 @@ def conduct(
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")
     with tempfile.TemporaryDirectory(prefix="tandem-simulation-") as folder, ExitStack() as opened:
         check_room(scenario, Path(folder))
-        if held is None:
-            sample = open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
-        else:
-            sample = LocalSample.of(held[0])
+        sample: Sample = (
+            open_sample(scenario, Path(folder), subseed(seed, "source"), lambda text: None)
+            if held is None
+            else LocalSample.of(held[0])
+        )
         opened.callback(sample.close)
         curator = local_curator(scenario, sample, seed)
         simulated_agents = SimulatedAgents(scenario, seed, pool, None if held is None else held[1])
@@ -194,13 +193,17 @@ def conduct(
             return result.wire()
 
         protocol = protocol_of(scenario)
-        promised = OrderCommitment(
-            first=0, agents=int(scenario.agents.count), used=0, sha256=commitment(simulated(seed))
-        )
-        script = begun(protocol, scenario, public_randomness(public(scenario), [promised]))
+        script = begun(protocol, scenario, _public_randomness(scenario, seed))
 
         def noticed(note: Progress) -> None:
             if on_progress is not None and not isinstance(note, Testing):
                 on_progress(note)
 
         return drive(script, protocol.pattern, exchange, noticed)
+
+
+def _public_randomness(scenario: ResolvedScenario, seed: int) -> int:
+    """Return the public randomness of the run with this seed, as its referee draws it."""
+    count = int(scenario.agents.count)
+    promised = OrderCommitment(first=0, agents=count, used=0, sha256=commitment(simulated(seed)))
+    return public_randomness(public(scenario), [promised])

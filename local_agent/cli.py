@@ -10,7 +10,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from common.local.records import Records
     from local_agent.client import RefereeClient
     from local_agent.host import Host
+    from local_agent.hosted.population import Population
+    from local_agent.person.checking import ReportCheck
+    from local_agent.person.receipts import HeldReceipt
 
 _BETWEEN_POLLS = 0.02
 """Seconds between two polls, if the referee names no longer time."""
@@ -125,25 +128,18 @@ class PeopleOptions:
     ] = 0
 
 
-@app.command("host")
-@fail_clearly
-@grouped
-def host_command(
-    *,
-    people: PeopleOptions,
-    token: TokenOption,
-    asking: RefereeOptions,
+@dataclass(frozen=True)
+class HostStateOptions:
+    """What a host keeps, who vouches for it and watches it, and what it shows of itself."""
+
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: key, and who has answered (default: agents, in this user's own)."),
-    ] = None,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
-    kinds: QuestionOptions,
+    ] = None
     grant: Annotated[
         Path | None,
         typer.Option(help="An issuer's grant for this host (issuer grant); it is kept in the state directory."),
-    ] = None,
-    charged: LedgerOptions,
+    ] = None
     witness: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,20 +148,34 @@ def host_command(
             "refused: a file on another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in "
             "TANDEM_WITNESS_TOKEN). Repeatable; later starts must name it.",
         ),
-    ] = None,
+    ] = None
     metrics_port: Annotated[
         int | None,
         typer.Option(
             help="Show metrics on 127.0.0.1 at this port, 0 any free one (default: nowhere).", min=0, max=65535
         ),
-    ] = None,
+    ] = None
+
+
+@app.command("host")
+@fail_clearly
+@grouped
+def host_command(
+    *,
+    people: PeopleOptions,
+    token: TokenOption,
+    asking: RefereeOptions,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
+    kinds: QuestionOptions,
+    place: HostStateOptions,
+    charged: LedgerOptions,
     tls_ca: TlsCa = None,
 ) -> None:
     """Host a population: enrol, poll, answer; until interrupted.
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
-    from common.core.durable import claim, user_state
+    from common.core.durable import user_state
     from common.lifetime.charging import Charging
     from common.net.witness_client import witness_at
     from common.scenario import loading
@@ -178,28 +188,53 @@ def host_command(
     from local_agent.policy import ALL_QUERIES, chosen_queries
 
     end_with_stdin()
-    state = (state or user_state() / "agents").absolute()
+    state = (place.state or user_state() / "agents").absolute()
     chosen = accepted(loading.load(people.scenario, people.sets))
     queries = chosen_queries(kinds.accept or (), kinds.refuse or (), ALL_QUERIES)
     with closing(RefereeClient(asking.referee, patience=patience)) as client:
         key = _pin(state, asking.referee_key, client)
         charging = Charging(charged.ledger, charged.ephemeral, charged.witnesses)
-        places = [witness_at(place) for place in witness or ()]
+        places = [witness_at(where) for where in place.witness or ()]
         population = open_population(
             chosen, state, people.seed, key, people.agents, people.workers, charging, queries, places
         )
-        if grant is not None:
-            keep_grant(state, population.identity, grant, len(population))
+        if place.grant is not None:
+            keep_grant(state, population.identity, place.grant, len(population))
         with closing(Host(population, client, key)) as connection:
-            enrolled = connection.enrol(token)
-            claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
-            say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-            if population.spent is not None:
-                say(f"over all runs of these people, with the next one: {population.spent}")
-            with exposed(connection, chosen.agents.mechanism.guarantee[0], metrics_port) as port:
+            _enrol_hosted(connection, population, state, token)
+            with exposed(connection, chosen.agents.mechanism.guarantee[0], place.metrics_port) as port:
                 if port is not None:
                     say(f"local-agent shows metrics on http://127.0.0.1:{port}/metrics")
                 _answer_until(connection, client, lambda: False)
+
+
+def _enrol_hosted(connection: Host, population: Population, state: Path, token: str) -> None:
+    from common.core.durable import claim
+
+    enrolled = connection.enrol(token)
+    claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
+    say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+    if population.spent is not None:
+        say(f"over all runs of these people, with the next one: {population.spent}")
+
+
+@dataclass(frozen=True)
+class ConsentOptions:
+    """What a person agrees to, and how it is asked."""
+
+    epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0
+    max_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
+    ] = False
+
+    def delay(self) -> float:
+        """Return a random delay in seconds."""
+        return secrets.randbelow(1 << 20) / (1 << 20) * self.max_delay
+
+    def agreed(self) -> bool:
+        """Ask, unless it was agreed beforehand."""
+        return self.yes or typer.confirm("Answer this question?")
 
 
 @app.command("answer")
@@ -212,17 +247,13 @@ def answer_command(
         typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.'),
     ],
     token: IndividualToken,
-    epsilon: Annotated[float, typer.Option(help="Lifetime privacy budget.", min=0.0)] = 1.0,
+    consent: ConsentOptions,
     asking: RefereeOptions,
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: key and the answered flag (default: agent, in this user's own)."),
     ] = None,
-    max_delay: Annotated[float, typer.Option(help="Answer after a random delay of up to so many seconds.")] = 5.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 60.0,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Agree beforehand, for scripts: to one question of at most --epsilon.")
-    ] = False,
     kinds: QuestionOptions,
     relay: RelayOption = None,
     tls_ca: TlsCa = None,
@@ -240,23 +271,20 @@ def answer_command(
     from local_agent.person.consent import ActivityLog, Consent, check_terminal
     from local_agent.policy import PersonalPolicy, chosen_queries
 
-    if not 0.0 < epsilon < math.inf:
-        raise BadInput(f"--epsilon must be positive and finite, found {epsilon}")
+    if not 0.0 < consent.epsilon < math.inf:
+        raise BadInput(f"--epsilon must be positive and finite, found {consent.epsilon}")
     queries = chosen_queries(kinds.accept or (), kinds.refuse or ())
     person, names = read_record(record), read_names(record)
     state = (state or user_state() / "agent").absolute()
     # What has been agreed to and answered may be sent again.
-    check_terminal(yes or (state / ANSWERED).exists())
-
-    def delay() -> float:
-        return secrets.randbelow(1 << 20) / (1 << 20) * max_delay
+    check_terminal(consent.yes or (state / ANSWERED).exists())
 
     asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
     with closing(_reached(asking.referee, relay, asking.referee_key or _written(state), patience)) as client:
-        policy = PersonalPolicy(_pin(state, asking.referee_key, client), epsilon, queries=queries)
+        policy = PersonalPolicy(_pin(state, asking.referee_key, client), consent.epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), ActivityLog(state)
-        consent = Consent(asked, policy, journal, say_lines, lambda: yes or typer.confirm("Answer this question?"))
-        with closing(Host(agent, client, policy.referee, delay, consent=consent)) as connection:
+        asking_person = Consent(asked, policy, journal, say_lines, consent.agreed)
+        with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person)) as connection:
             connection.enrol(token)
             journal.write("enrolled", referee=asked, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
@@ -348,14 +376,15 @@ def log_command(
         deliver_json(entry) if as_json else say(entry_in_words(entry))
 
 
-@app.command("check")
-@fail_clearly
-def check_command(
-    referee: Referee = "http://127.0.0.1:8000",
+@dataclass(frozen=True)
+class CheckOptions:
+    """Who is asked about the receipts, and for how long."""
+
+    referee: Referee = "http://127.0.0.1:8000"
     witness: Annotated[
         str | None,
         typer.Option(metavar="URL", help="A witness, which must have seen the history that the referee shows."),
-    ] = None,
+    ] = None
     within: Annotated[
         float | None,
         typer.Option(
@@ -364,15 +393,23 @@ def check_command(
             min=0.0,
             max=1e9,
         ),
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
-    ] = None,
-    relay: RelayOption = None,
+    ] = None
+    relay: RelayOption = None
     patience: Annotated[
         float,
         typer.Option(help="Seconds to keep trying while the referee is away; each report may take ten more.", min=0.0),
-    ] = 10.0,
+    ] = 10.0
+
+
+@app.command("check")
+@fail_clearly
+@grouped
+def check_command(
+    *,
+    asked: CheckOptions,
+    state: Annotated[
+        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -394,46 +431,44 @@ def check_command(
     """
     from common.core.durable import user_state
     from common.crypto.identity import Identity
-    from common.net.transport import Overdue, time_limit
     from common.net.witness_client import WitnessClient
     from local_agent.person import checking
-    from local_agent.person.receipts import HeldReceipt, held_receipts, seen_checkpoint, store_seen
+    from local_agent.person.receipts import held_receipts, seen_checkpoint
 
+    relay, witness, patience = asked.relay, asked.witness, asked.patience
     if relay is not None and witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
-    state, within = (state or user_state() / "agent").absolute(), checking.WITHIN if within is None else within
+    state, within = (
+        (state or user_state() / "agent").absolute(),
+        checking.WITHIN if asked.within is None else asked.within,
+    )
     receipts = list(held_receipts(state))
     key, identity = _written(state), Identity.load_or_create(state / "identity.key")
     if key is None:
         raise BadData(f"{state} has no pinned referee: name another directory with --state")
-    with closing(_reached(referee, relay, key, patience)) as client, ExitStack() as opened:
+    with closing(_reached(asked.referee, relay, key, patience)) as client, ExitStack() as opened:
         seen = None
         if witness is not None:
             seen = checking.Remembered(opened.enter_context(closing(WitnessClient(witness, patience=patience))))
 
         def checked(each: HeldReceipt) -> checking.ReportCheck:
-            finding = checking.check(each, identity, client, key, seen, seen_checkpoint(state, each.run), within=within)
-            if finding.shown is not None:
-                path = store_seen(state, each.run, finding.shown, other=finding.status == checking.OTHER)
-                if finding.status == checking.OTHER:
-                    finding = replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
-            return finding
+            known = seen_checkpoint(state, each.run)
+            return _keep_seen(state, checking.check(each, identity, client, key, seen, known, within=within))
 
-        most = patience + checking.SECONDS * len(receipts)
-        try:
-            with time_limit(most):
-                found = [checked(each) for each in receipts]
-        except Overdue:
-            raise PeerUnavailable(
-                f"{client.url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
-                "who runs them, or give a longer --patience"
-            ) from None
+        found = _in_time(receipts, checked, patience, client.url)
+    _tell(found, within, as_json=as_json, witnessed=witness is not None)
+
+
+def _tell(found: Sequence[ReportCheck], within: float, *, as_json: bool, witnessed: bool) -> None:
+    """Print what became of the reports; the exit status says the worst of it."""
+    from local_agent.person import checking
+
     for finding in found:
         if as_json:
             deliver_json(finding.document())
         else:
             say(checking.in_words(finding, within))
-    if witness is None:
+    if not witnessed:
         warn(
             "no witness was asked: that the referee shows others another history, without these reports, cannot be "
             "excluded. Name one that neither referee nor curator runs, with --witness URL"
@@ -441,6 +476,43 @@ def check_command(
     if status := checking.exit_status(found):
         warn(checking.summary(found))
         raise typer.Exit(status)
+
+
+def _keep_seen(state: Path, finding: ReportCheck) -> ReportCheck:
+    """Store the checkpoint that was shown; where it is of another history, beside the one that is kept."""
+    from local_agent.person.checking import OTHER
+    from local_agent.person.receipts import store_seen
+
+    if finding.shown is None:
+        return finding
+    path = store_seen(state, finding.held.run, finding.shown, other=finding.status == OTHER)
+    if finding.status != OTHER:
+        return finding
+    return replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
+
+
+def _in_time(
+    receipts: Sequence[HeldReceipt], check: Callable[[HeldReceipt], ReportCheck], patience: float, url: str
+) -> list[ReportCheck]:
+    """Return what became of each report.
+
+    Raises
+    ------
+    PeerUnavailable
+        If that takes longer than the patience, and ten seconds a report.
+    """
+    from common.net.transport import Overdue, time_limit
+    from local_agent.person.checking import SECONDS
+
+    most = patience + SECONDS * len(receipts)
+    try:
+        with time_limit(most):
+            return [check(each) for each in receipts]
+    except Overdue:
+        raise PeerUnavailable(
+            f"{url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
+            "who runs them, or give a longer --patience"
+        ) from None
 
 
 @app.command("record")

@@ -111,6 +111,13 @@ class PersonalPolicy:
             features=dimension,
         )
 
+    def _check_cost(self, epsilon: float, delta: float) -> None:
+        if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
+            raise PolicyRefused(
+                f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), "
+                f"the lifetime budget is ({self.epsilon:g}, {self.delta:g})"
+            )
+
     def check(
         self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None
     ) -> CheckedQuestion:
@@ -166,12 +173,7 @@ class PersonalPolicy:
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
         mechanism.answer_kind(query.domain)
-        epsilon, delta = mechanism.guarantee
-        if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
-            raise PolicyRefused(
-                f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), "
-                f"the lifetime budget is ({self.epsilon:g}, {self.delta:g})"
-            )
+        self._check_cost(*mechanism.guarantee)
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
         return CheckedQuestion(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)

@@ -242,7 +242,7 @@ def _referee(
     """Open a referee whose curator is the one at this address, and can be used."""
     from common.crypto.vouching import read_issuer
     from referee.service.client import CuratorClient
-    from referee.service.referee import Referee
+    from referee.service.referee import Referee, RefereeSettings
 
     client = CuratorClient(curator.curator, patience=curator.patience)
     client.meet()
@@ -251,11 +251,8 @@ def _referee(
         client,
         witnesses=witnesses.clients(),
         beacon=witnesses.beacon,
-        database=place.database,
+        settings=RefereeSettings(place.database, place.key, place.lease, curator.curator_patience),
         caps=enrolment.caps(),
-        key=place.key,
-        lease=place.lease,
-        curator_patience=curator.curator_patience,
         issuers=[read_issuer(path) for path in enrolment.issuer or ()],
     )
     client.identity = referee.identity

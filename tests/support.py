@@ -30,7 +30,7 @@ from referee.protocols.base import BALL as TINY
 from referee.protocols.base import PROTOCOLS, small_ball
 from referee.runs.checkpoints import RunWitness
 from referee.runs.curator import CuratorPort
-from referee.service.referee import Referee, public
+from referee.service.referee import Referee, RefereeSettings, public
 from referee.state.runfolder import pack_reports, write_run
 from tests.clocks import Clock
 
@@ -140,8 +140,8 @@ class Bench:
         self.curator = open_curator(self.chosen, folder / "curator", seed, None, witnesses=witnesses)
         self._gate = _Gate(curator(self.curator))
         self.clock = Clock()
-        database = database_of(folder)
-        ways: dict[str, Any] = {"database": database, "wait": self.wait, "clock": self.clock, "issuers": issuers}
+        settings = RefereeSettings(database_of(folder))
+        ways: dict[str, Any] = {"settings": settings, "wait": self.wait, "clock": self.clock, "issuers": issuers}
         self.referee = Referee(folder / "referee", self._gate, witnesses=watching, beacon=beacon, **ways)
         self.referee.allow("enrolment", TOKEN)
         self.population = open_population(

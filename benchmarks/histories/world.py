@@ -30,7 +30,7 @@ from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
 from referee.protocols.base import small_ball
 from referee.runs.checkpoints import RunWitness
-from referee.service.referee import Referee
+from referee.service.referee import Referee, RefereeSettings
 
 TOKEN = "a-token-for-histories"
 RUN, SEED = "run", 1
@@ -140,13 +140,12 @@ class World:
         referee = Referee(
             self.folder / name,
             self.curator_port(),
-            database=sqlite_url(first / "referee.sqlite"),
-            key=first / "identity.key",
-            lease=LEASE,
+            settings=RefereeSettings(
+                sqlite_url(first / "referee.sqlite"), first / "identity.key", LEASE, CURATOR_PATIENCE
+            ),
             wait=lambda seconds: self.wait(name, seconds),
             clock=lambda: self._clock.now,
             witnesses=self.witnesses(),
-            curator_patience=CURATOR_PATIENCE,
         )
         try:
             referee.allow("enrolment", TOKEN)

@@ -87,7 +87,6 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
     )
     if contributions is not None:
         add_contributions(app, contributions)
-    running: dict[str, Future[Signed]] = {}
     watched = CountedCurator(curator)
 
     @app.get("/v1/curator", summary="Who is this curator, and what does it guarantee?")
@@ -99,6 +98,14 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         if not metrics_token or token is None or not same(token.credentials, metrics_token):
             raise Unauthorized("this needs the token of TANDEM_METRICS_TOKEN, if the curator was started with one")
         return metrics_response([*of_requests(app), *watched.families()])
+
+    _add_runs(app, curator)
+    _add_operations(app, curator, worker, watched)
+    return app
+
+
+def _add_runs(app: Service, curator: Curator) -> None:
+    """Add what a referee says about a run as a whole."""
 
     @app.put(
         "/v1/runs/{run}",
@@ -123,6 +130,23 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         if signed.message.get("run") != run:
             raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
         return await run_in_threadpool(curator.open_share, signed)
+
+    @app.put(
+        "/v1/runs/{run}/acknowledgement",
+        summary="Countersign the ledger as far as the referee has received it",
+        status_code=204,
+        openapi_extra=signed_body("acknowledgement"),
+    )
+    async def acknowledge(run: RunName, request: Request) -> None:
+        signed = await read_signed(request, messages.Acknowledgement.KIND)
+        if signed.message.get("run") != run:
+            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
+        await run_in_threadpool(curator.acknowledge, signed)
+
+
+def _add_operations(app: Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
+    """Add operations: carried out one after the other, each once; one that takes long is asked for again."""
+    running: dict[str, Future[Signed]] = {}
 
     @app.put(
         "/v1/runs/{run}/operations/{operation_id}",
@@ -154,20 +178,6 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
                 raise  # its own
             return JSONResponse({"status": "running"}, 202, headers={"Retry-After": "0"})
         return Response(release.raw(), media_type="application/json")
-
-    @app.put(
-        "/v1/runs/{run}/acknowledgement",
-        summary="Countersign the ledger as far as the referee has received it",
-        status_code=204,
-        openapi_extra=signed_body("acknowledgement"),
-    )
-    async def acknowledge(run: RunName, request: Request) -> None:
-        signed = await read_signed(request, messages.Acknowledgement.KIND)
-        if signed.message.get("run") != run:
-            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
-        await run_in_threadpool(curator.acknowledge, signed)
-
-    return app
 
 
 LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", "peer-misbehaved", "broken-ledger"})

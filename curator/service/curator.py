@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,28 @@ _OBEYED = (
 )
 
 
+@dataclass(frozen=True)
+class SampleOrigin:
+    """Where the people of a sample come from.
+
+    Attributes
+    ----------
+    account
+        They in the ledger over all runs; None where nobody is charged.
+    read
+        What reading their table has clipped, for its owner; None where people are of no table.
+    fix
+        Called with the curator's ledger once all else is well: who contributed is fixed for the run.
+    """
+
+    account: Account | None = None
+    read: Notes | None = None
+    fix: Callable[[Journal], None] | None = None
+
+
+NOWHERE = SampleOrigin()
+
+
 class Curator:
     """One curator with one sample and one budget.
 
@@ -118,12 +141,8 @@ class Curator:
         With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has passed.
     witnesses
         Where the heads of its ledger go, beside the file in its state directory.
-    account
-        Its people in the ledger over all runs; None where nobody is charged.
-    read
-        What reading the sample's table has clipped, for its owner; None where people are of no table.
-    fix
-        Called with the ledger once all else is well: who contributed is fixed for the run.
+    origin
+        Where the people come from; by default of no table, and charged nothing.
 
     Raises
     ------
@@ -148,9 +167,7 @@ class Curator:
         referee: str | None = None,
         schedule: Schedule | None = None,
         witnesses: Sequence[Witness] = (),
-        account: Account | None = None,
-        read: Notes | None = None,
-        fix: Callable[[Journal], None] | None = None,
+        origin: SampleOrigin = NOWHERE,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -172,17 +189,17 @@ class Curator:
             opened.callback(self._directory.close)
             self._ledger = Ledger(self._directory.journal)
             self._referee = self._pinned(referee)
-            self._account = account
+            self._account = account = origin.account
             if account is not None:
                 holder = self._ledger.holder
                 seen = None if holder is None else holder.people
                 account.attach(self._directory.journal, seen=seen, opened=holder is not None)
-            self._owner = OwnersFile(folder, scenario, planned, read)
+            self._owner = OwnersFile(folder, scenario, planned, origin.read)
             self._engine = self._rebuilt()
             self._owner.keep(self._engine.workspace.reweighing)
             self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
-            if fix is not None:
-                fix(self._directory.journal)
+            if origin.fix is not None:
+                origin.fix(self._directory.journal)
             self._opened = opened.pop_all()
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from curator.learners.base import CallSizes, parse_learner
 from curator.operations import HANDLERS, Standing
 from curator.sample.placement import check_sample, layout_of, open_sample
 from curator.sample.source import OnProgress, in_blocks
-from curator.service.curator import Curator, planned_by
+from curator.service.curator import Curator, SampleOrigin, planned_by
 from curator.state.ledger import OPEN
 from curator.weights.reweighing import Reweighing
 
@@ -52,16 +52,12 @@ def open_curator(
 
     Parameters
     ----------
-    scenario
-        Resolved (no value is left at ``plan``).
     folder
         Its state directory; bound to the policy and the seed at the first start.
     seed
         Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
     referee
         The referee's key to pin, or None.
-    on_progress
-        Called with a line of progress where loading the people takes long.
     witnesses
         Where the heads of its ledger go, beside the file in its state directory.
     charging
@@ -77,27 +73,17 @@ def open_curator(
     check_room(scenario, folder)
     account = Account(charging, scenario, "source") if charging.charges(scenario, "source") else None
     simulated = scenario.people == "simulated"
-    facts = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})
-    known = facts["seed"] if facts["seed"] is not None else 0
+    known = _claimed_seed(scenario, folder, seed if simulated else None)
     read: list[Notes] = []
     contributions = _contributions(folder, scenario)
 
-    def identify(people: RecordSource) -> None:
-        if account is not None:
-            account.identify(people, None if contributions is None else contributions.given)
-
     with ExitStack() as opened:
-        source = subseed(known, "source")
+        identify, source = _identifying(account, contributions), subseed(known, "source")
         sample = open_sample(scenario, folder, source, on_progress, identify, read.append, contributions)
         opened.callback(sample.close)
-        for column in read[0].mostly_clipped() if read else ():
-            on_progress(
-                f"PRIVATE, for the keeper of these records alone: {read[0].clipped[column]:,} of {read[0].rows:,} rows "
-                f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
-            )
-        public = public_sample(scenario, known)
-        if public is not None:  # the same noise on another public sample would be a second release
-            claim_people(folder, public.fingerprint(), "public-people")
+        if read:
+            _report_clipping(read[0], on_progress)
+        public = _bound_public_sample(scenario, known, folder)
         curator = Curator(
             scenario,
             sample,
@@ -106,12 +92,42 @@ def open_curator(
             seed=known if simulated else None,
             referee=referee,
             witnesses=witnesses,
-            account=account,
-            read=read[0] if read else None,
-            fix=None if contributions is None else contributions.fix,
+            origin=SampleOrigin(
+                account, read[0] if read else None, None if contributions is None else contributions.fix
+            ),
         )
         opened.pop_all()
     return curator
+
+
+def _identifying(account: Account | None, contributions: Contributions | None) -> Callable[[RecordSource], None]:
+    def identify(people: RecordSource) -> None:
+        if account is not None:
+            account.identify(people, None if contributions is None else contributions.given)
+
+    return identify
+
+
+def _claimed_seed(scenario: ResolvedScenario, folder: Path, seed: int | None) -> int:
+    """Bind the state directory to the policy and the seed; return the seed of the first start, 0 if it had none."""
+    known: int | None = claim(folder, {"policy": policy_digest(scenario), "seed": seed})["seed"]
+    return 0 if known is None else known
+
+
+def _bound_public_sample(scenario: ResolvedScenario, seed: int, folder: Path) -> Records | None:
+    """Return the public sample, if any; the same noise on another one would be a second release, so it is bound."""
+    public = public_sample(scenario, seed)
+    if public is not None:
+        claim_people(folder, public.fingerprint(), "public-people")
+    return public
+
+
+def _report_clipping(read: Notes, on_progress: OnProgress) -> None:
+    for column in read.mostly_clipped():
+        on_progress(
+            f"PRIVATE, for the keeper of these records alone: {read.clipped[column]:,} of {read.rows:,} rows "
+            f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
+        )
 
 
 def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:

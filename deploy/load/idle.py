@@ -91,52 +91,71 @@ async def poll_idly(
         If not one poll is answered.
     """
     allow_descriptors(AT_ONCE)
-    found, open_ = Idle(len(agents)), 0
-    loopback = sys.platform == "linux" and host in ("127.0.0.1", "localhost")  # where all of 127.0.0.0/8 is
-    before, began = cpu_of(pid), time.perf_counter()
-    # In the beginning they come as if they had been told to before: as many a second as later.
-    due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
-    heapq.heapify(due)
-    running: set[asyncio.Task[None]] = set()
+    polling = _Polling(agents, host, port, name, tls)
+    before = cpu_of(pid)
+    await polling.go_on(seconds)
+    found, after = polling.found, cpu_of(pid)
+    found.seconds = time.perf_counter() - polling.began
+    found.referee_cpu = None if before is None or after is None else after - before
+    await polling.finish()
+    if not found.latencies:
+        raise RunFailed("no poll of an idle agent was answered")
+    return found
 
-    async def one(i: int) -> None:
-        nonlocal open_
-        agent, start = agents[i], time.perf_counter()
-        open_ += 1
-        found.peak_open = max(found.peak_open, open_)
+
+class _Polling:
+    """Agents that poll: when each is due, and what its polls took."""
+
+    def __init__(self, agents: list[LightAgent], host: str, port: int, name: str, tls: ssl.SSLContext | None) -> None:
+        self._agents, self._host, self._port, self._name, self._tls = agents, host, port, name, tls
+        # Only on Linux all of 127.0.0.0/8 is the loopback.
+        self._loopback = sys.platform == "linux" and host in ("127.0.0.1", "localhost")
+        self.found, self._open = Idle(len(agents)), 0
+        # In the beginning they come as if they had been told to before: as many a second as later.
+        self._due = [(random.uniform(0.0, usual_pause(len(agents))), i) for i in range(len(agents))]
+        heapq.heapify(self._due)
+        self._running: set[asyncio.Task[None]] = set()
+        self.began = time.perf_counter()
+
+    async def go_on(self, seconds: float) -> None:
+        """Poll for so many seconds."""
+        while (now := time.perf_counter() - self.began) < seconds:
+            while self._due and self._due[0][0] <= now and len(self._running) < AT_ONCE:
+                task = asyncio.ensure_future(self._poll(heapq.heappop(self._due)[1]))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+            await asyncio.sleep(0.005)
+
+    async def finish(self) -> None:
+        """Wait for the polls that are under way."""
+        await asyncio.gather(*self._running)
+
+    async def _poll(self, i: int) -> None:
+        found, agent, start = self.found, self._agents[i], time.perf_counter()
+        self._open += 1
+        found.peak_open = max(found.peak_open, self._open)
         try:
-            source = (f"127.0.1.{1 + i % SOURCES}", 0) if loopback else None
-            connection = await Connection.to(host, port, source, tls)
+            source = (f"127.0.1.{1 + i % SOURCES}", 0) if self._loopback else None
+            connection = await Connection.to(self._host, self._port, source, self._tls)
             try:
-                answer = await connection.request(request("POST", "/v1/polls", name, agent.poll()))
+                answer = await connection.request(request("POST", "/v1/polls", self._name, agent.poll()))
             finally:
                 connection.close()
         except OSError:
             found.refused += 1
-            heapq.heappush(due, (time.perf_counter() - began + 1.0, i))
+            self._again_in(1.0, i)
             return
         finally:
-            open_ -= 1
+            self._open -= 1
         took = time.perf_counter() - start
         found.latencies.append(took)
         found.late += took > HOLD + SLACK
         found.asked += answer.status == 200
         found.refused += answer.status not in (200, 204)
-        heapq.heappush(due, (time.perf_counter() - began + _again(answer), i))
+        self._again_in(_again(answer), i)
 
-    while (now := time.perf_counter() - began) < seconds:
-        while due and due[0][0] <= now and len(running) < AT_ONCE:
-            task = asyncio.ensure_future(one(heapq.heappop(due)[1]))
-            running.add(task)
-            task.add_done_callback(running.discard)
-        await asyncio.sleep(0.005)
-    after = cpu_of(pid)
-    found.seconds = time.perf_counter() - began
-    found.referee_cpu = None if before is None or after is None else after - before
-    await asyncio.gather(*running)
-    if not found.latencies:
-        raise RunFailed("no poll of an idle agent was answered")
-    return found
+    def _again_in(self, seconds: float, i: int) -> None:
+        heapq.heappush(self._due, (time.perf_counter() - self.began + seconds, i))
 
 
 def _again(answer: Answer) -> float:

@@ -106,18 +106,60 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
         Called with each answer that is none of a problem.
     """
     allow_descriptors(load.connections)
-    measured, open_ = Measured(), min(load.connections, max(1, count))
-    idle: asyncio.Queue[Connection] = asyncio.Queue()
-    everyone = [await Connection.to(load.host, load.port, tls=load.tls) for _ in range(open_)]
-    for connection in everyone:
-        idle.put_nowait(connection)
+    going = _Phase(name, load, count, ask, then)
+    await going.connect(min(load.connections, max(1, count)))
     committed = await asyncio.to_thread(load.commits)
     began, own, theirs = time.perf_counter(), time.process_time(), cpu_of(load.pid)
-    told = began
+    await going.ask_all(agents)
+    measured = going.measured
+    measured.seconds = time.perf_counter() - began
+    measured.generator_cpu = time.process_time() - own
+    after = cpu_of(load.pid)
+    measured.referee_cpu = None if theirs is None or after is None else after - theirs
+    now = await asyncio.to_thread(load.commits)
+    measured.commits = None if committed is None or now is None else now - committed
+    going.close()
+    load.on_progress(name, len(measured.latencies), count)
+    return measured
 
-    async def make(agent: LightAgent, connection: Connection) -> Connection:
-        nonlocal told
-        raw = ask(agent)
+
+class _Phase:
+    """A phase under way: its connections, and what was measured so far."""
+
+    def __init__(self, name: str, load: Load, count: int, ask: Ask, then: Done) -> None:
+        self._name, self._load, self._count, self._ask, self._then = name, load, count, ask, then
+        self.measured = Measured()
+        self._connections: list[Connection] = []
+        self._reported = time.perf_counter()
+
+    async def connect(self, count: int) -> None:
+        for _ in range(count):
+            await self._connection()
+
+    async def _connection(self) -> Connection:
+        made = await Connection.to(self._load.host, self._load.port, tls=self._load.tls)
+        self._connections.append(made)
+        return made
+
+    async def ask_all(self, agents: Iterable[LightAgent]) -> None:
+        """Have the agents make their requests, by the schedule of the load."""
+        if self._load.schedule == "poisson":
+            idle: asyncio.Queue[Connection] = asyncio.Queue()
+            for connection in self._connections:
+                idle.put_nowait(connection)
+            await _as_they_come(self._load.rate, agents, idle, self._make)
+            return
+        rest = iter(agents)
+
+        async def one_after_the_other(connection: Connection) -> None:
+            for agent in rest:
+                connection = await self._make(agent, connection)
+
+        await asyncio.gather(*(one_after_the_other(connection) for connection in list(self._connections)))
+
+    async def _make(self, agent: LightAgent, connection: Connection) -> Connection:
+        """Make a request, again where it must be; return a connection that can be used."""
+        measured, raw = self.measured, self._ask(agent)
         for _ in range(TRIES):
             start = time.perf_counter()
             try:
@@ -126,8 +168,7 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
                 # The same request again changes nothing if the first one has come.
                 measured.rejected["connection lost"] += 1
                 await asyncio.sleep(random.uniform(0.5, 1.5))
-                connection = await Connection.to(load.host, load.port, tls=load.tls)
-                everyone.append(connection)
+                connection = await self._connection()
                 continue
             measured.latencies.append(time.perf_counter() - start)
             if answer.status != 503:
@@ -139,36 +180,20 @@ async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int,
             return connection
         if answer.status < 300:
             measured.taken += 1
-            then(agent, answer)
+            self._then(agent, answer)
         else:
             measured.rejected[_reason(answer)] += 1
-        if time.perf_counter() - told > 0.5:
-            told = time.perf_counter()
-            load.on_progress(name, len(measured.latencies), count)
+        if time.perf_counter() - self._reported > 0.5:
+            self._reported = time.perf_counter()
+            self._load.on_progress(self._name, len(measured.latencies), self._count)
         return connection
 
-    if load.schedule == "poisson":
-        await _as_they_come(load.rate, agents, idle, make)
-    else:
-        rest = iter(agents)
-
-        async def one_after_the_other(connection: Connection) -> None:
-            for agent in rest:
-                connection = await make(agent, connection)
-
-        await asyncio.gather(*(one_after_the_other(connection) for connection in everyone))
-    measured.seconds = time.perf_counter() - began
-    measured.generator_cpu = time.process_time() - own
-    after = cpu_of(load.pid)
-    measured.referee_cpu = None if theirs is None or after is None else after - theirs
-    now = await asyncio.to_thread(load.commits)
-    measured.commits = None if committed is None or now is None else now - committed
-    for connection in everyone:
-        measured.sent += connection.sent
-        measured.received += connection.received
-        connection.close()
-    load.on_progress(name, len(measured.latencies), count)
-    return measured
+    def close(self) -> None:
+        """Close all connections, and add up what they carried."""
+        for connection in self._connections:
+            self.measured.sent += connection.sent
+            self.measured.received += connection.received
+            connection.close()
 
 
 async def _as_they_come(rate: float, agents: Iterable[LightAgent], idle: asyncio.Queue[Connection], make: Any) -> None:

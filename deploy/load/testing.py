@@ -20,6 +20,7 @@ from common.net.tls import context_for
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from deploy.checking import checked
+from deploy.deployment import RunOutput
 from deploy.load.client import Answer, Connection, LightAgent, faster, request
 from deploy.load.idle import poll_idly
 from deploy.load.machine import limits
@@ -28,7 +29,7 @@ from deploy.load.target import Target, started
 from deploy.processes import PartyProcess
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
-from referee.audit.audit import audit
+from referee.audit.audit import Audit, audit
 from referee.service.referee import public
 from referee.state.runfolder import unpack_reports, write_run
 
@@ -134,7 +135,7 @@ def load_test(options: Options, watch: Watch, target: Target | None = None, keep
         chosen = options.scenario()
         here = target or opened.enter_context(started(chosen, folder, options.database))
         with asyncio.Runner(loop_factory=faster()) as runner:
-            document = runner.run(_Test(options, chosen, here, watch).carry(folder / "run"))
+            document = runner.run(_Test(options, chosen, here, watch).run(folder / "run"))
     return {**document, "machine": machine, "options": {**options.__dict__, "database": bool(options.database)}}
 
 
@@ -167,18 +168,44 @@ class _Test:
         self._run = f"load-{time.time_ns() % 10**12}"
         self._agents: list[LightAgent] = []
 
-    async def carry(self, folder: Path) -> dict[str, Any]:
-        """Go through all phases."""
-        options, watch = self._options, self._load.on_progress
+    async def run(self, folder: Path) -> dict[str, Any]:
+        """Go through all phases, and return the document."""
+        options = self._options
         count = options.individuals
         self._agents = [LightAgent.fresh() for _ in range(count)]
         quiet = self._agents[: int(options.silent * count)]
-        speaking = self._agents[len(quiet) :]
-        phases: dict[str, Measured] = {}
         token = {"Authorization": f"Bearer {self._target.enrolment}"}
-        phases["enrol"] = await self._phase(
-            "enrol", self._agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
-        )
+        phases = {
+            "enrol": await self._phase(
+                "enrol", self._agents, lambda a: request("POST", "/v1/enrolments", self._name, a.enrolment(), token)
+            )
+        }
+        finished, timing = await self._answer(self._agents[len(quiet) :], phases)
+        if finished.result["status"] != "done" and not quiet:
+            raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
+        left = finished.transcript, finished.participants, finished.reports, finished.checkpoints, finished.vouchers
+        write_run(folder, public(self._chosen), finished.result, *left)
+        stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
+        found, phases["audit"] = await self._audit(folder, stored)
+        idle = await self._idle() if options.idle else None
+        acknowledged = phases["report"].taken + options.hosted
+        return {
+            "phases": {name: measured.document() for name, measured in phases.items()},
+            **timing,
+            "acknowledged": acknowledged,
+            "stored": stored,
+            "counted": found.answers,
+            "agree": acknowledged == stored == found.answers,
+            "idle": idle,
+            "peak_memory_bytes": self._target.peak_memory(),
+            "database_bytes_per_report": _each(self._target.database_bytes(), found.reports),
+        }
+
+    async def _answer(
+        self, speaking: list[LightAgent], phases: dict[str, Measured]
+    ) -> tuple[RunOutput, dict[str, Any]]:
+        """Create the run and have its question answered; return what the run leaves, and what that took."""
+        watch = self._load.on_progress
         hosts = self._hosts() if self._target.folder is not None else []
         began = time.perf_counter()
         remote = Remote(self._target.url, self._target.operator)
@@ -199,46 +226,25 @@ class _Test:
             remote.close()
             for host in hosts:
                 host.stop()
-        if finished.result["status"] != "done" and not quiet:
-            raise RunFailed(f"the run ended {finished.result['status']}: {finished.result['reason']}")
-        write_run(
-            folder,
-            public(self._chosen),
-            finished.result,
-            finished.transcript,
-            finished.participants,
-            finished.reports,
-            finished.checkpoints,
-            finished.vouchers,
-        )
-        stored = sum(report.answered for _, raw in finished.reports for report in unpack_reports(raw))
-        watch("audit", 0, stored)
-        began, own = time.perf_counter(), time.process_time()
-        found = await asyncio.to_thread(partial(audit, folder, large=True))
-        took = Measured(time.perf_counter() - began, found.reports, [0.0] * found.reports)
-        took.generator_cpu = time.process_time() - own
-        watch("audit", found.answers, found.answers)
-        idle = await self._idle() if options.idle else None
-        acknowledged = phases["report"].taken + options.hosted
-        return {
-            "phases": {
-                **{name: measured.document() for name, measured in phases.items()},
-                "audit": took.document(),
-            },
+        return finished, {
             "first_question_seconds": round(opened, 3),
             "result": {
                 "status": finished.result["status"],
                 "seconds_after_last_report": round(settled, 3),
                 "cpu_seconds_referee": None if before is None or after is None else round(after - before, 2),
             },
-            "acknowledged": acknowledged,
-            "stored": stored,
-            "counted": found.answers,
-            "agree": acknowledged == stored == found.answers,
-            "idle": idle,
-            "peak_memory_bytes": self._target.peak_memory(),
-            "database_bytes_per_report": _each(self._target.database_bytes(), found.reports),
         }
+
+    async def _audit(self, folder: Path, stored: int) -> tuple[Audit, Measured]:
+        """Audit the run folder; return what was found, and what that took."""
+        watch = self._load.on_progress
+        watch("audit", 0, stored)
+        began, own = time.perf_counter(), time.process_time()
+        found = await asyncio.to_thread(partial(audit, folder, large=True))
+        took = Measured(time.perf_counter() - began, found.reports, [0.0] * found.reports)
+        took.generator_cpu = time.process_time() - own
+        watch("audit", found.answers, found.answers)
+        return found, took
 
     async def _phase(self, name: str, agents: list[LightAgent], ask: Any, then: Any = None) -> Measured:
         return await phase(name, self._load, agents, len(agents), ask, then or (lambda agent, answer: None))

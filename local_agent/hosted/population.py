@@ -31,7 +31,7 @@ from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
 from local_agent.hosted import questions
-from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated
+from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated, over_workers
 from local_agent.person import receipts
 from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
@@ -284,23 +284,16 @@ def open_population(
 
     Parameters
     ----------
-    scenario
-        Resolved; ``target`` says who the people are, ``agents`` what they agree to.
     folder
         State directory; bound to the people and the seed at the first start.
     seed
-        Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
-    referee
-        The referee's public key, pinned.
+        Of simulated people; None uses the one of the first start (0 then).
     agents
-        How many to host; by default as many as the scenario wants. A table may have more people, whom nobody asks then:
-        their number is data.
+        How many to host; by default agents.count.
     workers
         Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
     charging
         Where the people of a table are charged, before the first of them is asked.
-    queries
-        Kinds of queries that they accept.
     witnesses
         Who is shown each question before it is answered, so that a copy of the folder is refused.
 
@@ -314,50 +307,47 @@ def open_population(
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee
-    check_real(scenario)
-    if workers and not simulated:
-        raise BadInput("people are real: their records stay in this process, so leave out the workers")
-    if scenario.target.table is not None and agents is not None:
-        raise BadInput(
-            "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
-            "out the number of agents"
-        )
+    _check_hosting(scenario, agents, workers)
     wanted = agents if agents is not None else section.count
-    facts = claim(
-        folder,
-        {
-            SPEAKS: PROTOCOL,
-            "target": scenario.target.fingerprint(),
-            "agents": wanted,
-            "seed": seed if simulated else None,
-        },
-    )
+    people = {"target": scenario.target.fingerprint(), "agents": wanted, "seed": seed if simulated else None}
+    facts = claim(folder, {SPEAKS: PROTOCOL, **people})
     seed = facts["seed"] if facts["seed"] is not None else 0
     source = RandomSource.seeded(seed, "agents") if simulated else durable_secret(folder / "secret.key")
     order = None if simulated else source.derive("order")
     population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
     claim_people(folder, population.fingerprint())
-    account: Account | None = None
-    if charging.charges(scenario, "target"):
-        from common.lifetime.account import Account  # simulated people need neither tables nor a database
-
-        account = Account(charging, scenario, "target")
-        account.identify(population)
+    account = _account(charging, scenario, population)
     policy = PersonalPolicy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
-    values: Values = evaluated
-    if workers:
-        from local_agent.hosted.answers import over_workers
-
-        values = over_workers(workers)
-    dropout = subseed(seed, "dropout")
     return Population(
         population,
         policy,
         folder,
         source,
         dropout=section.dropout,
-        seed=dropout,
-        values=values,
+        seed=subseed(seed, "dropout"),
+        values=over_workers(workers) if workers else evaluated,
         account=account,
         witnesses=witnesses,
     )
+
+
+def _check_hosting(scenario: ResolvedScenario, agents: int | None, workers: int) -> None:
+    check_real(scenario)
+    if workers and scenario.people != "simulated":
+        raise BadInput("people are real: their records stay in this process, so leave out the workers")
+    if scenario.target.table is not None and agents is not None:
+        raise BadInput(
+            "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
+            "out the number of agents"
+        )
+
+
+def _account(charging: Charging, scenario: ResolvedScenario, population: RecordSource) -> Account | None:
+    """Return what the people of a table are charged to; None where nobody is charged."""
+    if not charging.charges(scenario, "target"):
+        return None
+    from common.lifetime.account import Account  # simulated people need neither tables nor a database
+
+    account = Account(charging, scenario, "target")
+    account.identify(population)
+    return account

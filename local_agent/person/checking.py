@@ -149,18 +149,14 @@ def check(
     within: float = WITHIN,
     clock: Callable[[], float] = time.time,
 ) -> ReportCheck:
-    """Ask the referee to prove that a report is in its transcript, and check the proof.
-
-    The witness is asked once, before the referee, and the referee at most twice.
+    """Ask the witness once, then the referee at most twice, to prove that a report is in its transcript.
 
     Parameters
     ----------
-    identity
-        Of the agent that sent the report.
-    referee
-        The referee's pinned key.
+    identity, referee
+        Of the agent that sent the report; the referee's pinned key.
     witness
-        Somebody who has kept checkpoints of the run: the proof must lead to a transcript that goes on from the newest.
+        A service that stores checkpoints of the run: the proof's transcript must extend the newest.
     before
         What the referee has shown of the run before: what it shows now must go on from there.
     within
@@ -190,8 +186,7 @@ def check(
         by, *_ = [_checked(held, proof, referee) for proof in proofs]
     except (Forged, BadMessage) as error:
         return ReportCheck(held, LEFT_OUT, error.detail)
-    questions = frozenset({held.question, *(() if before is None else before.questions)})
-    shown = SeenCheckpoint(proofs[0].kept, questions)
+    shown = SeenCheckpoint(proofs[0].kept, frozenset({held.question, *(() if before is None else before.questions)}))
     if before is not None and (why := _breaks(before.kept, proofs[0], referee, "the referee has shown")):
         return ReportCheck(held, OTHER, why, by, shown)
     if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
@@ -200,10 +195,14 @@ def check(
     place, grown = f"entry {entry} of the transcript", len({each.kept.said().root for each in proofs}) > 1
     if witness is None or not (newest is None or newest.said().entries <= entry or grown):
         return ReportCheck(held, INCLUDED, place, by, shown)
+    status, why = _unseen(place, late, within)
+    return ReportCheck(held, status, why, by, shown)
+
+
+def _unseen(place: str, late: bool, within: float) -> tuple[str, str]:
     if late:
-        why = f"{place}, which the witness has not seen {within:,.0f} s after the report was sent"
-        return ReportCheck(held, LEFT_OUT, why, by, shown)
-    return ReportCheck(held, UNSEEN, f"{place}, which the witness has not seen yet", by, shown)
+        return LEFT_OUT, f"{place}, which the witness has not seen {within:,.0f} s after the report was sent"
+    return UNSEEN, f"{place}, which the witness has not seen yet"
 
 
 def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) -> tuple[StoredCheckpoint | None, ...]:

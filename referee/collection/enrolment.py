@@ -135,6 +135,26 @@ class Registrar:
         if ("metrics", token_hash(token)) not in self._tokens:
             self.authorize("operator", token)
 
+    def _store_enrolments(
+        self,
+        keys: Sequence[str],
+        outcomes: Sequence[messages.Enrolment | TandemError],
+        vouchers: dict[str, bytes],
+        policies: dict[str, str],
+    ) -> None:
+        """Store who is new, and the policies of those who are known, before anything is confirmed."""
+        wishes: dict[str, int] = {}
+        renewed: dict[int, str] = {}
+        for key, wish in zip(keys, outcomes, strict=True):
+            if isinstance(wish, messages.Enrolment):
+                known = self.roster.find(key)
+                if known is None:
+                    wishes.setdefault(key, wish.agents)
+                elif known.agents == wish.agents and key in policies:
+                    renewed[known.first] = policies[key]
+        self._number(wishes, vouchers, policies)
+        self._store.renew_policies(renewed)
+
     def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
 
@@ -177,18 +197,8 @@ class Registrar:
             except TandemError as error:
                 outcomes.append(error)
         keys = [signed.key for signed, _ in requests]
-        wishes: dict[str, int] = {}
-        renewed: dict[int, str] = {}
-        for key, wish in zip(keys, outcomes, strict=True):
-            if isinstance(wish, messages.Enrolment):
-                known = self.roster.find(key)
-                if known is None:
-                    wishes.setdefault(key, wish.agents)
-                elif known.agents == wish.agents and key in policies:
-                    renewed[known.first] = policies[key]
         try:
-            self._number(wishes, vouchers, policies)
-            self._store.renew_policies(renewed)
+            self._store_enrolments(keys, outcomes, vouchers, policies)
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in requests]
         found = [

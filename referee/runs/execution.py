@@ -42,9 +42,9 @@ from referee.protocols.base import Outcome, Protocol, protocol_of
 from referee.protocols.driver import begun, drive
 from referee.runs.checkpoints import RunCheckpoints
 from referee.runs.curator import (
-    CURATOR_PATIENCE,
     DOUBTS,
     CuratorPort,
+    Patience,
     answered,
     check_release,
     check_terms,
@@ -88,9 +88,7 @@ class Execution:
     wait
         How to wait for enrolments and reports.
     patience
-        Seconds to wait for enrolments.
-    curator_patience
-        Seconds to wait for one answer of the curator.
+        How long it waits for agents and for the curator.
     """
 
     def __init__(
@@ -103,10 +101,9 @@ class Execution:
         curator: CuratorPort,
         checkpoints: RunCheckpoints,
         wait: Callable[[float], None],
-        patience: float,
-        curator_patience: float = CURATOR_PATIENCE,
+        patience: Patience,
     ) -> None:
-        self._patience, self._curator_patience = patience, curator_patience
+        self._patience = patience
         self._checkpoints = checkpoints
         self._looked = -LOOK
         self._state = state
@@ -312,7 +309,7 @@ class Execution:
 
     def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
         clock = self._collection.clock
-        deadline = clock() + self._patience
+        deadline = clock() + self._patience.enrolment
         said = None
         self._heed()
         while (lacking := self.lacking()) is not None:
@@ -520,7 +517,7 @@ class Execution:
         """Ask the curator as :func:`referee.runs.curator.answered` does."""
         agreed = self._store.reply_entry(self._run, _TERMS) is not None
         return answered(
-            ask, signed, check, self._curator_patience, agreed=agreed, look=self._look_up, told=self._on_progress
+            ask, signed, check, self._patience.curator, agreed=agreed, look=self._look_up, told=self._on_progress
         )
 
     def _look_up(self) -> None:

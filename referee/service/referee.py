@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from referee.collection.signatures import sign_all
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints, RunWitness
-from referee.runs.curator import CURATOR_PATIENCE, CuratorPort
+from referee.runs.curator import CURATOR_PATIENCE, CuratorPort, Patience
 from referee.runs.execution import Execution
 from referee.state.store import RefereeStore
 from referee.state.values import StoredRun
@@ -39,6 +40,31 @@ T = TypeVar("T")
 log = logging.getLogger("tandem.referee")
 LEASE = 10.0
 """Seconds for which a process drives the runs without renewing its lease."""
+
+
+@dataclass(frozen=True)
+class RefereeSettings:
+    """What an operator sets for a referee.
+
+    Attributes
+    ----------
+    database
+        SQLAlchemy URL; by default a SQLite file in the state directory.
+    key
+        File of the signing key, which all processes on one database share; by default in the state directory.
+    lease
+        Seconds after which another process may drive the runs, if this one has driven them and has not renewed.
+    curator_patience
+        Seconds for which a run waits for one answer of its curator.
+    """
+
+    database: str | None = None
+    key: Path | None = None
+    lease: float = LEASE
+    curator_patience: float = CURATOR_PATIENCE
+
+
+DEFAULTS = RefereeSettings()
 
 
 class Referee:
@@ -50,24 +76,18 @@ class Referee:
         State directory: key and database.
     curator
         How to reach the curator.
-    database
-        SQLAlchemy URL; by default a SQLite file in the state directory.
+    settings
+        What an operator sets.
     wait
         How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
     clock
         What deadlines are read from, in seconds; by default the time since this machine was started.
-    key
-        File of the signing key, which all processes on one database share; by default in the state directory.
-    lease
-        Seconds after which another process may drive the runs, if this one has driven them and is not heard of.
     caps
         How many may enrol.
     witnesses
         Who keeps checkpoints of the runs' transcripts; by default nobody.
     beacon
         Whether the words of these witnesses take part in the orders in which runs ask agents.
-    curator_patience
-        Seconds for which a run waits for one answer of its curator.
     issuers
         Who must vouch for everybody that enrols; by default nobody need.
 
@@ -82,21 +102,18 @@ class Referee:
         folder: Path,
         curator: CuratorPort,
         *,
-        database: str | None = None,
+        settings: RefereeSettings = DEFAULTS,
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         caps: Caps = USUAL,
-        key: Path | None = None,
-        lease: float = LEASE,
         witnesses: Sequence[RunWitness] = (),
         beacon: bool = False,
-        curator_patience: float = CURATOR_PATIENCE,
         issuers: Sequence[IssuerKey] = (),
     ) -> None:
         with ExitStack() as opened:
             opened.callback(hold(folder).close)
-            self.identity = Identity.load_or_create(key or folder / "identity.key")
-            self.store = RefereeStore(database or sqlite_url(folder / "referee.sqlite"))
+            self.identity = Identity.load_or_create(settings.key or folder / "identity.key")
+            self.store = RefereeStore(settings.database or sqlite_url(folder / "referee.sqlite"))
             opened.callback(self.store.close)
             owner = self.store.owner(self.identity.public)
             if owner != self.identity.public:
@@ -108,13 +125,13 @@ class Referee:
             self._opened = opened.pop_all()
         self.folder = folder
         self._began = False
-        self.lease = lease
+        self.lease = settings.lease
         self.registrar = Registrar(self.store, self.identity, caps, issuers)
         self.collection = ReportCollection(self.store, self.identity, self.registrar, clock, self._name)
         self.checkpoints = RunCheckpoints(self.store, self.identity, witnesses, beacon=beacon)
         self.proofs = Proofs(self.store, self.collection.questions)
         self._curator = curator
-        self._curator_patience = curator_patience
+        self._curator_patience = settings.curator_patience
         self._wait = wait or self.collection.questions.wait
         self._notes: dict[str, list[Progress]] = {}
         self._tests: dict[str, dict[str, float]] = {}
@@ -438,7 +455,7 @@ class Referee:
         parts = (self.store, self.identity, self.registrar, self.collection)
         patience = execution.ENROLMENT_PATIENCE if patience is None else patience
         ways = (self._curator, self.checkpoints, wait or self._wait)
-        return Execution(state, *parts, *ways, patience, self._curator_patience)
+        return Execution(state, *parts, *ways, Patience(patience, self._curator_patience))
 
 
 def _or_raise(outcome: T | TandemError) -> T:

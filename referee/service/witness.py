@@ -62,13 +62,26 @@ def witness_app(folder: Path, token: str) -> Service:
         checks={"disk": lambda: disk(folder)},
     )
 
-    def admitted(given: HTTPAuthorizationCredentials | None) -> None:
-        if given is None or not same(given.credentials, token):
-            raise Unauthorized("this needs the witness's token (Authorization: Bearer ...)")
+    @app.get("/v1/witness", summary="Who is this witness?")
+    def about() -> WitnessInfo:
+        return WitnessInfo(key=identity.public)
+
+    _add_heads(app, heads, token)
+    _add_runs(app, runs, token)
+    return app
+
+
+def _check_token(token: str, given: HTTPAuthorizationCredentials | None) -> None:
+    if given is None or not same(given.credentials, token):
+        raise Unauthorized("this needs the witness's token (Authorization: Bearer ...)")
+
+
+def _add_heads(app: Service, heads: Path, token: str) -> None:
+    """Add heads of curators' ledgers: only extensions are stored."""
 
     @app.get("/v1/heads/{name}", summary="The newest head under a name")
     def newest(name: Name, given: Token) -> Signed:
-        admitted(given)
+        _check_token(token, given)
         signed = FileWitness(heads / file_name(name)).newest()
         if signed is None:
             raise NotFound(f"there is no head under the name {name!r}")
@@ -81,7 +94,7 @@ def witness_app(folder: Path, token: str) -> Service:
         openapi_extra=signed_body(Extension.KIND),
     )
     async def put(name: Name, request: Request, given: Token) -> Response:
-        admitted(given)
+        _check_token(token, given)
         signed = await read_signed(request, Extension.KIND)
         try:
             await run_in_threadpool(FileWitness(heads / file_name(name)).put, signed)
@@ -89,9 +102,9 @@ def witness_app(folder: Path, token: str) -> Service:
             raise _cannot_write(error) from None
         return Response(status_code=204)
 
-    @app.get("/v1/witness", summary="Who is this witness?")
-    def about() -> WitnessInfo:
-        return WitnessInfo(key=identity.public)
+
+def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
+    """Add checkpoints of referees' runs: only those that go further are stored; anybody may read them."""
 
     @app.get("/v1/runs/{referee}", summary="The runs of a referee that this witness has seen, by name")
     def known(
@@ -122,14 +135,12 @@ def witness_app(folder: Path, token: str) -> Service:
         openapi_extra=signed_body(Checkpoint.KIND),
     )
     async def keep(referee: RefereeKey, run: RunName, request: Request, given: Token) -> Signed:
-        admitted(given)
+        _check_token(token, given)
         signed = await read_signed(request, Checkpoint.KIND)
         try:
             return await run_in_threadpool(runs.keep, referee, run, signed)
         except (OSError, BrokenLedger) as error:
             raise _cannot_write(error) from None
-
-    return app
 
 
 def _folder_of_heads(folder: Path) -> Path:

@@ -69,6 +69,20 @@ Accept = Callable[[Callable[[int], Scenario], int, str], object]
 """Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
 
 
+def _common_columns(source: Path, target: Path, separator: str) -> tuple[Layout, list[str]]:
+    """Return how the files are laid out, and the columns that both have, in the order of the first."""
+    if source.resolve() == target.resolve():
+        raise BadScenario(f"S and T are the same file, {source}: nobody may be on both sides, so give two files")
+    if len(separator) != 1:
+        raise BadScenario(f"--separator must be one character, found {separator!r}")
+    layout = Layout(separator=separator)
+    here, there = (columns_of(file, layout) for file in (source, target))
+    names = [column for column in dict.fromkeys(here) if column in there]
+    if not names:
+        raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
+    return layout, names
+
+
 def described(
     source: Path,
     target: Path,
@@ -102,15 +116,7 @@ def described(
     BadData
         If a file cannot be read, has no rows, or a column that is used holds what no table takes, such as lists.
     """
-    if source.resolve() == target.resolve():
-        raise BadScenario(f"S and T are the same file, {source}: nobody may be on both sides, so give two files")
-    if len(separator) != 1:
-        raise BadScenario(f"--separator must be one character, found {separator!r}")
-    layout = Layout(separator=separator)
-    here, there = (columns_of(file, layout) for file in (source, target))
-    names = [column for column in dict.fromkeys(here) if column in there]
-    if not names:
-        raise BadData(f"{source.name} and {target.name} have no column in common: is --separator {separator!r} right?")
+    layout, names = _common_columns(source, target, separator)
     n, agents = (_rows(file, layout) for file in (source, target))
     say(f"{source.name}: {n:,} rows; {target.name}: {agents:,} rows. Columns of both: {', '.join(names)}")
     say(WARNING)

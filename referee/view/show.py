@@ -87,6 +87,26 @@ def _line(text: str, numbers: dict[str, float]) -> str:
     return f"  {text}: loss on T {interval_in_words(numbers)}, {int(numbers['asked']):,} agents asked"
 
 
+def _add_truth(table: Table, document: dict[str, Any]) -> None:
+    """Add what only an experiment can know of the answer's losses."""
+    truth = document["truth"]
+    if not truth or "loss_on_target" not in truth:
+        return
+    known = truth.get("note", "only an experiment can know")
+    table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
+    if "mean_squared_error" in truth:
+        table.add_row("squared loss on T, true", f"{document['truth']['mean_squared_error']:.5f}")
+    for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
+        if truth.get(key) is not None:
+            table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")
+    for number, value in enumerate(truth.get("tasks", []), start=1):
+        table.add_row(f"  task {number}", f"{value:.4f} after {document['tasks'][number - 1]['iterations']} rounds")
+    for name, baseline in truth.get("baselines", {}).items():
+        table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
+    if truth.get("reading"):
+        table.add_row("  reading", truth["reading"])
+
+
 def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> None:
     """Print the final table of a run, whose people are simulated or real.
 
@@ -116,20 +136,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
         )
     for judged in document.get("candidates", []):
         table.add_row(f"  {judged['name']}", judged_in_words(judged))
-    if document["truth"] and "loss_on_target" in document["truth"]:
-        known = document["truth"].get("note", "only an experiment can know")
-        table.add_row("loss on T, true", f"{document['truth']['loss_on_target']:.4f} ({known})")
-        if "mean_squared_error" in document["truth"]:
-            table.add_row("squared loss on T, true", f"{document['truth']['mean_squared_error']:.5f}")
-        for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
-            if document["truth"].get(key) is not None:
-                table.add_row(f"  people labelled {label}", f"{document['truth'][key]:.4f}")
-        for number, value in enumerate(document["truth"].get("tasks", []), start=1):
-            table.add_row(f"  task {number}", f"{value:.4f} after {document['tasks'][number - 1]['iterations']} rounds")
-        for name, baseline in document["truth"].get("baselines", {}).items():
-            table.add_row(f"  {name}", f"{baseline['loss_on_target']:.4f}  {baseline['note']}")
-        if document["truth"].get("reading"):
-            table.add_row("  reading", document["truth"]["reading"])
+    _add_truth(table, document)
     for name, why in (document["truth"] or {}).get("left_out", {}).items():
         table.add_row(f"  {TRUTHS.get(name, name)}", f"left out: {why}")
     agents = document["agents"]

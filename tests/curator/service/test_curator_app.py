@@ -37,7 +37,7 @@ from curator.learners.base import parse_learner
 from curator.sample.base import LocalSample
 from curator.service import app
 from curator.service.app import curator_app
-from curator.service.curator import Curator, planned_events
+from curator.service.curator import Curator, SampleOrigin, planned_events
 from curator.service.startup import open_curator
 from curator.state.copies import backup, restore
 from curator.state.ledger import listed
@@ -322,7 +322,7 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
         agreed = bench.referee.configuration("run")
     for closed in (True, False):
         account: Any = Attending()
-        curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, account=account)
+        curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, origin=SampleOrigin(account))
         if closed:
             curator._directory.journal.append(CLOSED, {"why": "an older copy was put back"})
             with pytest.raises(BudgetExceeded, match="an older copy was put back") as refused:
@@ -342,7 +342,7 @@ def test_the_ledger_of_people_is_told_whether_the_budget_belongs_to_a_run(tmp_pa
         agreed = bench.referee.configuration("run")
     for opened in (False, True):
         account: Any = Attending()
-        curator = Curator(tiny(), sample(1200), tmp_path / "own", seed=1, account=account)
+        curator = Curator(tiny(), sample(1200), tmp_path / "own", seed=1, origin=SampleOrigin(account))
         curator.open_run(agreed)
         curator.close()
         assert account.told == [opened]

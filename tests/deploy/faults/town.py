@@ -22,7 +22,7 @@ from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
-from referee.service.referee import Referee
+from referee.service.referee import Referee, RefereeSettings
 from referee.state.runfolder import pack_reports
 from referee.state.witness_log import WitnessLog
 from tests.clocks import Clock
@@ -77,7 +77,12 @@ class Town:
         opened.callback(self.curator.close)
         self._clock = Clock()
         watching = [Watching(folder / "witness")] if witnessed else []
-        ways: dict[str, Any] = {"wait": self.wait, "clock": self._clock, "witnesses": watching, "lease": 0.2}
+        ways: dict[str, Any] = {
+            "wait": self.wait,
+            "clock": self._clock,
+            "witnesses": watching,
+            "settings": RefereeSettings(lease=0.2),
+        }
         self.referee = Referee(folder / "referee", self.curator, **ways)
         opened.callback(self.referee.close)
         self.referee.allow("enrolment", TOKEN)

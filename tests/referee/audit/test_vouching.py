@@ -24,7 +24,7 @@ from referee.audit.agents import GrantedHost
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection.enrolment import packed, unpacked
-from referee.service.referee import Referee
+from referee.service.referee import Referee, RefereeSettings
 from tests.common.data.test_people import own
 from tests.referee.audit.signing import Bodies, identity_of, resign
 from tests.referee.audit.test_what_remains import audit_terms_key
@@ -230,8 +230,9 @@ def test_enrolments_that_nobody_vouches_for_are_refused_and_change_nothing(world
 def test_two_processes_of_a_referee_take_a_credential_once(tmp_path):
     with an_issuer(tmp_path / "issuer") as party, Bench(tmp_path / "state", tiny(*CHOSEN), individuals=50) as bench:
         bench.referee.registrar.issuers = (party.public,)
-        ways = {"database": f"sqlite:///{tmp_path}/state/referee/referee.sqlite", "issuers": [party.public]}
-        second = Referee(tmp_path / "second", bench.curator, key=tmp_path / "state/referee/identity.key", **ways)
+        state = tmp_path / "state/referee"
+        settings = RefereeSettings(f"sqlite:///{state}/referee.sqlite", state / "identity.key")
+        second = Referee(tmp_path / "second", bench.curator, settings=settings, issuers=[party.public])
         agent, thief = LightAgent.fresh(), LightAgent.fresh()
         shown = credential(party, codes(tmp_path / "issuer", 1)[0], agent.key)
         first = bench.referee.enrol(enrolment(agent, credential=shown), TOKEN)

@@ -22,7 +22,7 @@ from deploy.load.client import LightAgent
 from referee.audit.audit import audit
 from referee.collection.judging import Sent, claims
 from referee.service.app import referee_app
-from referee.service.referee import Referee
+from referee.service.referee import Referee, RefereeSettings
 from referee.service.runner import Runner
 from tests import postgres, support
 from tests.support import TOKEN, Bench, leave_folder, seal, served, tiny
@@ -92,7 +92,9 @@ def beside(bench: Bench, name: str = "beside", **more: Any) -> Iterator[Referee]
     """Open a further referee on the database of a bench, as another process with its own state directory."""
     database = support.database_of(bench.folder) or sqlite_url(bench.folder / "referee" / "referee.sqlite")
     key = bench.folder / "referee" / "identity.key"
-    second = Referee(bench.folder / name, bench._gate, database=database, key=key, clock=bench.clock, **more)
+    second = Referee(
+        bench.folder / name, bench._gate, settings=RefereeSettings(database, key, **more), clock=bench.clock
+    )
     try:
         yield second
     finally:
@@ -345,4 +347,4 @@ def test_whoever_does_not_hold_the_lease_writes_nothing_of_a_run(people):
 def test_another_referees_database_is_refused(bench):
     database = support.database_of(bench.folder) or sqlite_url(bench.folder / "referee" / "referee.sqlite")
     with pytest.raises(BadInput, match="give its key file with --key"):
-        Referee(bench.folder / "stranger", bench._gate, database=database)
+        Referee(bench.folder / "stranger", bench._gate, settings=RefereeSettings(database))

@@ -15,7 +15,7 @@ from common.log.entries import START
 from common.log.receipts import StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from referee.cli import app
-from referee.service.referee import Referee
+from referee.service.referee import Referee, RefereeSettings
 from referee.state.store import FAR, RefereeStore, backup
 from referee.state.witness_log import WitnessLog
 from tests.clocks import Clock
@@ -117,7 +117,7 @@ def test_a_referee_starts_from_a_copy_that_was_made_while_it_served(tmp_path):
 def test_a_key_elsewhere_comes_along_and_what_is_no_referee_is_refused(tmp_path):
     key, state = tmp_path / "keys" / "referee.key", tmp_path / "referee"
     port: Any = None
-    with closing(Referee(state, port, key=key)) as live:
+    with closing(Referee(state, port, settings=RefereeSettings(key=key))) as live:
         public = live.identity.public
     with pytest.raises(BadInput, match="--key"):
         backup(state, tmp_path / "copy")
