@@ -61,7 +61,7 @@ def collect_command(
     with listen(host, port) as listener, collecting(state.absolute(), chosen, most=most, token=token) as collection:
         if not collection.admits_people:
             raise BadInput(
-                f"nobody could contribute: make invitation codes first (curator invite --state {state}), or set "
+                f"no contributor is admitted: make invitation codes first (curator invite --state {state}), or set "
                 f"{TOKEN} in the environment at the first start, with at least 8 characters"
             )
         kept, withdrawn = collection.counts()
@@ -96,7 +96,7 @@ class CuratorOptions:
     curator_key: Annotated[
         str | None,
         typer.Option(
-            help="The curator's public key, as you have it from the curator: to nobody else the record is sealed. "
+            help="The curator's public key, as you have it from the curator: the record is sealed to it alone. "
             "Needed once."
         ),
     ] = None
@@ -144,7 +144,7 @@ def contribute_command(
     fields = {} if withdraw else _fields(record, field or [])
     if not (withdraw or yes or has_terminal()):
         raise BadInput(
-            "nobody can be asked for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
+            "cannot ask for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
             "with --yes; nothing was sent"
         )
     with closing(CollectorClient(curator.to, patience=curator.patience)) as client:

@@ -65,7 +65,7 @@ class PartyProcess:
         self._environment = {**inherited, **environment, ENDS_WITH_STDIN: "1"}
         self._stopping = False
         self._changing = threading.Lock()
-        self._said = threading.Condition()
+        self._printed = threading.Condition()
         self._lines: list[str] = []
         self._threads = Supervised(f"watch-{name}")
         self.process = self._start()
@@ -81,24 +81,24 @@ class PartyProcess:
             If it ended, or does not say it in time; with the last line of its standard error.
         """
         deadline = time.monotonic() + START
-        with self._said:
+        with self._printed:
             while True:
                 found = next((line for line in self._lines if text in line), None)
                 if found is not None:
                     return found
                 if self._lives == 0 or time.monotonic() > deadline:
                     raise PeerUnavailable(f"the {self.name} did not start: {self.complaint()}")
-                self._said.wait(0.5)
+                self._printed.wait(0.5)
 
     def complaint(self) -> str:
         """Return the last line of its standard error."""
         lines = self.logged().strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it printed nothing"
 
     @property
-    def said(self) -> list[str]:
+    def printed(self) -> list[str]:
         """The lines on its standard output so far, of all its lives."""
-        with self._said:
+        with self._printed:
             return list(self._lines)
 
     @property
@@ -149,9 +149,9 @@ class PartyProcess:
         if process.stdout is None:
             return
         for line in process.stdout:
-            with self._said:
+            with self._printed:
                 self._lines.append(line.rstrip("\n"))
-                self._said.notify_all()
+                self._printed.notify_all()
         process.stdout.close()
 
     def _watch(self) -> None:
@@ -164,9 +164,9 @@ class PartyProcess:
             # Who ends at once, or with a reason, has a wrong argument and no crash: starting it again would not help.
             reasoned = self.process.returncode in EXIT_STATUSES
             early = (reasoned or time.monotonic() - began < 5) and not self._lines
-            with self._said:
+            with self._printed:
                 self._lives = 0 if early else self._lives - 1
-                self._said.notify_all()
+                self._printed.notify_all()
             with self._changing:
                 if self._lives and not self._stopping:
                     self.process = self._start()

@@ -125,11 +125,11 @@ class Operating:
             raw = self._client.request("GET", f"{path}/transcript", headers=self._headers, most=TRANSCRIPT)
             written = _entries(raw.text)
             try:
-                said = [str(note["text"]) for note in state["progress"]]
+                texts = [str(note["text"]) for note in state["progress"]]
             except (KeyError, TypeError):
                 raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
-            yield written[entries:], said
-            entries, notes = len(written), notes + len(said)
+            yield written[entries:], texts
+            entries, notes = len(written), notes + len(texts)
             if not follow or state.get("result") is not None:
                 return
             time.sleep(LOOK)

@@ -27,7 +27,7 @@ def issuer_app(issuer: Issuer, folder: Path) -> Service:
     """Return the service of an issuer whose state directory is ``folder``."""
     app = create_app(
         "Tandem issuer",
-        "Vouches for people: signs blinded tokens for those whom it has invited.",
+        "Vouches for people: signs blinded tokens for holders of an invitation code.",
         limits={"/v1/token-requests": TINY},
         checks={"disk": lambda: disk(folder)},
     )

@@ -150,8 +150,8 @@ class InvitationCodes:
                 connection.execute(spend, {"code": invitation_hash(code)})
             elif found.request != wanted:
                 raise Conflict(
-                    "this invitation code was used for another request: one code is good for one credential. Whoever "
-                    "was invited asks again from the same state directory, or the issuer for another code"
+                    "this invitation code was used for another request: one code is good for one credential. "
+                    "Ask again from the same state directory, or ask the issuer for another code"
                 )
 
     def counts(self) -> tuple[int, int]:

@@ -57,7 +57,7 @@ _AFTER_ERROR = 0.5
 """Seconds to wait before asking a referee again whose question was refused."""
 
 log = logging.getLogger("tandem.agent")
-app = application("A local agent: trusts nobody, answers at most one question, and randomizes its answer.")
+app = application("A local agent: trusts no other party, answers at most one question, and randomizes its answer.")
 
 Referee = Annotated[str, typer.Option("--referee", help="Address of the referee.")]
 TokenOption = Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)]

@@ -180,8 +180,8 @@ class Host:
         asked = {name: assignment.message.get(name) for name in ("run", "digest", "question")}
         digest = canonical.digest(assignment.message)
         try:
-            said = messages.Decline.parse({**asked, "assignment": digest, "reason": error.problem})
-            self._port.decline(self._answerer.identity.sign(said.KIND, said.wire()))
+            refusal = messages.Decline.parse({**asked, "assignment": digest, "reason": error.problem})
+            self._port.decline(self._answerer.identity.sign(refusal.KIND, refusal.wire()))
         except TandemError as further:
             log.warning("the referee did not take that a question is declined: %s", further.detail)
 

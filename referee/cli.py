@@ -217,7 +217,7 @@ def init_command(
         c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column
     )
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
-    start = described(source, target, given, epsilons, separator, name, _nobody if yes else _somebody)
+    start = described(source, target, given, epsilons, separator, name, _refuse if yes else _ask)
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
     say("Next, of which the second is for the keeper of the data alone:")
@@ -225,11 +225,11 @@ def init_command(
         say_command("referee", name_of_next, written, lead="  ")
 
 
-def _somebody(question: str) -> str:
+def _ask(question: str) -> str:
     return ask(question)
 
 
-def _nobody(question: str) -> str:
+def _refuse(question: str) -> str:
     raise BadScenario(f"--yes, and no option says it: {question}")
 
 
@@ -483,8 +483,8 @@ def audit_command(
         bool,
         typer.Option(
             "--strict",
-            help="Fail where a key is not given, a witness has not seen the end, or nobody vouches for who answered; "
-            "status 3 where the result depends on those who did not answer.",
+            help="Fail where a key is not given, a witness has not seen the end, or no issuer vouches for a "
+            "participant; status 3 where the result depends on those who did not answer.",
         ),
     ] = False,
     others: HistoryOptions,
@@ -514,8 +514,8 @@ def audit_command(
     receipts = receipts_at(others.receipt or ())
     shown = checkpoints_at(others.checkpoint or ())
     issuers = [read_issuer(path) for path in keys.issuer or ()]
-    told: dict[str, Any] = {"receipts": receipts, "seen": seen.kept, "shown": shown, "issuers": issuers}
-    found = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **told)
+    evidence: dict[str, Any] = {"receipts": receipts, "seen": seen.kept, "shown": shown, "issuers": issuers}
+    found = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **evidence)
     found = replace(found, history=replace(found.history, others=seen.others))
     if as_json:
         deliver_json(show.audit_document(found))

@@ -61,7 +61,8 @@ class StateOptions:
         typer.Option(help="File of the signing key, which all processes share (default: in the state directory)."),
     ] = None
     lease: Annotated[
-        float, typer.Option(help="Seconds after which another process drives if this one is not heard of.", min=0.5)
+        float,
+        typer.Option(help="Seconds after which another process drives if this one does not renew its lease.", min=0.5),
     ] = 10.0
 
     @property
@@ -90,7 +91,7 @@ class EnrolmentOptions:
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Public keys of an issuer (its issuer.json): whoever enrols must show its credential or grant. "
+            help="Public keys of an issuer (its issuer.json): participants must show its credential or grant. "
             "Repeatable; alike for all processes.",
         ),
     ] = None
@@ -245,7 +246,7 @@ def _referee(
     from referee.service.referee import Referee, RefereeSettings
 
     client = CuratorClient(curator.curator, patience=curator.patience)
-    client.meet()
+    client.bind()
     referee = Referee(
         place.folder,
         client,

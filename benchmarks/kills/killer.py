@@ -99,7 +99,7 @@ class Killer:
         return self._said(name) > self._up[name]
 
     def _said(self, name: str) -> int:
-        return sum(UP.get(name, "listens on") in line for line in self._parties.parties[name].said)
+        return sum(UP.get(name, "listens on") in line for line in self._parties.parties[name].printed)
 
     def _kill(self, name: str) -> None:
         self._up[name] = self._said(name)

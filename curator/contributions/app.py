@@ -23,7 +23,7 @@ def collecting_app(collection: Collection) -> Service:
     app = create_app(
         "Tandem curator, collecting",
         "Takes records that are sealed to it, until its run begins.",
-        checks=collection.lacks(),
+        checks=collection.readiness_checks(),
     )
     add_contributions(app, collection)
     return app

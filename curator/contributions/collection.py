@@ -175,7 +175,7 @@ class Collection:
         """Return how many are kept, and how many were withdrawn."""
         return self._store.counts()
 
-    def lacks(self) -> dict[str, Check]:
+    def readiness_checks(self) -> dict[str, Check]:
         """Return what it needs to take a contribution, as checks of readiness."""
 
         def writable() -> str | None:

@@ -62,8 +62,8 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
     header = opening.headers.get(PROOF_HEADER.lower().encode())
     if header is None:
         return Admitted(TINY)
-    said, asked = header.decode("latin-1"), (opening.method, opening.path, opening.length)
-    sha256 = await asyncio.to_thread(check_announcement, said, *asked, curator.referee)
+    claimed, asked = header.decode("latin-1"), (opening.method, opening.path, opening.length)
+    sha256 = await asyncio.to_thread(check_announcement, claimed, *asked, curator.referee)
     return Admitted(SMALL if curator.referee is None else LARGE, sha256)
 
 
@@ -82,7 +82,7 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
         "Tandem curator",
         "Holds a private sample; answers a fixed set of operations within a fixed budget.",
         limits={"/v1/runs/": Guarded(LARGE, partial(_announced, curator))},
-        checks=curator.lacks(),
+        checks=curator.readiness_checks(),
         threads=[worker.threads, *curator.threads],
     )
     if contributions is not None:

@@ -256,7 +256,7 @@ class Curator:
         """The threads that work beside operations."""
         return [self._directory.checkpoints.worker.threads]
 
-    def lacks(self) -> dict[str, Check]:
+    def readiness_checks(self) -> dict[str, Check]:
         """Return what a curator must have to answer, as checks of its readiness."""
         journal, folder = self._directory.journal, self._directory.folder
         return {"disk": lambda: disk(folder), "ledger": journal.lacking, "witnesses": journal.witnesses_lacking}
@@ -357,8 +357,8 @@ class Curator:
             elif self._ledger.beacon != value:
                 raise Conflict("the share of the order was opened to another beacon: a curator opens it to one")
             self._directory.journal.publish()
-        said = beacon.RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
-        return self._directory.identity.sign(said.KIND, said.wire())
+        reveal = beacon.RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
+        return self._directory.identity.sign(reveal.KIND, reveal.wire())
 
     def _share(self, digest: str) -> str | None:
         """Return this curator's part in the order in which a run asks agents.

@@ -34,7 +34,7 @@ from curator.state import directory
 
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}
-_NOBODY = ({"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64},)
+_UNUSED_ORDER = ({"first": 0, "agents": 1, "used": 0, "sha256": "0" * 64},)
 
 
 class MemoryChain(Chain):
@@ -110,7 +110,7 @@ def office(
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(
-            run="audit", referee=REFEREE.public, scenario=scenario.wire(), order=_NOBODY
+            run="audit", referee=REFEREE.public, scenario=scenario.wire(), order=_UNUSED_ORDER
         )
         signed = curator.open_run(REFEREE.sign(configuration.KIND, configuration.wire()))
         seen = messages.Terms.parse(signed.message).ledger.head

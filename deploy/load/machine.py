@@ -48,11 +48,11 @@ def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
 
 def _verifications(seconds: float) -> float:
     public, secret = bindings.crypto_sign_keypair()
-    said = [os.urandom(400) for _ in range(GROUP)]
-    signed = [bindings.crypto_sign(what, secret)[:64] for what in said]
+    payloads = [os.urandom(400) for _ in range(GROUP)]
+    signed = [bindings.crypto_sign(what, secret)[:64] for what in payloads]
     done, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
-        if not verified([public] * GROUP, said, signed).all():
+        if not verified([public] * GROUP, payloads, signed).all():
             raise AssertionError("a signature of our own does not verify")
         done += GROUP
     return done / (time.perf_counter() - began)

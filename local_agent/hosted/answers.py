@@ -134,17 +134,17 @@ def answer_mass(
     own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
     answers: AnyArray = np.empty(ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
     if source.simulated:
-        said = (
+        pieces = (
             randomize(query, found, mechanism, slots, own)
             for slots, found in values(query, population, blocks(mask, slot))
         )
     else:
-        said = (
+        pieces = (
             answer_each(query, mechanism, what, population, people, slots, source)
             for people, slots in blocks(mask, slot)
         )
     at = 0
-    for piece in said:
+    for piece in pieces:
         answers[at : at + len(piece)] = piece
         at += len(piece)
     return answers

@@ -337,7 +337,7 @@ def _check_hosting(scenario: ResolvedScenario, agents: int | None, workers: int)
         raise BadInput("people are real: their records stay in this process, so leave out the workers")
     if scenario.target.table is not None and agents is not None:
         raise BadInput(
-            "the people of a table are hosted together, agents.count of them, so that nobody is hosted twice: leave "
+            "the people of a table are hosted together, agents.count of them, so that no person is hosted twice: leave "
             "out the number of agents"
         )
 

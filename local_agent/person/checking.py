@@ -125,7 +125,7 @@ def summary(found: Sequence[ReportCheck]) -> str:
     counts = Counter(finding.status for finding in found)
     named = ", ".join(f"{counts[status]} {status}" for status in (LEFT_OUT, OTHER, OPEN, UNSEEN) if counts[status])
     if exit_status(found) == 1:
-        todo = "hand receipts and checkpoints to whoever audits the run (referee audit --receipt, --checkpoint)"
+        todo = "hand receipts and checkpoints to an auditor of the run (referee audit --receipt, --checkpoint)"
     else:
         todo = "ask again later, within the time of --within"
     return f"Not all is shown: of {len(found)} reports {named}; {todo}"
@@ -221,13 +221,13 @@ def _without(
     within: float,
 ) -> ReportCheck:
     """Judge what a referee answers that shows no proof."""
-    said = None if newest is None else newest.said()
+    parsed = None if newest is None else newest.said()
     if before is not None and held.question in before.questions:
         return ReportCheck(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
-    if said is not None and (said.closed or 0) > held.question:
+    if parsed is not None and (parsed.closed or 0) > held.question:
         why = (
-            f"the witness has seen this question closed, in {said.entries} entries that the referee has signed at "
-            f"{said.time}; the referee shows no proof and answers: {error.detail}"
+            f"the witness has seen this question closed, in {parsed.entries} entries that the referee has signed at "
+            f"{parsed.time}; the referee shows no proof and answers: {error.detail}"
         )
     elif "ask again" not in error.detail:
         why = error.detail
@@ -257,10 +257,13 @@ def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
         raise Forged("the referee proves something about another question")
     if root_from_inclusion_proof(_leaf(held, proof), proof.index, proof.reports, proof.path) != entry.body.get("root"):
         raise Forged("the referee's path does not lead from this report to the root of the question")
-    said = proof.kept.said(referee)
-    if (said.run, said.configuration) != (held.run, held.report.message["digest"]):
+    parsed = proof.kept.said(referee)
+    if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):
         raise Forged("the checkpoint is one of another run")
-    if root_from_inclusion_proof(bytes.fromhex(entry.hash), entry.index, said.entries, proof.entry_path) != said.root:
+    if (
+        root_from_inclusion_proof(bytes.fromhex(entry.hash), entry.index, parsed.entries, proof.entry_path)
+        != parsed.root
+    ):
         raise Forged("the referee's path does not lead from the question's entry to the checkpoint")
     return tuple(proof.kept.seen())
 
@@ -302,9 +305,9 @@ def _newest(held: HeldReceipt, witness: SeenPort, referee: str) -> StoredCheckpo
     newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)
     if newest is None:
         return None
-    said = newest.said(referee)
+    parsed = newest.said(referee)
     if key not in newest.seen():
         raise Forged("the witness shows what it has not signed: ask another one")
-    if (said.run, said.configuration) != (held.run, held.report.message["digest"]):
+    if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):
         raise Forged(f"the witness shows a checkpoint of another run than {held.run!r}: ask another one")
     return newest

@@ -60,7 +60,7 @@ class Consent:
         self.show(described(question, self.address, self.policy))
         if not self.agree():
             self.journal.write("declined", run=question.assignment.run, question=question.assignment.question)
-            raise ConsentWithheld("you said no: nothing was answered and nothing is spent")
+            raise ConsentWithheld("declined: nothing was answered and nothing is spent")
         self.journal.write("agreed", run=question.assignment.run, question=question.assignment.question)
 
 
@@ -134,7 +134,7 @@ def check_terminal(yes: bool) -> None:
     """
     if not yes and not has_terminal():
         raise BadInput(
-            "nobody can be asked for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
+            "cannot ask for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
             "with --yes, to any one question that costs at most --epsilon; nothing was sent and nothing is spent"
         )
 

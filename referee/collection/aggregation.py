@@ -62,10 +62,10 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
     count = 0
     for group in _groups(reports):
         if group[0].individual:
-            _, said = unpack_each([report.body for report in group], asked.kind)
+            _, unpacked = unpack_each([report.body for report in group], asked.kind)
             slots = np.array([report.slot for report in group], dtype=np.int64)
             np.bitwise_or.at(mask, slots >> 3, (128 >> (slots & 7)).astype(np.uint8))
-            pieces: Iterable[AnyArray] = (said,)
+            pieces: Iterable[AnyArray] = (unpacked,)
         else:
             own = batch.slots_from(group[0].slot)
             answered, pieces = unpack_answered(group[0].body, len(own), asked.kind)

@@ -229,8 +229,8 @@ class ReportCollection:
         found: list[tuple[str, bytes] | TandemError | None] = []
         verified = payloads(polls, messages.Poll.KIND)
         if any(
-            isinstance(said, bytes) and self._roster.position(poll.key) is None
-            for poll, said in zip(polls, verified, strict=True)
+            isinstance(parsed, bytes) and self._roster.position(poll.key) is None
+            for poll, parsed in zip(polls, verified, strict=True)
         ):
             self._registrar.refresh()  # perhaps another process has enrolled them
         for signed, checked in zip(polls, verified, strict=True):
@@ -276,7 +276,7 @@ class ReportCollection:
         """
         return dict(sorted(self._declined.get(run, Counter()).items()))
 
-    def heard(self, run: str) -> tuple[int, int, int] | None:
+    def answer_summary(self, run: str) -> tuple[int, int, int] | None:
         """Return a run's open question, how many agents it is known of, and how many were asked; None if none is."""
         for name, number in self.questions.open:
             taking = self.questions.find(name, number) if name == run else None
@@ -297,17 +297,17 @@ class ReportCollection:
         self.questions.announce()
         return found
 
-    def _decline(self, key: str, said: messages.Decline) -> None:
-        taking = self.questions.find(said.run, said.question)
+    def _decline(self, key: str, parsed: messages.Decline) -> None:
+        taking = self.questions.find(parsed.run, parsed.question)
         if taking is None:
-            raise NotFound(f"run {said.run!r} has no question {said.question}")
+            raise NotFound(f"run {parsed.run!r} has no question {parsed.question}")
         slots, position = asked_slots(key, taking.asked), self._roster.position(key)
-        if (said.digest, said.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
-            raise ConfigurationMismatch(f"this declines another assignment than that of question {said.question}")
+        if (parsed.digest, parsed.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
+            raise ConfigurationMismatch(f"this declines another assignment than that of question {parsed.question}")
         if not taking.open:
-            raise closed(said.question)
+            raise closed(parsed.question)
         if position is not None and position not in taking.declined and not taking.number(position):
-            taking.decline(position, said.reason, len(slots))
+            taking.decline(position, parsed.reason, len(slots))
 
     def room(self, headers: Sequence[AnySigned]) -> list[int | TandemError]:
         """Return for the header of each hosted population's report how many bytes of answers may follow it.

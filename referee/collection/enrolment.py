@@ -38,7 +38,7 @@ from referee.collection.signatures import sign_all
 from referee.state.store import RefereeStore
 from referee.state.values import Participant
 
-_LATER = "nobody can be enrolled at present: ask again"
+_LATER = "cannot enrol at present: ask again"
 
 
 @dataclass(frozen=True)
@@ -296,8 +296,8 @@ class Registrar:
         if participant.agents != agents:
             return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
         # In canonical JSON, of fields that are valid: this is said by the million.
-        said = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
-        return said.encode("ascii")
+        confirmation = f'{{"agents":{agents},"first":{participant.first},"participant":"{key}"}}'
+        return confirmation.encode("ascii")
 
 
 _HEAD = struct.Struct("<QH")
@@ -332,7 +332,7 @@ def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes
         what = (
             "a credential (local-agent credential)" if enrolment.agents == 1 else "a grant (local-agent host --grant)"
         )
-        raise NotVouched(f"this referee enrols nobody for whom no issuer vouches: get {what} of one of its issuers")
+        raise NotVouched(f"an issuer must vouch for each participant of this referee: get {what} of one of its issuers")
     vouched(voucher, key, enrolment.agents, issuers)
     kept = stored(voucher)
     if len(kept) > MAX_VOUCHER:
@@ -411,7 +411,7 @@ def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Po
         refusing, reasons = sum(found.values()), ", ".join(f"{agents:,} {why}" for why, agents in found.items())
         if 0 < enrolled <= refusing:
             raise PolicyRefused(
-                f"no enrolled agent accepts questions of kind {kind!r}, which this run asks: {reasons}; nobody was "
+                f"no enrolled agent accepts questions of kind {kind!r}, which this run asks: {reasons}; no agent was "
                 "asked, and nothing of the curator's budget is spent. Change the scenario, or have agents enrol that "
                 "accept it (local-agent answer --accept, --refuse, --epsilon)"
             )

@@ -330,12 +330,17 @@ class Asked:
     @cached_property
     def _individual(self) -> bytes:
         """The beginning of what every individual is asked; what differs is its slot, which comes last."""
-        nobody = pack_index(0)
+        first_index = pack_index(0)
         asked = Assignment(
-            run=self.run, digest=self.digest, question=self.number, query=self.query, people=nobody, slots=nobody
+            run=self.run,
+            digest=self.digest,
+            question=self.number,
+            query=self.query,
+            people=first_index,
+            slots=first_index,
         )
         encoded = canonical.encode(asked.wire())
-        end = nobody.encode() + _END
+        end = first_index.encode() + _END
         if not encoded.endswith(end):
             raise AssertionError("an assignment's slots are not its last field")
         return encoded[: -len(end)]
@@ -354,7 +359,7 @@ def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
     Nothing is looked up for that, so it may be done while other reports are stored.
     """
     kinds = [Report.KIND if report.body is None else PackedReport.KIND for report in sent]
-    found: list[Claim | TandemError] = [Forged("nobody has looked at this")] * len(sent)
+    found: list[Claim | TandemError] = [Forged("not verified")] * len(sent)
     for kind in set(kinds):
         places = [i for i, of_kind in enumerate(kinds) if of_kind == kind]
         for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):

@@ -168,10 +168,10 @@ class OpenQuestions:
 
     def wait(self, seconds: float) -> None:
         """Sleep until reports arrive that this thread has not waited for yet, at most that long."""
-        heard = getattr(self._heard, "news", 0)
+        seen = getattr(self._heard, "news", 0)
         with self._arrived:
             # What came between the caller's last look and this is no reason to sleep.
-            if self._arrived.wait_for(lambda: self._news != heard, min(seconds, 1.0)):
+            if self._arrived.wait_for(lambda: self._news != seen, min(seconds, 1.0)):
                 # Very many individuals report one by one: look at them together, not at all of them for each; the last
                 # one of a question keeps nobody waiting.
                 self._arrived.wait_for(self._complete, GATHER)

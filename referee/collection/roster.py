@@ -159,7 +159,7 @@ class ListedRoster(Roster):
 
     def add(self, participant: Participant) -> None:
         """Refuse: a file is a list that has ended."""
-        raise ValueError("nobody is added to the list of a run that has ended")
+        raise ValueError("no participant can be added to the list of a run that has ended")
 
     def position(self, key: str) -> int | None:
         """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""

@@ -257,17 +257,19 @@ class RunCheckpoints:
         """Have a witness keep a checkpoint; return its word, which is for this one and no other."""
         signed = self._asked(witness, lambda: witness.keep(kept.checkpoint))
         try:
-            said = Witnessed.parse(verify(signed, Witnessed.KIND, self._key(witness), "the witness that answers there"))
+            parsed = Witnessed.parse(
+                verify(signed, Witnessed.KIND, self._key(witness), "the witness that answers there")
+            )
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
-        if said.checkpoint != kept.said().fingerprint():
+        if parsed.checkpoint != kept.said().fingerprint():
             raise self._misbehaves(witness, "it has signed another checkpoint than the one that it was shown")
         if self.standing[witness.place].problem:
             log.warning("the witness at %s keeps checkpoints again", witness.place)
             self.standing[witness.place].problem = ""
         return signed
 
-    def _fill_gap(self, witness: RunWitness, run: str, kept: StoredCheckpoint, said: Witnessed) -> None:
+    def _fill_gap(self, witness: RunWitness, run: str, kept: StoredCheckpoint, parsed: Witnessed) -> None:
         """Store the words that a witness has signed before this one and that never arrived here.
 
         A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
@@ -279,14 +281,16 @@ class RunCheckpoints:
             If it does not, or has signed what it was not shown: its word is not stored.
         """
         key = self._key(witness)
-        if (run, key) not in self._last or not _follows(said, self._last[run, key]):
+        if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):
             known = [each for each in self._store.checkpoints(run) if each.said().entries < kept.said().entries]
             last = next((words[key] for each in reversed(known) if key in (words := each.seen())), None)
-            if not _follows(said, last):
+            if not _follows(parsed, last):
                 last = self._missing(witness, run, known, last)
-            if not _follows(said, last):
-                raise self._misbehaves(witness, f"its word number {said.position} does not follow those that it shows")
-        self._last[run, key] = said
+            if not _follows(parsed, last):
+                raise self._misbehaves(
+                    witness, f"its word number {parsed.position} does not follow those that it shows"
+                )
+        self._last[run, key] = parsed
 
     def _missing(
         self, witness: RunWitness, run: str, known: Sequence[StoredCheckpoint], last: Witnessed | None
@@ -295,16 +299,18 @@ class RunCheckpoints:
         key = self._key(witness)
         shown = self._asked(witness, lambda: witness.kept(self._identity.public, run))
         try:
-            words = {said.checkpoint: signed for each in shown for signed, said in _words_of(each) if signed.key == key}
+            words = {
+                parsed.checkpoint: signed for each in shown for signed, parsed in _words_of(each) if signed.key == key
+            }
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
         for each in known:
             signed = words.get(each.said().fingerprint())
-            if signed is None or key in each.seen() or not _follows(said := Witnessed.parse(signed.message), last):
+            if signed is None or key in each.seen() or not _follows(parsed := Witnessed.parse(signed.message), last):
                 continue
             whole = each.model_copy(update={"witnessed": (*each.witnessed, signed)})
             self._store.keep_checkpoint(run, each.said().entries, whole)
-            last = said
+            last = parsed
         return last
 
     def _asked(self, witness: RunWitness, ask: Callable[[], T]) -> T:
@@ -365,7 +371,7 @@ def _words_of(kept: StoredCheckpoint) -> Iterator[tuple[Signed, Witnessed]]:
     return ((signed, seen[signed.key]) for signed in kept.witnessed)
 
 
-def _follows(said: Witnessed, last: Witnessed | None) -> bool:
+def _follows(parsed: Witnessed, last: Witnessed | None) -> bool:
     """Tell whether a word is the next one of its witness, as the audit will."""
     position, previous = (0, START) if last is None else (last.position + 1, last.fingerprint())
-    return (said.position, said.previous) == (position, previous)
+    return (parsed.position, parsed.previous) == (position, previous)

@@ -158,7 +158,7 @@ def answered(
     *,
     agreed: bool,
     look: Callable[[], None],
-    told: Callable[[Progress], None],
+    on_progress: Callable[[Progress], None],
 ) -> tuple[Signed, T]:
     """Return the curator's answer and what ``check`` makes of it; ask again as long as that may help.
 
@@ -186,7 +186,7 @@ def answered(
     Forged, BadMessage, PeerMisbehaved
         What it means.
     """
-    said, doubts = False, 0
+    reported, doubts = False, 0
     while True:
         try:
             reply = within(patience, ask, signed, look)
@@ -196,9 +196,9 @@ def answered(
         except (CannotWrite, PeerUnavailable) as error:
             if isinstance(error, PeerUnavailable) and not agreed:
                 raise
-            if not said:
-                told(Progress(f"the run waits for the curator: {error.detail}", {}))
-            said = True
+            if not reported:
+                on_progress(Progress(f"the run waits for the curator: {error.detail}", {}))
+            reported = True
             look()
             time.sleep(PAUSE)
             look()
@@ -206,5 +206,5 @@ def answered(
             doubts += 1
             if doubts > DOUBTS:
                 raise
-            told(Progress(f"the curator is asked again: {error.detail}", {}))
+            on_progress(Progress(f"the curator is asked again: {error.detail}", {}))
             time.sleep(DOUBT)

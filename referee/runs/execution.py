@@ -122,7 +122,7 @@ class Execution:
         self._live = False
         self._seconds = {"total": 0.0, "curator": 0.0, "agents": 0.0}
 
-    def carry(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
+    def run(self, on_progress: Callable[[Progress], None]) -> dict[str, Any]:
         """Drive the protocol to its end and return the result document.
 
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason; the
@@ -152,7 +152,7 @@ class Execution:
             self._check_answered()
             outcome, status, reason = ended, ended.status, ended.reason
         except RunCancelled:
-            status, reason = "cancelled", self._left_behind()
+            status, reason = "cancelled", self._cancellation_summary()
         except Superseded:
             raise  # whoever drives now goes on where this one was
         except (Refused, BadScenario, BadMessage) as error:
@@ -172,7 +172,7 @@ class Execution:
 
     # Cancelling -----------------------------------------------------------------------------------------------------
 
-    def _heed(self) -> None:
+    def _check_cancelled(self) -> None:
         """Stop here if the run is to be cancelled: everything before is on disk."""
         if time.monotonic() - self._looked >= LOOK:
             self._looked = time.monotonic()
@@ -180,10 +180,10 @@ class Execution:
                 raise RunCancelled("by the operator")
 
     def _wait(self, seconds: float) -> None:
-        self._heed()
+        self._check_cancelled()
         self._sleep(seconds)
 
-    def _left_behind(self) -> str:
+    def _cancellation_summary(self) -> str:
         """Say what a cancelled run has released and spent."""
         kinds = [SignedEntry.model_validate_json(line).kind for line in self._store.entries(self._run)]
         asked = self._store.asked(self._run)
@@ -265,22 +265,22 @@ class Execution:
         PeerMisbehaved
             If one answers what no witness does, again and again: the operator wants it to know, and has to choose.
         """
-        said, doubts = False, 0
+        reported, doubts = False, 0
         while True:
             began = time.monotonic()
             try:
-                with time_limit(float("inf"), self._look_up):
+                with time_limit(float("inf"), self._check_lease):
                     return ask()
             except (PeerError, CannotWrite) as error:
                 doubts += isinstance(error, PeerMisbehaved)
                 if doubts > DOUBTS:
                     raise PeerMisbehaved(
-                        f"{error.words}. Nobody is asked before every witness of this referee knows of the run, so it "
+                        f"{error.words}. No agent is asked before every witness of this referee knows of the run: it "
                         "ends here: fix that witness, or start the referee without it"
                     ) from None
-                if not said:
+                if not reported:
                     self._on_progress(Progress(f"the run waits for a witness: {error.words}", {}))
-                said = True
+                reported = True
                 # One that hangs has kept the other runs waiting as well: most of the time is theirs.
                 for _ in range(1 + int(OTHERS * (time.monotonic() - began) / PAUSE)):
                     self._wait(PAUSE)
@@ -310,17 +310,17 @@ class Execution:
     def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
         clock = self._collection.clock
         deadline = clock() + self._patience.enrolment
-        said = None
-        self._heed()
+        reported = None
+        self._check_cancelled()
         while (lacking := self.lacking()) is not None:
             if clock() >= deadline:
                 raise PeerUnavailable(
                     f"the scenario wants {self._wanted} agents that were never asked, {self._available()} are enrolled "
                     f"(each answers once in its life): start more, or lower agents.count"
                 )
-            if lacking != said:
+            if lacking != reported:
                 on_progress(Progress(lacking, {}))
-                said = lacking
+                reported = lacking
             self._wait(0.2)
             self._store.check_driving()
 
@@ -350,7 +350,7 @@ class Execution:
             wire = self._configuration.wire()
             asked = self._identity.sign(messages.Configuration.KIND, wire)
             signed, terms = self._patiently(
-                self._curator.open_run, asked, lambda said: check_terms(said, self._configuration)
+                self._curator.open_run, asked, lambda reported: check_terms(reported, self._configuration)
             )
             self._check_known(signed.key, terms)
             last = not self._configuration.beacon
@@ -461,7 +461,7 @@ class Execution:
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         began = time.monotonic()
-        self._heed()
+        self._check_cancelled()
         if isinstance(step, AskCurator):
             reply: Any = self._ask_curator(number, step)
             self._seconds["curator"] += time.monotonic() - began
@@ -481,8 +481,8 @@ class Execution:
         else:
             signed = self._identity.sign(request.KIND, request.wire())
 
-            def check(said: Signed) -> messages.Release:
-                return check_release(said, request, self._curator_key)
+            def check(reported: Signed) -> messages.Release:
+                return check_release(reported, request, self._curator_key)
 
             reply, release = self._patiently(self._curator.perform, signed, check)
             self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
@@ -517,11 +517,17 @@ class Execution:
         """Ask the curator as :func:`referee.runs.curator.answered` does."""
         agreed = self._store.reply_entry(self._run, _TERMS) is not None
         return answered(
-            ask, signed, check, self._patience.curator, agreed=agreed, look=self._look_up, told=self._on_progress
+            ask,
+            signed,
+            check,
+            self._patience.curator,
+            agreed=agreed,
+            look=self._check_lease,
+            on_progress=self._on_progress,
         )
 
-    def _look_up(self) -> None:
-        self._heed()
+    def _check_lease(self) -> None:
+        self._check_cancelled()
         self._store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:

@@ -168,11 +168,11 @@ def draw(
         return body
     asked = beacon.RevealRequest(run=configuration.run, digest=configuration.fingerprint(), words=words)
 
-    def held(said: Signed) -> dict[str, Any]:
-        return {**body, "share": said.wire()}
+    def held(revealed: Signed) -> dict[str, Any]:
+        return {**body, "share": revealed.wire()}
 
     request = identity.sign(asked.KIND, asked.wire())
-    return held(open_share(request, lambda said: check_beacon(held(said), configuration, terms, curator)))
+    return held(open_share(request, lambda revealed: check_beacon(held(revealed), configuration, terms, curator)))
 
 
 def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:

@@ -158,7 +158,7 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
         checks=checks(referee, runner),
         threads=[*runner.threads, *beside, *(thread for group in groups for thread in group.threads)],
     )
-    gateway.stand_before(app.edge)
+    gateway.attach(app.edge)
 
     @app.exception_handler(SQLAlchemyError)
     async def away(request: Request, error: SQLAlchemyError) -> Response:
@@ -422,6 +422,8 @@ def _take_each(referee: Referee, raw: bytes) -> BatchOutcome:
         raise BadMessage(f"a batch is a list of at most {MAX_REPORTS} signed reports")
     reports = [Signed.parse(wire) for wire in wires]
     outcomes = list(enumerate(referee.accept([Sent(signed) for signed in reports])))
-    rejected = [Rejected(position=i, reason=said.problem) for i, said in outcomes if isinstance(said, TandemError)]
-    receipts = tuple(Signed.model_validate_json(said) for _, said in outcomes if isinstance(said, bytes))
+    rejected = [
+        Rejected(position=i, reason=outcome.problem) for i, outcome in outcomes if isinstance(outcome, TandemError)
+    ]
+    receipts = tuple(Signed.model_validate_json(outcome) for _, outcome in outcomes if isinstance(outcome, bytes))
     return BatchOutcome(accepted=len(receipts), receipts=receipts, rejected=tuple(rejected))

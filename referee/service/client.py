@@ -27,7 +27,7 @@ class CuratorClient(Client):
     works = CURATOR_PATIENCE
     identity: Identity | None = None
 
-    def meet(self) -> None:
+    def bind(self) -> None:
         """See at once whether the curator can be trusted, if it is there: before a run waits for it.
 
         Raises

@@ -90,7 +90,7 @@ def _of_state(referee: Referee) -> list[Family]:
     return [
         Family("tandem_commits_total", "counter", "Transactions committed.", [MetricSample(store.commits())]),
         gauge("tandem_lease_held", "Whether this process drives the runs.", float(fence is not None)),
-        gauge("tandem_lease_seconds_left", "Seconds that the lease lasts, whoever has it.", left),
+        gauge("tandem_lease_seconds_left", "Seconds until the lease ends, of any holder.", left),
         gauge("tandem_fence", "The fencing token of this process, while it drives.", fence),
         gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(referee.folder)),
         gauge("tandem_database_bytes", "Bytes of the database on disk.", store.bytes()),
@@ -120,6 +120,6 @@ def checks(referee: Referee, runner: Runner) -> dict[str, Check]:
         left = referee.store.lease_left()
         if time.monotonic() - began < patience or (left is not None and left > -patience):
             return None
-        return f"nobody has held the lease for {patience:g} seconds"
+        return f"no process has held the lease for {patience:g} seconds"
 
     return {"disk": lambda: disk(referee.folder), "database": database, "driver": driver}

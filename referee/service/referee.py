@@ -386,8 +386,10 @@ class Referee:
             if claimed is not None:
                 return f"agents that runs under way may ask: {claimed}"
             return "its turn" if lacking is None else lacking.removeprefix("waiting for ")
-        heard = self.collection.heard(run.run)
-        return "the curator" if heard is None else f"agents: {heard[1]:,} of {heard[2]:,} on question {heard[0]}"
+        summary = self.collection.answer_summary(run.run)
+        return (
+            "the curator" if summary is None else f"agents: {summary[1]:,} of {summary[2]:,} on question {summary[0]}"
+        )
 
     def execute(
         self,
@@ -435,7 +437,7 @@ class Referee:
         with about_run(run):
             log.info("the run begins, or goes on")
             try:
-                result = self._execution(state, patience, wait).carry(noticed)
+                result = self._execution(state, patience, wait).run(noticed)
             finally:
                 self._tests.pop(run, None)
             log.info("the run has ended: %s", result["status"])

@@ -70,8 +70,8 @@ class AgentQueries(Tables):
             self._insert_all(connection, "participants", ("first", "key", "agents"), rows)
             shown = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
             self._insert_all(connection, "vouchers", ("first", "voucher"), shown)
-            said = [(p.first, policies[p.key]) for p in chosen if p.key in policies]
-            self._insert_all(connection, "policies", ("first", "policy"), said)
+            stated = [(p.first, policies[p.key]) for p in chosen if p.key in policies]
+            self._insert_all(connection, "policies", ("first", "policy"), stated)
 
     def renew_policies(self, policies: Mapping[int, str]) -> None:
         """Replace what participants, by their first agents, will not do, where it has changed."""
@@ -88,11 +88,11 @@ class AgentQueries(Tables):
     def policies(self) -> list[tuple[str, int]]:
         """Return what participants will not do, each with the number of all agents of whom the same is true."""
         policies, participants = self._table("policies"), self._table("participants")
-        said = select(policies.c.policy, func.sum(participants.c.agents)).join(
+        stated = select(policies.c.policy, func.sum(participants.c.agents)).join(
             participants, participants.c.first == policies.c.first
         )
         with self._engine.connect() as connection:
-            return [(text, int(agents)) for text, agents in connection.execute(said.group_by(policies.c.policy))]
+            return [(text, int(agents)) for text, agents in connection.execute(stated.group_by(policies.c.policy))]
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
         """Go through those from an agent number on, in the order of their numbers."""

@@ -52,9 +52,9 @@ class WitnessLog:
         RolledBack
             If the witness has seen another transcript of the run, or more of it than this says.
         """
-        said = Checkpoint.parse(verify(signed, Checkpoint.KIND, referee))
-        if said.run != run:
-            raise BadMessage(f"this is a checkpoint of run {said.run!r}, not of {run!r}")
+        parsed = Checkpoint.parse(verify(signed, Checkpoint.KIND, referee))
+        if parsed.run != run:
+            raise BadMessage(f"this is a checkpoint of run {parsed.run!r}, not of {run!r}")
         path = self._path(referee, run)
         make_folder(path.parent, mode=0o700)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -67,16 +67,16 @@ class WitnessLog:
             last = self._last(tail[:whole], path)
             if last is not None:
                 known = Checkpoint.parse(last.checkpoint.message)
-                if _same(known, said):
+                if _same(known, parsed):
                     return last.witnessed[0]
-                if said.entries <= known.entries or said.configuration != known.configuration:
+                if parsed.entries <= known.entries or parsed.configuration != known.configuration:
                     raise RolledBack(
                         f"the witness has seen {known.entries} entries of run {run!r}, the last with the hash "
-                        f"{known.hash[:12]}..., and is shown {said.entries} that end in {said.hash[:12]}...: another "
-                        "history of the run, or an older one",
+                        f"{known.hash[:12]}..., and is shown {parsed.entries} that end in {parsed.hash[:12]}...: "
+                        "another history of the run, or an older one",
                         checkpoint=last.checkpoint.raw().decode(),
                     )
-            word = self._word(said, last)
+            word = self._word(parsed, last)
             file.seek(begin + whole)
             file.truncate()  # a line without an end was cut off: it was never acknowledged
             file.write(canonical.encode(StoredCheckpoint(checkpoint=signed, witnessed=(word,)).wire()) + b"\n")
@@ -116,10 +116,10 @@ class WitnessLog:
                 found.append(RunSeen(run=name, entries=entries, time=word.time))
         return found
 
-    def _word(self, said: Checkpoint, last: StoredCheckpoint | None) -> Signed:
+    def _word(self, parsed: Checkpoint, last: StoredCheckpoint | None) -> Signed:
         before = None if last is None else Witnessed.parse(last.witnessed[0].message)
         word = Witnessed(
-            checkpoint=said.fingerprint(),
+            checkpoint=parsed.fingerprint(),
             position=0 if before is None else before.position + 1,
             previous=START if before is None else before.fingerprint(),
             time=max(int(self._clock()), 0 if before is None else before.time),
@@ -155,6 +155,6 @@ def _run_of(path: Path) -> str:
     return path.stem.partition("+")[0]
 
 
-def _same(known: Checkpoint, said: Checkpoint) -> bool:
+def _same(known: Checkpoint, parsed: Checkpoint) -> bool:
     """Tell whether two checkpoints are of the same entries, whenever they were made."""
-    return known.model_copy(update={"time": said.time}) == said
+    return known.model_copy(update={"time": parsed.time}) == parsed

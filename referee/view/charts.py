@@ -58,7 +58,7 @@ def by_round(
     def y(value: float) -> float:
         return _TOP + _PLOT * (1 - value / top)
 
-    said = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
+    description = f"{measure}, for each of {len(rounds)} rounds, with intervals" + (
         f"; the run halts once it is shown to be below {level:g}" if level is not None else ""
     )
     parts = [*_grid(top, y)]
@@ -75,7 +75,7 @@ def by_round(
         words = label if kind == "level" else f"{label}, {value:.3f}"
         parts.append(_text(end + 14, place + 4, words, "start", short=True))
     parts += _band(rounds, x, y) if len(rounds) > MAX_BARS else _bars(rounds, x, y)
-    return _svg(name, measure, said, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
+    return _svg(name, measure, description, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
 
 
 def compared(entries: Sequence[ChartEntry], level: float | None, measure: str, *, name: str = "compared") -> str:
@@ -108,20 +108,20 @@ def compared(entries: Sequence[ChartEntry], level: float | None, measure: str, *
                 f'stroke="{BLUE}" stroke-width="2"/>',
                 f'<circle class="dot estimate" cx="{x(entry.value):.1f}" cy="{at:.1f}" r="5" fill="{BLUE}"/>',
             ]
-            told = _range(entry.estimate)
+            label_text = _range(entry.estimate)
         else:
             colour = VERMILION if entry.kind == "truth" else GREY
             parts.append(
                 f'<rect class="dot {entry.kind}" x="{x(entry.value) - 5:.1f}" y="{at - 5:.1f}" width="10" height="10" '
                 f'fill="{colour}"/>'
             )
-            told = f"{entry.value:.4f}"
-        parts.append(_text(_WIDTH - _RIGHT + 14, at + 4, told, "start"))
+            label_text = f"{entry.value:.4f}"
+        parts.append(_text(_WIDTH - _RIGHT + 14, at + 4, label_text, "start"))
     parts.append(_text(left + plot / 2, _TOP + height + 38, measure, "middle"))
-    said = f"{measure}: " + "; ".join(
+    description = f"{measure}: " + "; ".join(
         f"{entry.name} {_range(entry.estimate) if entry.estimate else f'{entry.value:.4f}'}" for entry in entries[:20]
     )
-    return _svg(name, measure, said, _TOP + height + 46, parts)
+    return _svg(name, measure, description, _TOP + height + 46, parts)
 
 
 _STYLE = {
@@ -232,10 +232,10 @@ def _text(x: float, y: float, words: str, anchor: str, *, short: bool = False) -
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html(cut)}</text>'
 
 
-def _svg(name: str, title: str, said: str, height: float, parts: Sequence[str]) -> str:
+def _svg(name: str, title: str, description: str, height: float, parts: Sequence[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" viewBox="0 0 {_WIDTH} {height:.0f}" '
         f'aria-labelledby="{name}-title {name}-desc" font-family="system-ui, sans-serif" font-size="13">'
         f'<title id="{name}-title">{html(title)}</title>'
-        f'<desc id="{name}-desc">{html(said)}</desc>' + "".join(parts) + "</svg>"
+        f'<desc id="{name}-desc">{html(description)}</desc>' + "".join(parts) + "</svg>"
     )

@@ -33,9 +33,9 @@ _EXPLAINED = {
     "the curator's model is the answer, and agents estimate how often it errs.",
     "alpha": "The accuracy that is aimed at, as a share of people: .01 is one in a hundred. portfolio: agents are "
     "asked until the answer is shown, with probability 1 - beta, to be so near the best candidate; if all were asked "
-    "before, the run ends as exhausted, and states what they told.",
+    "before, the run ends as exhausted, and states what they answered.",
     "people": "real: all noise comes from a cryptographic generator, and every run is charged to these people.",
-    "portfolio": "repair: the share of agents who say how to mend the model instead of judging. 0: all of them judge.",
+    "portfolio": "repair: the share of agents who say how to repair the model instead of judging. 0: all judge.",
     "source": "S: the people who trust the curator with their records.",
     "target": "T: the people who trust only their own device. Each answers one question with one noisy bit.",
     "source.table": "Everything below is public. Take it from what is known without the data, never from the data.",
@@ -49,8 +49,8 @@ _EXPLAINED = {
     "target.table": "The same columns, of the other file.",
     "curator": "What the curator may do at most. It refuses any run that asks for more.",
     "curator.n": "Rows of its file: this number is public.",
-    "curator.epsilon": "The privacy of the people in S, for the whole run: whatever is released, an observer's odds "
-    "about any one person change by a factor of e^epsilon at most, but for delta.",
+    "curator.epsilon": "The privacy of the people in S, for the whole run: by all that is released, an observer's "
+    "odds about any one person change by a factor of e^epsilon at most, but for delta.",
     "curator.delta": "By so much a probability may exceed what that factor allows: well below 1/n.",
     "curator.rounds": "How often it learns. Each time has a part of the budget only.",
     "curator.learner": "A logistic model by noisy gradient steps.",
@@ -61,7 +61,7 @@ _EXPLAINED = {
     "more noise; this one fits n and epsilon.",
     "agents.count": "How many must be enrolled before the run begins. Rows of their file: this number is public.",
     "agents.mechanism": "warner: randomized response. A true bit is sent with probability e^epsilon/(1 + e^epsilon), "
-    "else the other one. Whatever somebody answers, an observer's odds change by a factor of e^epsilon at most.",
+    "else the other one. For any answer, an observer's odds change by a factor of e^epsilon at most.",
 }
 
 
@@ -72,7 +72,7 @@ Accept = Callable[[Callable[[int], Scenario], int, str], object]
 def _common_columns(source: Path, target: Path, separator: str) -> tuple[Layout, list[str]]:
     """Return how the files are laid out, and the columns that both have, in the order of the first."""
     if source.resolve() == target.resolve():
-        raise BadScenario(f"S and T are the same file, {source}: nobody may be on both sides, so give two files")
+        raise BadScenario(f"S and T are the same file, {source}: no person may be on both sides, so give two files")
     if len(separator) != 1:
         raise BadScenario(f"--separator must be one character, found {separator!r}")
     layout = Layout(separator=separator)
@@ -280,7 +280,7 @@ def _comment(text: str, depth: int) -> Iterator[str]:
     yield f"{indent}# {lead}{line}"
 
 
-_Told = TypeVar("_Told", Label, Number, Category)
+_Answer = TypeVar("_Answer", Label, Number, Category)
 WARNING = (
     "Bounds and categories become public with the scenario. Give what is known without the data (ages are 18 to 90, a "
     "form has three boxes): the least and greatest value of your own table would tell everybody about two people."
@@ -346,8 +346,8 @@ def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask
     BadScenario
         If a column is unknown, is the label, or is given twice; if bounds are no two numbers; if nothing is left.
     """
-    said: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
-    columns = [feature.column for feature in said]
+    stated: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
+    columns = [feature.column for feature in stated]
     for column in columns:
         _known(column, names, "--bounds or --categories")
         if column == label or columns.count(column) > 1:
@@ -355,7 +355,7 @@ def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask
             raise BadScenario(f"column {column!r} {why}: each column is the label or one kind of feature")
     if given.id_column in columns:
         raise BadScenario(f"column {given.id_column!r} says who is who (--id), and is never learned from")
-    found = said or list(_asked([name for name in names if name not in (label, given.id_column)], ask))
+    found = stated or list(_asked([name for name in names if name not in (label, given.id_column)], ask))
     if not found:
         raise BadScenario("no column is a feature: give --bounds COLUMN=LOW:HIGH or --categories COLUMN=VALUE,VALUE")
     return tuple(sorted(found, key=lambda feature: names.index(feature.column)))
@@ -405,7 +405,7 @@ def _known(column: str, names: Collection[str], option: str) -> None:
         raise BadScenario(f"{option}: both tables must have column {column!r}{nearest(column, names)}; {there}")
 
 
-def _parsed(option: str, kind: type[_Told], **fields: object) -> _Told:
+def _parsed(option: str, kind: type[_Answer], **fields: object) -> _Answer:
     try:
         return kind.parse(fields)
     except BadMessage as error:

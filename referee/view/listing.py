@@ -64,12 +64,12 @@ def logged(entries: Sequence[SignedEntry], notes: Sequence[str]) -> Iterator[str
 def in_words(entry: SignedEntry) -> str:
     """Say in a few words what an entry of a transcript holds, whoever wrote it."""
     try:
-        return _said(entry)
+        return _entry_text(entry)
     except (ValueError, TypeError, AttributeError):
         return "cannot be read"
 
 
-def _said(entry: SignedEntry) -> str:
+def _entry_text(entry: SignedEntry) -> str:
     body = entry.body
     if entry.kind == "configuration":
         who = body.get("participants", {})

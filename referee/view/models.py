@@ -58,11 +58,11 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
 
 def shown(model: Model) -> list[str]:
     """Return what is printed of a model: what it predicts and how, its loss on the population, what it cost."""
-    said = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
+    printed = [f"{model.scenario}: {model.title}".removesuffix(": "), *lines(model)]
     if model.estimate is not None:
         e = model.estimate
-        said.append(f"Loss on the population: {interval_in_words(e.wire(), 3)} ({certainty(e.confidence)}).")
-    return [plain(line) for line in said]
+        printed.append(f"Loss on the population: {interval_in_words(e.wire(), 3)} ({certainty(e.confidence)}).")
+    return [plain(line) for line in printed]
 
 
 def notes(model: Model, found: Predicted) -> list[str]:

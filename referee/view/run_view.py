@@ -33,7 +33,7 @@ PROMISED = {
 """To whom a run promises what its result says."""
 OVER_ALL_RUNS = {"curator": "the curator's people", "agent": "the population's people"}
 """Whose spending over all runs a result names."""
-SIMULATED = "simulated: whoever knows the run's seed can undo the noise, so nothing of this is promised to real people"
+SIMULATED = "simulated: the run's seed is enough to undo the noise, so nothing of this is promised to real people"
 """What is said of people whose randomness may come from a seed."""
 TRUTHS = {"loss_on_target": "true loss on T", "correct": "in truth"}
 """How a truth that was left out is called; a baseline is called by its name."""
@@ -177,8 +177,8 @@ def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[st
     estimate = result["estimate"] or {}
     chosen = all(estimate.get(end) == numbers[end] for end in ("value", "low", "high"))
     shown = chosen and result["status"] == "done" and level is not None and "tasks" not in result
-    told = f"shown to be below {level:g} by the test" if shown else against(found, level)
-    return Round(int(numbers["round"]), found, int(numbers["asked"]), interval_in_words(numbers), told, chosen)
+    compared = f"shown to be below {level:g} by the test" if shown else against(found, level)
+    return Round(int(numbers["round"]), found, int(numbers["asked"]), interval_in_words(numbers), compared, chosen)
 
 
 def _rounds_note(scenario: ResolvedScenario) -> str:

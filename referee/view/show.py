@@ -337,7 +337,7 @@ def _remaining(found: Audit) -> Iterator[str]:
     if found.misbehaved:
         yield f"the run ended by the curator, which signed what this run does not take: {found.misbehaved}"
     if found.missing > 0.0:
-        line = f"answers of up to {found.missing:.1%} of those whom a question asked are not there"
+        line = f"answers of up to {found.missing:.1%} of the agents asked are missing"
         could = None if found.silent is None else found.silent.estimate
         if could is not None:
             line += f": however those people differ from the others, the {what} is in {_sure(could)}"
@@ -347,9 +347,9 @@ def _remaining(found: Audit) -> Iterator[str]:
     if found.depends_on_silent:
         yield "the result depends on those who did not answer: with all of them against it, it is not shown"
     if found.liars:
-        told = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
+        losses = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
         sure = certainty(min(could.confidence for could in found.liars.values()))
-        yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(told)}"
+        yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(losses)}"
 
 
 def _sure(found: Estimate) -> str:
@@ -385,5 +385,5 @@ def audit_table(run: Path, found: Audit) -> None:
     _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {found.status}", "")), soft_wrap=True)
     for line in audit_lines(found):
         _OUT.print(f"  {line}", soft_wrap=True)
-    unsigned = f"  not covered, since nobody signs it: {', '.join(UNSIGNED)}"
+    unsigned = f"  not covered, since it is not signed: {', '.join(UNSIGNED)}"
     _OUT.print(unsigned, style="dim", soft_wrap=True)

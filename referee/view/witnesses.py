@@ -82,7 +82,7 @@ def vouching_lines(vouching: Vouching) -> Iterator[str]:
         return
     for fingerprint, found in vouching.issuers.items():
         known = "" if found.pinned else ", which may be anybody (give the keys that you know from elsewhere: --issuer),"
-        yield f"issuer {fingerprint[:16]}...{known} vouches for {_whom(found)}"
+        yield f"issuer {fingerprint[:16]}...{known} vouches for {_people_of(found)}"
     alone = sum(vouching.hosts) + vouching.individuals
     if alone:
         parts = []
@@ -91,12 +91,12 @@ def vouching_lines(vouching: Vouching) -> Iterator[str]:
         if vouching.hosts:
             several = f"{len(vouching.hosts):,} hosts" if len(vouching.hosts) > 1 else "a host"
             parts.append(f"{sum(vouching.hosts):,} people of {several}, on their host's word alone")
-        yield f"nobody vouches for {', and for '.join(parts)}"
+        yield f"no issuer vouches for {', and for '.join(parts)}"
     if vouching.strangers:
-        yield f"{vouching.strangers:,} answers are of people for whom no issuer vouches that is known from elsewhere"
+        yield f"{vouching.strangers:,} answers are of people without an issuer that is known from elsewhere"
 
 
-def _whom(found: ByIssuer) -> str:
+def _people_of(found: ByIssuer) -> str:
     parts = []
     if found.individuals or not found.hosts:
         parts.append(_individuals(found.individuals))

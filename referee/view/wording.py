@@ -97,7 +97,7 @@ def verdict(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Verdict:
     return replace(found, tone="open", title=title)
 
 
-def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str, whom: str = "") -> Verdict:
+def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str, people: str = "") -> Verdict:
     if result["answer"] is None:
         return Verdict(_NO_ANSWER.get(result["status"], f"No answer: {result['status']}"), detail, "bad")
     if result.get("tasks"):
@@ -108,8 +108,8 @@ def _verdict(scenario: ResolvedScenario, result: Mapping[str, Any], detail: str,
         return Verdict("The run has an answer", detail, "good" if result["status"] == "done" else "open")
     level, per_cent = level_of(scenario), scenario.agents.loss in LOSSES
     what = "Error" if per_cent else f"{scenario.agents.loss} loss".capitalize()
-    sure = f"with {certainty(found['confidence'])} confidence{whom}"
-    if level is not None and result["status"] == "done" and (not whom or found["high"] < level):
+    sure = f"with {certainty(found['confidence'])} confidence{people}"
+    if level is not None and result["status"] == "done" and (not people or found["high"] < level):
         return Verdict(f"{what} below {_number(level, per_cent, True)} {sure}", detail, "good")
     low, high = _number(found["low"], per_cent, False), _number(found["high"], per_cent, True)
     if found["high"] - found["low"] > VAGUE:

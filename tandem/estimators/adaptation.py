@@ -69,7 +69,7 @@ class Adapter(HybridEstimator):
         if public is None:
             raise BadFit(f"{type(self).__name__} adapts from a public sample of another domain: give public=(X, y)")
         if population is None and self.private == "source":
-            raise BadFit("private: source has nobody of the target to test on: give population=(X, y)")
+            raise BadFit("private: source has no people of the target to test on: give population=(X, y)")
         seed = self._seed()
         self._open = labelled(public, y, "public")[0]
         people = self._people(X, y)

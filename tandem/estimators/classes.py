@@ -178,8 +178,8 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return described(self._schema, file)
 
     def _assumptions(self) -> tuple[str, ...]:
-        told = super()._assumptions()
-        return (*told, "the names of the classes, as they were read off y") if self._read_off else told
+        stated = super()._assumptions()
+        return (*stated, "the names of the classes, as they were read off y") if self._read_off else stated
 
     def __sklearn_tags__(self) -> Any:
         """Say that there are two classes."""

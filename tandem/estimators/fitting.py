@@ -305,7 +305,7 @@ def check_model(learner: Learner, dimension: int) -> None:
     """
     if not isinstance(learner, ModelAgnostic):
         return
-    source = RandomSource.seeded(0, "nobody")
+    source = RandomSource.seeded(0, "trial")
     features = source.derive("features").uniforms(_TRIAL * dimension).reshape(_TRIAL, dimension).astype(np.float32)
     labels = (2 * source.derive("labels").integers(2, _TRIAL) - 1).astype(np.int8)
     model = learner.student.written(Records(features, labels), source)

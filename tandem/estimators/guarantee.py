@@ -104,7 +104,7 @@ class Guarantee(Value):
 
     def __str__(self) -> str:
         fits = f"in {len(self.fits)} fit{'s' if len(self.fits) > 1 else ''}"
-        seeded = "SIMULATED, whoever knows the seed can undo all of it; " if self.simulated else ""
+        seeded = "SIMULATED, the seed is enough to undo all of it; " if self.simulated else ""
         public = f"; taken for public: {'; '.join(self.assumptions)}" if self.assumptions else ""
         return (
             f"{fits}: {seeded}each of the curator's people has {self.curator}; "
@@ -126,7 +126,7 @@ class Guarantee(Value):
 
     def _repr_html_(self) -> str:
         taken = "; ".join(self.assumptions)
-        seeded = "SIMULATED: whoever knows the seed can undo all of it. " if self.simulated else ""
+        seeded = "SIMULATED: the seed is enough to undo all of it. " if self.simulated else ""
         public = f"Taken for public: {taken}." if taken else ""
         return promises({"curator": self.curator.wire(), "agent": self.agent.wire()}, f"{seeded}{public}".strip())
 

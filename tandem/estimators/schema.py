@@ -198,9 +198,9 @@ def warning_text(shares: Mapping[str, float], cost: float) -> str | None:
     cost
         As of :func:`response_cost`: responses are spoken of where it is above :data:`FEW`, too.
     """
-    said = []
+    sentences = []
     if max(shares.get("response", 0.0), cost) > FEW:
-        said.append(
+        sentences.append(
             f"{shares['response']:.1%} of the public sample's responses are beyond response_bounds: responses are "
             "clipped to them in learning and in the agents' answers, so estimate_ is the error for clipped responses, "
             "which may be 0 where predictions are far off"
@@ -208,10 +208,10 @@ def warning_text(shares: Mapping[str, float], cost: float) -> str | None:
     features = {name: share for name, share in shares.items() if name != "response" and share > FEW}
     if features:
         worst = max(features, key=lambda name: features[name])
-        said.append(
+        sentences.append(
             f"more than {FEW:.0%} of the public sample is beyond its bounds in {len(features)} features, most in "
             f"{worst!r} ({features[worst]:.1%}): what is beyond is clipped"
         )
-    if not said:
+    if not sentences:
         return None
-    return "; ".join(said) + ". Give wider bounds, or 'public' to take them from the public sample"
+    return "; ".join(sentences) + ". Give wider bounds, or 'public' to take them from the public sample"

@@ -43,7 +43,7 @@ class ListedRun:
     name: str
     scenario: str
     status: str
-    said: str
+    text: str
     tone: Tone
     began: str
     shown: bool = True
@@ -135,8 +135,8 @@ def _ended(name: str, folder: Path, began: str) -> ListedRun:
         found = verdict(run.scenario, run.result)
         return ListedRun(name, run.scenario.name, plain(str(run.result["status"])), found.title, found.tone, began)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        said = f"{folder}/result.json cannot be read ({error!r}): it was changed, or written by another version"
-        return ListedRun(name, run.scenario.name, "cannot be shown", said, "bad", began, shown=False)
+        text = f"{folder}/result.json cannot be read ({error!r}): it was changed, or written by another version"
+        return ListedRun(name, run.scenario.name, "cannot be shown", text, "bad", began, shown=False)
 
 
 def _is_run(path: Path) -> bool:

@@ -52,9 +52,9 @@ def row(kept: StoredCheckpoint) -> CheckpointRow:
     Forged, BadMessage
         If one is not good.
     """
-    said = kept.said()
+    sentences = kept.said()
     seen = tuple((key[:16], clock(word.time)) for key, word in kept.seen().items())
-    return CheckpointRow(said.entries, said.hash, clock(said.time), seen)
+    return CheckpointRow(sentences.entries, sentences.hash, clock(sentences.time), seen)
 
 
 def checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
@@ -92,16 +92,16 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
     def shown(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
         folder = folders.folder(name)
         transcript = folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
-        rows, said = [], []
+        rows, sentences = [], []
         try:
             kept = kept_in(folder)
             rows = [row(each) for each in kept[(at - 1) * ON_A_PAGE : at * ON_A_PAGE]]
-            said = checked(folder, transcript.entries(), receipt)
+            sentences = checked(folder, transcript.entries(), receipt)
             count = len(kept)
         except TandemError as error:
             count, problem = len(rows), problem or error.detail
         values = {"rows": rows, "at": at, "pages": max(1, -(-count // ON_A_PAGE)), "count": count}
-        values |= {"said": said, "problem": plain(problem), "token": rules.form_token, "receipt": receipt}
+        values |= {"sentences": sentences, "problem": plain(problem), "token": rules.form_token, "receipt": receipt}
         return HTMLResponse(page("history.html", here="runs", part="history", name=name, **values))
 
     @app.get("/run/{name}/history")

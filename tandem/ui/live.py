@@ -49,7 +49,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
             "view": watched.view(),
             "tests": watched.tests,
             "left": watched.time_left(referee.now()),
-            "said": _said(watched),
+            "announcement": _announcement(watched),
             "referee": referee.url,
             "most": ROUNDS_SHOWN,
             "token": rules.form_token,
@@ -74,7 +74,7 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
         return RedirectResponse(f"/referee/{run}", 303)
 
 
-def _said(run: WatchedRun) -> str:
+def _announcement(run: WatchedRun) -> str:
     """Say in one sentence what a screen reader is to announce when it changes."""
     if run.away:
         return "The referee does not answer."
@@ -240,8 +240,8 @@ class WatchedRun:
         if self.result is not None:
             return lost(self.result)
         silent = self.agents.get("asked", 0) - self.agents.get("answered", 0) - sum(self.declined.values())
-        said = lost({"lost": {"silent": 0, "declined": self.declined}})
-        return [*said, f"{silent:,} have not answered (yet)"] if silent > 0 else said
+        sentences = lost({"lost": {"silent": 0, "declined": self.declined}})
+        return [*sentences, f"{silent:,} have not answered (yet)"] if silent > 0 else sentences
 
     def view(self) -> RunView | None:
         """Return what is shown of it; None before it has begun."""
@@ -357,7 +357,7 @@ class RefereeWatch:
         state = self._there.state(known.run, after)
         standing = self._there.standing(known.run)
         try:
-            said = [
+            sentences = [
                 (str(note["text"]), {k: float(v) for k, v in note["numbers"].items()}) for note in state["progress"]
             ]
             result = state["result"]
@@ -369,9 +369,11 @@ class RefereeWatch:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise PeerMisbehaved(f"what {self.url} says of run {known.run!r} is not the state of a run") from None
         now, before = self._clock(), {numbers.get("round"): when for when, numbers in known.notes}
-        told = [(before.get(numbers["round"], now) if "round" in numbers else now, numbers) for _, numbers in said]
-        known.notes = known.notes[:after] + told
-        known.text = said[-1][0] if said else known.text
+        timed = [
+            (before.get(numbers["round"], now) if "round" in numbers else now, numbers) for _, numbers in sentences
+        ]
+        known.notes = known.notes[:after] + timed
+        known.text = sentences[-1][0] if sentences else known.text
         if result is not None and known.scenario is None:
             self._begun(known)
         known.result = result

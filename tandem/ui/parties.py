@@ -81,11 +81,11 @@ def story(entries: Sequence[AnyEntry]) -> Story:
         If the entries are none that an honest referee writes.
     """
     try:
-        told = _Telling(entries)
-        return Story(tuple(told.steps()), told.notice)
+        telling = _Telling(entries)
+        return Story(tuple(telling.steps()), telling.notice)
     except (TandemError, LookupError, TypeError, ValueError, AttributeError) as error:
-        said = error.detail if isinstance(error, TandemError) else repr(error)
-        raise BadData(f"the transcript is not one that an honest referee writes ({said}); verify it") from None
+        sentence = error.detail if isinstance(error, TandemError) else repr(error)
+        raise BadData(f"the transcript is not one that an honest referee writes ({sentence}); verify it") from None
 
 
 class _Telling:
@@ -135,12 +135,12 @@ class _Telling:
                 PartyStep(
                     "referee",
                     f"It has the scenario and {agents:,} enrolled agents. It draws the random order in which agents "
-                    "will be asked, and publishes a commitment to it: nobody can choose agents by their answers later.",
+                    "will be asked, and publishes a commitment to it: it cannot choose agents by their answers later.",
                     "the scenario, its key, and the commitment to the order",
                     "the seed of the order, until the run ends",
                 ),
                 PartyStep(
-                    "agent", "It is enrolled, and waits. It has said nothing but that it takes part.", "", "its record"
+                    "agent", "It is enrolled, and waits. It has sent nothing but its enrolment.", "", "its record"
                 ),
             ),
             "Nothing about any person: no record was touched. That a person takes part is public.",
@@ -149,23 +149,23 @@ class _Telling:
 
     def _terms(self, entry: AnyEntry) -> RunStep:
         message = entry.body["terms"]["message"]
-        said = promise(PROMISED["curator"], message["guarantee"])
-        self._promise = said.plain
+        sentence = promise(PROMISED["curator"], message["guarantee"])
+        self._promise = sentence.plain
         return RunStep(
             "The curator's terms",
             "from the curator to the referee",
             (
                 PartyStep(
                     "curator",
-                    f"It agrees: it has {int(message['n']):,} people, and promises each of them {said.formula} for all "
-                    "that it will release in this run, whatever it is asked. The charge is in its ledger already.",
+                    f"It agrees: it has {int(message['n']):,} people, and promises each of them {sentence.formula} for "
+                    "all that it will release in this run, for any operations. The charge is in its ledger already.",
                     "the number of its people, its promise, and the head of its ledger",
                     _SAMPLE,
                 ),
                 PartyStep("referee", "It stores the signed terms, and holds the curator to them."),
                 PartyStep("agent", "It has no part in this.", "", "its record"),
             ),
-            f"Of the curator's people only their number, which is public. What the promise means: {said.plain}",
+            f"Of the curator's people only their number, which is public. What the promise means: {sentence.plain}",
             (entry.index,),
         )
 
@@ -225,14 +225,14 @@ class _Telling:
                     "its record",
                 ),
             ),
-            "The agents learn what the question holds, such as the model that the curator released. Nobody learns "
+            "The agents learn what the question holds, such as the model that the curator released. No party learns "
             "anything about an agent yet.",
             tuple(entry.index for entry in entries),
         )
 
     def _answers(self, entries: Sequence[AnyEntry]) -> RunStep:
         asked, answered = (sum(int(entry.body[name]) for entry in entries) for name in ("asked", "answered"))
-        said = promise(PROMISED["agent"], self._scenario.agents.guarantee.wire())
+        sentence = promise(PROMISED["agent"], self._scenario.agents.guarantee.wire())
         missing = f" {asked - answered:,} of those asked did not answer." if asked > answered else ""
         return RunStep(
             f"The answers of {answered:,} agents",
@@ -254,7 +254,7 @@ class _Telling:
                     "its record, the true value, and whether the answer was true",
                 ),
             ),
-            f"Of one agent, what its promise allows: {said.plain} Of all together: the share, with an interval.",
+            f"Of one agent, what its promise allows: {sentence.plain} Of all together: the share, with an interval.",
             tuple(entry.index for entry in entries),
         )
 
@@ -268,7 +268,7 @@ class _Telling:
                 PartyStep(
                     "referee",
                     f"It ends the run: {plain(str(found['reason']))}. It publishes the seed of its order, so that "
-                    "anybody can check whom it asked, and when.",
+                    "anybody can check which agents it asked, and when.",
                     "the answer, its estimate with an interval, and the seed of the order",
                     "",
                 ),

@@ -126,7 +126,7 @@ class Planned:
     title: str
     reasons: tuple[str, ...] = ()
     needed: tuple[tuple[str, str, str], ...] = ()
-    told: tuple[str, ...] = ()
+    detectable: tuple[str, ...] = ()
     rows: tuple[tuple[str, str, str, str], ...] = ()
     promises: tuple[str, ...] = ()
 

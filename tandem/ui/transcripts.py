@@ -50,7 +50,7 @@ class ListedEntry:
 
     index: int
     kind: str
-    said: str
+    summary: str
     signers: tuple[str, ...]
     hash: str
     size: int
@@ -198,13 +198,13 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
     @app.get("/run/{name}/parties")
     def parties(name: Name, at: Page = 1) -> Response:
         found, folder = transcript(name), folders.folder(name)
-        told = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
-        if at > len(told.steps):
-            raise NotFound(f"this run has {len(told.steps)} steps, from 1; there is no step {at}")
-        step = told.steps[at - 1]
+        steps_of = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
+        if at > len(steps_of.steps):
+            raise NotFound(f"this run has {len(steps_of.steps)} steps, from 1; there is no step {at}")
+        step = steps_of.steps[at - 1]
         messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
-        shown = {"step": step, "at": at, "count": len(told.steps), "notice": told.notice, "messages": messages}
-        shown["titles"] = _near(told.steps, at)
+        shown = {"step": step, "at": at, "count": len(steps_of.steps), "notice": steps_of.notice, "messages": messages}
+        shown["titles"] = _near(steps_of.steps, at)
         return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
 
     @app.get("/run/{name}/transcript.jsonl")
@@ -241,7 +241,7 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         return await run_in_threadpool(audited, name)
 
 
-def _near(told: tuple[RunStep, ...], at: int) -> list[tuple[int, str]]:
+def _near(steps_of: tuple[RunStep, ...], at: int) -> list[tuple[int, str]]:
     """Return the numbers and titles of the steps near one."""
     first = max(0, at - 1 - NEAR)
-    return [(number, step.title) for number, step in enumerate(told[first : at + NEAR], start=first + 1)]
+    return [(number, step.title) for number, step in enumerate(steps_of[first : at + NEAR], start=first + 1)]

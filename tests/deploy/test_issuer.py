@@ -54,7 +54,7 @@ def test_an_individual_and_a_host_enrol_by_an_issuers_word_and_the_audit_says_wh
         with served(referee_app(referee, runner)) as address, served(issuer_app(issuer, invited)) as issuing:
             answering = ["answer", me, "--epsilon", 2, "--referee", address, "--max-delay", 0.05, "--yes"]
             answering += ["--state", state]
-            assert "enrols nobody for whom no issuer vouches" in does(agent_command, *answering, status=1)
+            assert "an issuer must vouch for each participant" in does(agent_command, *answering, status=1)
             obtaining = ["credential", "--issuer", issuing, "--issuer-key", invited / "issuer.json", "--state", state]
             said = does(agent_command, *obtaining, "--code", code.lower())
             assert f"has a credential of issuer {issuer.public.fingerprint()[:16]}..." in said

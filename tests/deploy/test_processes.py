@@ -223,7 +223,7 @@ def test_a_party_that_dies_is_started_again_until_it_is_stopped(tmp_path):
     lively.wait_for("up")
     first = lively.process
     os.kill(first.pid, signal.SIGKILL)
-    until(lambda: len(lively.said) == 2)
+    until(lambda: len(lively.printed) == 2)
     second = lively.process
     assert second.pid != first.pid
     lively.stop()

@@ -280,7 +280,8 @@ def test_a_policy_can_be_narrower_than_the_default():
 def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(
-        "local_agent.hosted.population.Policy", lambda *arguments: given.append(arguments) or PersonalPolicy(*arguments)
+        "local_agent.hosted.population.PersonalPolicy",
+        lambda *arguments: given.append(arguments) or PersonalPolicy(*arguments),
     )
     chosen = tiny()
     if people == "real":

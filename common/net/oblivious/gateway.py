@@ -82,7 +82,7 @@ class Gateway:
         """Limits of bodies by the beginning of their paths."""
         return {GATEWAY: REQUEST_BYTES, SIGNED_KEYS: TINY}
 
-    def stand_before(self, edge: Edge) -> None:
+    def attach(self, edge: Edge) -> None:
         """Hand what is inside to this edge, from now on."""
         self._edge = edge
 

@@ -181,8 +181,8 @@ def item_cases() -> list[Case]:
     )
     alone = single(queries["krr"], parse_mechanism({"name": "krr", "epsilon": EPSILON}))
     return [
-        case("an item, krr", ITEMS, honest["krr"], 0.9, twins={"an item told as it is": bare["krr"]}),
-        case("an item, olh", ITEMS, honest["olh"], 0.9, twins={"a hash told as it is": bare["olh"]}),
+        case("an item, krr", ITEMS, honest["krr"], 0.9, twins={"an item sent as it is": bare["krr"]}),
+        case("an item, olh", ITEMS, honest["olh"], 0.9, twins={"a hash sent as it is": bare["olh"]}),
         case("an item, hadamard", ITEMS, honest["hadamard"], 0.9),
         case("a repeated item", ITEMS, twice, 0.9, twins={"fresh randomness on every retry": again}),
         case("one agent alone, an item", ITEMS, alone, 0.6, runs=5000),
@@ -196,7 +196,7 @@ def compare_case() -> Case:
     bare = {(krr, "respond"): lambda symbols, *_: symbols}
     twins = {
         "the truth as often as of two outcomes": hosted(query, mechanism="krr", replaced=two),
-        "an outcome told as it is": hosted(query, mechanism="krr", replaced=bare),
+        "an outcome sent as it is": hosted(query, mechanism="krr", replaced=bare),
     }
     return case("a paired comparison", ORDINARY, hosted(query, mechanism="krr"), 0.9, twins=twins)
 
@@ -221,7 +221,7 @@ def cases() -> list[Case]:
         (hosting, "evaluate"): lambda query, records, slots: query.evaluate(records, slots),
         (mechanisms, "bounded"): lambda values: values,
     }
-    unclamped = {"values that nobody clamped": hosted(gentle, lies=True, replaced=unbounded)}
+    unclamped = {"values without clamping": hosted(gentle, lies=True, replaced=unbounded)}
     return [
         case("an answer", ORDINARY, hosted(loss), 0.9),
         case("an answer, laplace", ORDINARY, hosted(loss, mechanism="laplace"), 0.8),

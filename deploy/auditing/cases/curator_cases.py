@@ -224,7 +224,7 @@ def sgd_case() -> Case:
         return reweighed(records, AGAINST_OUTLIERS)
 
     claim = cost([(learner.event(claimed_sampling()), 1)], DELTA)
-    twins = {"gradients that nobody clipped": learned(unclipped, sampler)}
+    twins = {"gradients without clipping": learned(unclipped, sampler)}
     return Case("sgd", claim, (1, -1), learned(learner, sampler), 6000, delta=DELTA, twins=twins, least=0.3)
 
 

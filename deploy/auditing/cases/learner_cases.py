@@ -78,7 +78,7 @@ def votes_case() -> Case:
         features[-1, 1] = label > 0
         return Records(features, np.array([1] * (N - 1) + [label], dtype=np.int8))
 
-    def said(kappa: float | None) -> Subject:
+    def subject_of(kappa: float | None) -> Subject:
         def subject(label: int, runs: int, source: RandomSource) -> AnyArray:
             drawn = reweighed(records(label), AGAINST_OUTLIERS, kappa)
             found = [learn_from(chosen, drawn, source.derive(run), None, public) for run in range(runs)]
@@ -87,7 +87,7 @@ def votes_case() -> Case:
         return subject
 
     claim = cost([(chosen.event(claimed_sampling()), 1)], DELTA)
-    return Case("votes, on draws", claim, (1, -1), said(KAPPA), 200, DELTA, {"no cap": said(None)})
+    return Case("votes, on draws", claim, (1, -1), subject_of(KAPPA), 200, DELTA, {"no cap": subject_of(None)})
 
 
 def parity_case() -> Case:

@@ -44,7 +44,7 @@ def answered(mechanism: LocalRandomizer) -> Subject:
         if isinstance(mechanism, Mechanism):
             return mechanism.randomize(np.full(runs, given), source)
         if not isinstance(mechanism, FrequencyOracle):
-            raise BadInput(f"nobody knows what to ask of {mechanism.name}")
+            raise BadInput(f"there is no question to audit {mechanism.name} with")
         word = public_words(separating(mechanism.name).public, np.zeros(1, dtype=np.int64))
         items = np.full(runs, given, dtype=np.uint64)
         return mechanism.randomize(items, DOMAIN, np.repeat(word, runs), source)

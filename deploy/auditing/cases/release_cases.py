@@ -99,8 +99,8 @@ def select_case() -> Case:
     operation = Select(count=8, epsilon=2.0)
     inputs = people([[1] + 7 * [0]]), people([[0] + 7 * [1]])
 
-    def number(told: SelectedFeature) -> float:
-        return float(told.feature == 0)
+    def number(output: SelectedFeature) -> float:
+        return float(output.feature == 0)
 
     halved = released(
         operation,
@@ -116,8 +116,8 @@ def count_case() -> Case:
     """One person, who is counted or not."""
     operation = Count(feature=0, epsilon=1.0)
 
-    def number(told: ReleasedCount) -> float:
-        return float(told.count)
+    def number(output: ReleasedCount) -> float:
+        return float(output.count)
 
     twins = {
         "half the noise": released(operation.model_copy(update={"epsilon": 2.0}), number),
@@ -141,8 +141,8 @@ def raked_margins(replaced: Records, runs: int, source: RandomSource) -> AnyArra
     weights.update(sample, Tilt(cells=HEAVY.cells, parts=(0, TILT_PARTS, 0, TILT_PARTS)))
     desk, found = Workspace(sample, weights, None), []
     for run in range(runs):
-        told = desk.perform(HEAVY, source.derive(run)).fractions
-        found.append(float(told[3] >= weights.sampling_bound() and told[1] <= 0.0))
+        output = desk.perform(HEAVY, source.derive(run)).fractions
+        found.append(float(output[3] >= weights.sampling_bound() and output[1] <= 0.0))
     return np.array(found)
 
 
@@ -175,11 +175,11 @@ def histogram_case() -> Case:
     mechanism = NoisyHistogram(epsilon=1.0, cells=2)
     inputs = (np.array([0]), np.array([1000])), (np.array([1]), np.array([1000]))
 
-    def number(told: AnyArray) -> float:
-        return float(told[0] >= 1 and told[1] <= 0)
+    def number(output: AnyArray) -> float:
+        return float(output[0] >= 1 and output[1] <= 0)
 
     twins = {
-        "numbers that nobody cut": applied(mechanism, number, (counting, "_cut"), _as_it_is),
+        "numbers without clipping": applied(mechanism, number, (counting, "_cut"), _as_it_is),
         "noise for one cell": applied(mechanism, number, (counting, "down"), lambda half: 2.0 * half),
     }
     return Case("a noisy histogram", 1.0, inputs, applied(mechanism, number), 4000, twins=twins, least=0.6)
@@ -194,8 +194,8 @@ def sum_case() -> Case:
     mechanism, delta = ClippedSum(norm=2.0, width=3, mu=1.0), 0.01
     inputs = np.full((1, 3), 1e200), np.full((1, 3), -1e200)
 
-    def number(told: AnyArray) -> float:
-        return float(told.sum())
+    def number(output: AnyArray) -> float:
+        return float(output.sum())
 
     twins = {
         "half the noise": applied(
@@ -215,9 +215,9 @@ def moments_case() -> Case:
     one, other = (Records(np.array([[far, 0.0]], dtype=np.float32), np.ones(1, dtype=np.int8)) for far in (1e20, -1e20))
     plain, square = mechanism.deviations
 
-    def number(told: Moments) -> float:
+    def number(output: Moments) -> float:
         """The likelihood ratio's statistic: twice the product of constant and feature is in the vector twice."""
-        return float(told.first[1, 1] / plain**2 + told.second[1, 0, 1] / square**2)
+        return float(output.first[1, 1] / plain**2 + output.second[1, 0, 1] / square**2)
 
     twins = {
         "half the noise": applied(
@@ -241,8 +241,8 @@ def block_case() -> Case:
     operation = LearnParities(features=1, first=0, bits=1, blocks=1, parts=1, epsilon=1.0)
     inputs = people([[0], [0]], [1, 0]), people([[0], [0]], [1, 1])
 
-    def number(told: BlockParities) -> float:
-        return float(told.parities[0][0] is None)
+    def number(output: BlockParities) -> float:
+        return float(output.parities[0][0] is None)
 
     always = released(operation, number, (parities, "rates"), lambda rule, e: rates(rule, e)._replace(answers=1.0))
     twins = {"bottom only where it must be": always}
@@ -256,9 +256,9 @@ def blocks_case() -> Case:
     operation = LearnParities(features=1, first=1, bits=1, blocks=2, parts=1, epsilon=2.0)
     inputs = people([[0, 1], [0, 0], [1, 0]], [1, 0, 1]), people([[0, 0], [0, 0], [1, 0]], [1, 0, 1])
 
-    def number(told: BlockParities) -> float:
+    def number(output: BlockParities) -> float:
         code = 0
-        for answer in told.parities[0]:
+        for answer in output.parities[0]:
             code = 5 * code + (0 if answer is None else 1 + sum(1 << feature for feature in answer))
         return float(code)
 
@@ -289,8 +289,8 @@ def head_case() -> Case:
     other[0] = 1
     inputs = people(values[:, None]), people(other[:, None])
 
-    def number(told: CountedHead) -> float:
-        items, counts = told.items, dict(zip(told.items, told.counts, strict=True))
+    def number(output: CountedHead) -> float:
+        items, counts = output.items, dict(zip(output.items, output.counts, strict=True))
         order = 0 if not items else 1 + items[0] + 2 * (len(items) - 1)
         return order + 10 * float(np.clip(counts.get(0, 0) - counts.get(1, 0), -8, 8))
 

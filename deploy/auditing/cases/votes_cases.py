@@ -88,8 +88,8 @@ def answered(chosen: ModelAgnostic, divide: Divide = chunk_of, noise: float | No
         aggregation = chosen.aggregation
         if noise is not None:
             aggregation = aggregation.model_copy(update={"noise": noise})
-        said = aggregate(aggregation, counts, chosen.queries, chosen.touched, None, source.derive("said"))
-        return np.asarray(said.reshape(runs, chosen.queries).sum(axis=1))
+        aggregated = aggregate(aggregation, counts, chosen.queries, chosen.touched, None, source.derive("aggregate"))
+        return np.asarray(aggregated.reshape(runs, chosen.queries).sum(axis=1))
 
     return subject
 
@@ -186,11 +186,11 @@ def compared(
         levels = np.repeat(levels[:, :1], most, axis=1) if keeps else levels
         expected = np.arange(len(counts)) % epoch < epoch - 1
         found = np.zeros(runs)
-        nobody = Unneeded()
+        unneeded = Unneeded()
         drawn = {law.of_threshold: iter(levels), law.of_query: iter(others)}
         with patch.object(teacher_answers, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
             for run in range(runs):
-                passed = release_until_cutoff(values, stable, law, nobody) >= 0
+                passed = release_until_cutoff(values, stable, law, unneeded) >= 0
                 right = (passed == expected).reshape(-1, epoch).all(axis=1)
                 found[run] = len(right) if right.all() else np.argmin(right)
         return found

@@ -131,7 +131,7 @@ def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_err
     assert could.confidence == pytest.approx(0.9)
     assert result["silent"]["estimate"] == could.wire()
     output = said(run)[1]
-    assert f"answers of up to {share:.1%} of those whom a question asked are not there: however those people" in output
+    assert f"answers of up to {share:.1%} of the agents asked are missing: however those people" in output
     assert "the loss is in [" in output
     assert "(90%); were their answers left out because of what they say, in [" in output
 

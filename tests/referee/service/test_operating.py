@@ -430,6 +430,6 @@ def test_what_a_scenario_may_name_is_loaded_before_the_first_run(monkeypatch):
 
 
 def test_a_plug_in_that_is_broken_keeps_no_referee_from_starting(monkeypatch, caplog):
-    monkeypatch.setattr(Registry, "names", lambda self: (_ for _ in ()).throw(BadPlugin("broken: mend it")))
+    monkeypatch.setattr(Registry, "names", lambda self: (_ for _ in ()).throw(BadPlugin("broken: fix it")))
     learn_words()
-    assert "broken: mend it" in caplog.text
+    assert "broken: fix it" in caplog.text

@@ -258,7 +258,7 @@ def test_a_process_that_would_drive_wants_somebody_to(tmp_path, monkeypatch):
         assert driver() is None  # it takes requests alone
         runner.start()
         try:
-            until(lambda: driver() == "nobody has held the lease for 0.03 seconds")
+            until(lambda: driver() == "no process has held the lease for 0.03 seconds")
             assert bench.referee.store.take_lease("another", 60.0)
             bench.referee.store.fence = None
             assert driver() is None

@@ -253,7 +253,7 @@ def test_a_party_is_watched_on_whatever_happens_to_its_watcher(tmp_path, monkeyp
     first = lively.process
     first.kill()
     until(lambda: not left and lively.process is not first)
-    until(lambda: len(lively.said) == 4)
+    until(lambda: len(lively.printed) == 4)
     lively.stop()
 
 

@@ -60,7 +60,7 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     for words in (
         f"{result['status']}: ",
         "each person of the curator has",
-        "can undo the noise",
+        "is enough to undo the noise",
         "epsilon = 60",
         "run folder",
         "referee audit",
@@ -82,7 +82,7 @@ def test_each_finding_of_an_audit_is_one_line_however_narrow_the_terminal_is(und
     assert lines[0].startswith("not pinned: ")
     assert lines[1].startswith("verified ")
     assert all(line.startswith("  ") for line in lines[2:])
-    assert lines[-1] == f"  not covered, since nobody signs it: {', '.join(show.UNSIGNED)}"
+    assert lines[-1] == f"  not covered, since it is not signed: {', '.join(show.UNSIGNED)}"
 
 
 @pytest.mark.usefixtures("wide")
@@ -193,8 +193,8 @@ def test_a_plan_says_who_is_protected_against_what():
     output = said("plan", "ball")
     assert "each person of the curator has: epsilon = 0.5, delta = 0.0001 for the whole record: one record of" in output
     assert "each agent has: epsilon" in output
-    assert "whoever knows the run's seed" in output
-    assert "whoever knows the run's seed" not in said("plan", "adult", "--set", "curator.learner.noise=100")
+    assert "the run's seed is enough" in output
+    assert "the run's seed is enough" not in said("plan", "adult", "--set", "curator.learner.noise=100")
     assert json.loads(said("plan", "ball", "--json"))["privacy"]["agent"]["covers"] == "agent"
 
 

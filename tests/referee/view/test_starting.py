@@ -124,7 +124,7 @@ def test_tables_that_cannot_be_read(tables):
         done = init("ward.csv", name, *FLAGS, "--yes")
         assert (done.exit_code, message in done.output) == (1, True), done.output
     same = init("ward.csv", "./ward.csv", *FLAGS, "--yes")
-    assert (same.exit_code, "nobody may be on both sides" in same.output) == (2, True)
+    assert (same.exit_code, "no person may be on both sides" in same.output) == (2, True)
 
 
 def test_other_separators_folders_and_parquet(tables):

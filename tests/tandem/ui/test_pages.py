@@ -288,7 +288,7 @@ def test_a_violation_is_amber_with_its_reason():
     assert document["violations"]
     assert not document["advice"]["warnings"]
     assert (found.tone, found.reasons) == ("open", tuple(document["violations"]))
-    assert found.told == tuple(document["advice"]["sentences"])
+    assert found.detectable == tuple(document["advice"]["sentences"])
 
 
 def test_who_cannot_help_is_red_with_its_reason():
