@@ -93,7 +93,7 @@ class Source:
 
     def _digest(self, population: RecordSource) -> str:
         storage, source = self.scenario.curator.storage, self.scenario.source
-        return canonical.digest([source.wire(), self.seed, self.size, storage.numbers, population.fingerprint()])
+        return canonical.digest([source.wire(), str(self.seed), self.size, storage.numbers, population.fingerprint()])
 
     def check(self, work: Work) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.

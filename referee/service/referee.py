@@ -243,7 +243,9 @@ class Referee:
         accepted(chosen)
         check_beginning(chosen)
         wire = public(chosen)
-        return self.store.create_run(run, canonical.digest({"scenario": wire, "seed": seed}), wire, seed)
+        return self.store.create_run(
+            run, canonical.digest({"scenario": wire, "seed": None if seed is None else str(seed)}), wire, seed
+        )
 
     def configuration(self, run: str) -> Signed:
         """Return a run's signed configuration.
