@@ -1,7 +1,5 @@
 """Certificates of all parties for tests, and those of an authority that nobody believes."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

@@ -7,8 +7,6 @@ libsodium and OpenSSL, draw from the operating system as ever: a test whose end 
 then fails by chance with at most the sum, which must stay below :data:`MOST`.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import sys

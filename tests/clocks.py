@@ -1,7 +1,5 @@
 """A clock that stands still while the machine works, so that no deadline passes because the machine is busy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

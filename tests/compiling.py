@@ -1,7 +1,5 @@
 """What the workers of one run compile: each loop once, whoever needs it first; the largest loops before any test."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 from collections.abc import Callable, Iterator

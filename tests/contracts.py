@@ -1,7 +1,5 @@
 """What contract suites share: every example of a registry as a parameter, and numbers that no value may hold."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator

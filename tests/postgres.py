@@ -1,7 +1,5 @@
 """A real PostgreSQL server for the tests, or the reason why there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.kills.postgres import Server, binaries

@@ -1,7 +1,5 @@
 """A referee, a relay and an agent's way through both, in one process; and relays that do harm."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Who dials: every call site in the product stands in the documents, and goes through the one transport."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

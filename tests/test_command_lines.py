@@ -1,7 +1,5 @@
 """Bad input to the three commands: exit status 1 or 2, one line on stderr that says why, nothing on stdout."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -187,10 +185,7 @@ def test_mistyped_addresses(tmp_path, url):
         (referee_command, ["cancel", "x", "--url", url]),
         (referee_command, ["serve", "--port", "0", *state, "--curator", url]),
         (referee_command, ["load-test", "--individuals", "24", "--url", url]),
-        (
-            curator_command,
-            ["serve", "ball", *SETS, "--port", "0", *KNOWN, *state, "--witness", f"{url}/v1/heads/a"],
-        ),
+        (curator_command, ["serve", "ball", *SETS, "--port", "0", *KNOWN, *state, "--witness", f"{url}/v1/heads/a"]),
         (curator_command, ["contribute", str(me), "--yes", "--curator-key", "00" * 32, *state, "--to", url]),
         (agent_command, ["answer", str(me), "--epsilon", "1", "--yes", "--token", "x", *state, "--referee", url]),
         (agent_command, ["host", "ball", *SETS, "--seed", "1", *state, "--referee", url]),

@@ -1,7 +1,5 @@
 """Every file that another party may have written is opened by the one reader, and parsed by the strict parsers."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

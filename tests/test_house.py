@@ -1,7 +1,5 @@
 """The pictures of the house in the documents are what the imports say, and there is no circle in it."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, counts, floors, needed, picture

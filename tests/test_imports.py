@@ -1,7 +1,5 @@
 """The tree shows the architecture: imports point one way."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

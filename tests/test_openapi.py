@@ -1,7 +1,5 @@
 """Every service against its own description: whatever is sent, no fault of the service, and no undeclared answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,17 +32,9 @@ from tests.tiers import for_each
 from tests.vouched import an_issuer
 
 schemathesis.serializer.alias(REQUEST_TYPE, "application/octet-stream")
-CHECKS = [
-    checks.not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
+CHECKS = [checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 BOUNDED = settings(
-    derandomize=True,
-    database=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
+    derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck)
 )
 
 

@@ -1,7 +1,5 @@
 """What the tiers of tests rest on."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

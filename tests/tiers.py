@@ -1,7 +1,5 @@
 """Cases of one test: a loop that names all that failed, and which of them the quick tests leave to the slow ones."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """An issuer beside a bench, and people who have its credentials: what tests of vouching begin with."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager

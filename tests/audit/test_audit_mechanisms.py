@@ -3,8 +3,6 @@
 Each audit claims too much with probability at most 1e-6; seeds are fixed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). See
 ``referee audit-privacy --scale 10`` is the same with more runs.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

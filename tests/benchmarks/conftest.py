@@ -1,7 +1,5 @@
 """Tests of benchmarks measure what nothing else stands on: all of them are in the slow tier."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bugs that somebody could write, each put in the place of the real code: histories must find every one."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence

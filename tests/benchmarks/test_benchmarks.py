@@ -1,7 +1,5 @@
 """The game of the adaptive adversary: what it reaches with one pair is known, and with more it is no less."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

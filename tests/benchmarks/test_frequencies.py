@@ -1,7 +1,5 @@
 """The comparison of frequency oracles: its data, its errors, and what it says when there is nothing to compare with."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import sys

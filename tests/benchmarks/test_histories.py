@@ -1,7 +1,5 @@
 """Under seeded faults the invariants hold; and each of the seeded bugs breaks one of them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """The inside of a library is seen wherever it is used, and the project uses none."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """The curve of load tests over their sizes: its picture, its refusals, and (slow) what is measured."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """All states of the protocol's model are looked at: every invariant holds, and each rule that is broken breaks one."""
 
-from __future__ import annotations
-
 import ast
 import random
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """The comparison of people needed: its formulas, its statistics, and that it goes on where it was stopped."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The PostgreSQL server that load tests, kills and tests start for themselves."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """What is loaded, and what is not: help answers at once, and one person's agent stays small."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

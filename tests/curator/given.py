@@ -1,7 +1,5 @@
 """Samples on which every round's losses are what a test wants them to be."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

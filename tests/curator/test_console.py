@@ -1,7 +1,5 @@
 """The owner's console: what it shows equals ledger and weights, beside a curator that runs; folders that are none."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What one part proposes, another accepts: init, check, plan, run and the parties agree; a refusal charges nobody."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """No error of a display ends a run, hides its result or changes its exit status."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

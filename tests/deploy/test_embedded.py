@@ -1,7 +1,5 @@
 """One process: deterministic, resumable, and it says so when nobody can come any more."""
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

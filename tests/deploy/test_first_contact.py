@@ -1,7 +1,5 @@
 """Whom a curator and an agent obey: the referee whose key they were given, and no stranger who comes first."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

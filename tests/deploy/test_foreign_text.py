@@ -1,7 +1,5 @@
 """A hostile party's text on the terminals of the others: shown as text, in one line that names the party."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

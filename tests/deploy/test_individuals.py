@@ -1,7 +1,5 @@
 """Individual agents over real HTTP, beside a hosted population, in one run."""
 
-from __future__ import annotations
-
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """An issuer, a referee that enrols nobody without its word, a person and a host, over real HTTP, by their commands."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import closing

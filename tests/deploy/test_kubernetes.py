@@ -1,7 +1,5 @@
 """The Kubernetes manifests: each is valid by the published schemas, and they fit each other and our commands."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

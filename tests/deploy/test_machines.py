@@ -1,7 +1,5 @@
 """Other machines than this one: without what only Linux has, without a home, with anybody's modules beside the run."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

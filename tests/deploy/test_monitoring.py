@@ -1,7 +1,5 @@
 """Dashboard and alerts ask for what services show, each alert has its remedy in the docs, and nothing is private."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

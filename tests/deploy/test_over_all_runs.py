@@ -1,7 +1,5 @@
 """The same real people, in whatever deployment, have one budget: each run is charged, shown, and in its result."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Every protocol about a problem, from end to end in one process, with either side left out, and audited."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Real processes over loopback: killed at any time and started again, the run ends as it would have."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Several real referee processes on one database, killed under load: no acknowledged report is lost or counts twice."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -170,9 +168,7 @@ def test_a_deployment_that_ends_takes_its_parties_along(tmp_path, how):
     scarce = [*SETS, "--set", "agents.dropout=0.99", "--set", "agents.deadline=1000", "--set", "agents.count=6000"]
     command = [sys.executable, "-m", "referee.cli", "run", "ball", "--seed", "1", "--deployment", "processes"]
     with subprocess.Popen(
-        [*command, "--output", str(tmp_path / "run"), *scarce],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [*command, "--output", str(tmp_path / "run"), *scarce], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as run:
         seen: set[int] = set()
 

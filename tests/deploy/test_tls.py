@@ -1,7 +1,5 @@
 """TLS of the commands themselves: a run over it, witness and all, and what each party says when something is amiss."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The compose file, for real: its documented commands exactly as they are printed, with their defaults."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What a reader has before a documented command, and what must be there after it."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """A copy of the project to run documented commands in."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.documents.running import Clone, clone

@@ -1,7 +1,5 @@
 """Run a printed command to its end, and compare what it shows with its row and with what the documents print of it."""
 
-from __future__ import annotations
-
 import re
 
 from tests.documents import unrun

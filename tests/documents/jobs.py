@@ -1,7 +1,5 @@
 """What a documented command is run as: steps in a shell, what they must show, values for ``DIRECTORY`` and the like."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

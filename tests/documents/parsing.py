@@ -1,7 +1,5 @@
 """Find out whether a printed command would be understood, without running it: it exists, and takes these options."""
 
-from __future__ import annotations
-
 import argparse
 import re
 import runpy

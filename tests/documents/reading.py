@@ -4,8 +4,6 @@ A document is a Markdown page, the Makefile (its help, and what ``make demo`` pr
 Whatever looks like code in it is of exactly one kind; what is of none is ``unknown``, and a test fails.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

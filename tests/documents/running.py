@@ -1,7 +1,5 @@
 """Run what documents print as a reader would: in a fresh copy of the project, in a shell, the commands in ``PATH``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -19,16 +17,7 @@ import pytest
 
 from tests.documents.reading import ROOT, tokens
 
-_LEFT_BEHIND = (
-    ".git",
-    ".venv",
-    "*-state",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".coverage*",
-    "*.egg-info",
-)
+_LEFT_BEHIND = (".git", ".venv", "*-state", ".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage*", "*.egg-info")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ A new command gets a row: in ``QUICK`` if it takes seconds, in ``SLOW`` (marker 
 as well.
 """
 
-from __future__ import annotations
-
 from tests.documents import around
 from tests.documents.jobs import Job, Step, data, finished, job, newest, sequence
 

@@ -1,7 +1,5 @@
 """Documented commands, run exactly as they are printed, show what the documents say."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """docs/real.md is what the stored rows say."""
 
-from __future__ import annotations
-
 from benchmarks.figures.store import JsonLines
 from benchmarks.real.__main__ import RESULTS, latest
 from benchmarks.real.page import text

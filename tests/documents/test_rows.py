@@ -1,7 +1,5 @@
 """Every command of every document is known, and those that take long say so and would be understood."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The documents become a site without a warning, which needs nothing from outside and names what the code has."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Printed commands that the documents' jobs do not run, each with the reason, and blocks that are no commands."""
 
-from __future__ import annotations
-
 from tests.docker.test_compose import DOCUMENTED, PINNED
 from tests.documents.reading import ROOT
 

@@ -5,8 +5,6 @@ transcript, signatures included, is a function of scenario and seed. Where a cha
 digests anew with ``python -m tests.golden.test_transcripts`` and say in the commit why they changed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets

@@ -1,7 +1,5 @@
 """An issuer: one credential for each code, whatever is tried, and files that tell no code and no request."""
 
-from __future__ import annotations
-
 import secrets
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """What each exit status of ``local-agent check`` promises (docs/security.md): a referee attacks each, over HTTP."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Questions about items: what an agent refuses before it looks, and what becomes of items that go wrong."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An agent's own rules: a question is checked in full before the record is touched."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agents behind a relay, over real HTTP: who sees which address, and what an agent says of a relay that does harm."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator

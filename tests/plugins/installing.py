@@ -1,7 +1,5 @@
 """Install a package as its wheel would be: unpacked, with its metadata beside it. Takes no index, and milliseconds."""
 
-from __future__ import annotations
-
 import shutil
 import tomllib
 from pathlib import Path

@@ -3,8 +3,6 @@
 In the copy each is listed, keeps the contracts of imports, and passes the suites of its kind.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

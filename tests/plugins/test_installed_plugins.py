@@ -1,7 +1,5 @@
 """A package of one's own adds one of each kind: listed, planned, run, audited, and held to the contract suites."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

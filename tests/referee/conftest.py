@@ -1,7 +1,5 @@
 """The referee's tests of what it stores run on each kind of store."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The public face: what it offers does what the command does, and importing it loads nothing else."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A session of Python or of a notebook goes on: after a first fit that was interrupted, and in a forked pool."""
 
-from __future__ import annotations
-
 import runpy
 import subprocess
 import sys

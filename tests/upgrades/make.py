@@ -11,8 +11,6 @@ It is run with the code of that release, never with today's::
 The people are simulated, and the keys in the archive are of these simulated parties alone.
 """
 
-from __future__ import annotations
-
 import sys
 import tarfile
 import tempfile

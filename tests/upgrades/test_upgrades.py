@@ -5,8 +5,6 @@ the states of all parties after a run that ended (``ended/``) and of one that th
 (``waiting/``), and the folder of the run that ended (``run/``).
 """
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 import tarfile

@@ -1,7 +1,5 @@
 """From a split to a row of a table: what is private is paid for, what is measured is kept, what is missing is said."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

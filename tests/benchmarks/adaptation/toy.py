@@ -1,7 +1,5 @@
 """Small made-up pairs: a source and a target that differ a little."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from benchmarks.adaptation.datasets.base import Raw

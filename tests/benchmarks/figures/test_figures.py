@@ -1,7 +1,5 @@
 """The figures measure what they say, on scenarios that are made small, and draw whatever is there."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

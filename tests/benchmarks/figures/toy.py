@@ -1,7 +1,5 @@
 """A figure that measures in no time what its seed says."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

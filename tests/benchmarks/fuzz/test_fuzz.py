@@ -1,7 +1,5 @@
 """The fuzzer: what it must find, what it counts, and that a small campaign of everything finds nothing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The command that mutates: what it changes, whom it chooses, which tests it asks, and what it keeps."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections import Counter

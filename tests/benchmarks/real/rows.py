@@ -1,7 +1,5 @@
 """Rows made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.real.running import Row, interval

@@ -1,7 +1,5 @@
 """Weights of survey statisticians: they match what they promise, find the right ones, and stay bounded."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Canonical JSON against the vectors of RFC 8785, and integers that no double holds."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

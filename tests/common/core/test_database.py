@@ -1,7 +1,5 @@
 """Databases: tables are made once, and what cannot be opened is refused in one line and left as it is."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

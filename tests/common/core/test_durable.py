@@ -1,7 +1,5 @@
 """State directories: whole files, one purpose, one process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The machine and the process: processors where the system cannot tell, and commands of Tandem's own Python."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """Entry points: what installed packages add to a registry, and how a broken or unfriendly one is refused."""
 
-from __future__ import annotations
-
 import gc
 import pkgutil
 import signal

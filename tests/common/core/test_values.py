@@ -1,7 +1,5 @@
 """One byte string per JSON value; and nothing that is not plain, finite, shallow JSON comes in."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

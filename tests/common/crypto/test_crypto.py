@@ -1,7 +1,5 @@
 """Blind RSA signatures against RFC 9474: its vector, what a signer sees, and what is refused."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The people of the shipped scenarios: what is assumed of S and T is true, and the Adult files are read right."""
 
-from __future__ import annotations
-
 import os
 from contextlib import closing
 from pathlib import Path

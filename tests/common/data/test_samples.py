@@ -1,7 +1,5 @@
 """People by their number, simulated or from a table."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The search for the least noise: few questions, and the noise that more of them would find."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of learners: what may be left open, what a settled one has none of, and the JSON form that is kept."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

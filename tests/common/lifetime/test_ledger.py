@@ -1,7 +1,5 @@
 """People, not folders: what all runs together cost a person is one sum, whatever the folder, file, side or process."""
 
-from __future__ import annotations
-
 import hashlib
 import lzma
 import math

@@ -1,7 +1,5 @@
 """The same people are recognised however they are written down; others are not."""
 
-from __future__ import annotations
-
 import io
 import zlib
 

@@ -1,7 +1,5 @@
 """Cells of scores, groups and labels: every record has one item, and a tilt is a public function of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Signatures bind kind, content and key; the chain binds every entry to all before it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A hash chain: a head says all that came before it, and links alone show that one head extends another."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing

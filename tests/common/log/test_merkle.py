@@ -1,7 +1,5 @@
 """Merkle trees: every leaf's path leads to the root, and nothing else does."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """A table, models over it, and rows with everything that rows can hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever kind a hypothesis is of, on raw rows it says what it says of the features that the table makes of them."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Addresses of services: of IPv6 in brackets wherever they are written, and refused in one line where they are none."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path

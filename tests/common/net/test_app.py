@@ -1,7 +1,5 @@
 """The manners of every service: one kind of answer for every kind of nonsense, and never a fault of the service."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

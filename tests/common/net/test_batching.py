@@ -1,7 +1,5 @@
 """Work in groups: everybody gets their own outcome, in any order of arrival, and nobody waits for a group to fill."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

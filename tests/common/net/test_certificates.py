@@ -1,7 +1,5 @@
 """The certificate maker: what each certificate may be used for, by whom, and what a second call does."""
 
-from __future__ import annotations
-
 import datetime
 import stat
 

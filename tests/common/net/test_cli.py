@@ -1,7 +1,5 @@
 """What every command does first."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The one place that retries: what it repeats, when it gives up, and that no answer of a stranger breaks it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Attacks on connections, against a real server: silence, slowness, long heads, and nobody who reads the answer."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Bodies at the edge: limited in bytes, in time, and all together; whoever keeps one back holds nobody else up."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

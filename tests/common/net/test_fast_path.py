@@ -1,7 +1,5 @@
 """Both ways to a handler answer the same: the short one on the connection, and the usual one through the server."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable

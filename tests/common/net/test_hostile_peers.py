@@ -1,7 +1,5 @@
 """What any service may do to those who dial it: each exchange ends, in few bytes, with one error in one line."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import socket

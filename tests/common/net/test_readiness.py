@@ -1,7 +1,5 @@
 """Readiness: made at most once a second, public words only, and a check that hangs is a check that failed."""
 
-from __future__ import annotations
-
 import threading
 
 import httpx

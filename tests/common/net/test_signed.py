@@ -1,7 +1,5 @@
 """What comes by the million is read by patterns: with the same result as by the parser, or the parser reads it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

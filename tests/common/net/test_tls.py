@@ -1,7 +1,5 @@
 """TLS between real parties on loopback: who is believed, who is sent away, and that nothing else changes."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """What the compiled loops make of the same input, as digests in JSON: ``python -m tests.common.numerics.targets``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Searches end on a value that was checked, near one that fails."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The ChaCha8 keystream: published vectors, a plain reference, and the library's ChaCha20."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

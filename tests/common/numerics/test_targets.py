@@ -1,7 +1,5 @@
 """The same bits on every processor: compiled for this machine and for the generic target, loops agree."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

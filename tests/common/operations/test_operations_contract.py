@@ -1,7 +1,5 @@
 """Every operation: one result type, one handler, JSON forms that go there and back, results that answer the request."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """Contract of every registered accountant, and what each claims against exact privacy loss distributions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The budget filter: sound whatever is asked, exact for what was planned, publishing the cap."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
@@ -16,12 +14,7 @@ from common.core.errors import BadInput, BudgetExceeded
 from common.privacy.accountants.base import ACCOUNTANTS, Counts, Plan, share_of
 from common.privacy.accountants.game import GameAccountant
 from common.privacy.budget import Budget, certify, cost, fits, open_budget, share
-from common.privacy.calibration import (
-    release_plan,
-    sampling_schedule,
-    smallest_n,
-    steps_plan,
-)
+from common.privacy.calibration import release_plan, sampling_schedule, smallest_n, steps_plan
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
 from common.privacy.sampling_error import error_paid
 from common.privacy.theorems.gaussian_dp import mu_allowed
@@ -267,11 +260,7 @@ def flat(kappa: float, rounds: int, steps: int) -> Callable[[int], Plan]:
 
 @for_each(
     ("kappa", "rounds", "steps", "renyi"),
-    [
-        (0.08 / (4 * 1.35), 1001, 50_000_000, 4.65e7),
-        (0.0574, 501, 1_000_000, 1.2e6),
-        (0.0574, 501, 100_000, 3.8e5),
-    ],
+    [(0.08 / (4 * 1.35), 1001, 50_000_000, 4.65e7), (0.0574, 501, 1_000_000, 1.2e6), (0.0574, 501, 100_000, 3.8e5)],
 )
 def test_sample_sizes_are_near_their_gaussian_limit_which_they_cannot_pass(
     kappa: float, rounds: int, steps: int, renyi: float

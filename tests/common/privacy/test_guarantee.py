@@ -1,7 +1,5 @@
 """What a guarantee says, and that it never says more than what holds."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Message patterns against a table of cases, and against Python's regular expressions."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans of problems: numbers of docs/corrections.md, numbers that grow the right way, and sizes that are too small."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

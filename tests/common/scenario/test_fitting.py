@@ -1,7 +1,5 @@
 """Settings that fit the size: what is told apart is told apart, and who cannot help is named beforehand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

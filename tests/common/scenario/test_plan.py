@@ -1,7 +1,5 @@
 """Plans: known answers, nothing left open, and every number that breaks a bound is named."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Resolved scenarios: the same JSON, a type of its own, and no number that is still open."""
 
-from __future__ import annotations
-
 import pytest
 
 import scenarios

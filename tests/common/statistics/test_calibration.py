@@ -1,7 +1,5 @@
 """A calibration is found again from shares, exact or noisy; a prior decides where they say little."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

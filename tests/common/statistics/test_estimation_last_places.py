@@ -4,8 +4,6 @@ That they are right is shown elsewhere, by the rates of errors that they promise
 a slack or a border that moves shows. Whoever changes one changes its numbers here, knowingly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

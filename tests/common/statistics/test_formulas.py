@@ -1,7 +1,5 @@
 """Known answers of the formulas, and the theorems behind the tighter ones, tried on real samples."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

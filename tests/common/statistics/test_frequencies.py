@@ -1,7 +1,5 @@
 """Shares of items: the intervals cover all of them at once, and are no wider than need be."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

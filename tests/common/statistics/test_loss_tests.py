@@ -1,7 +1,5 @@
 """The referee's tests: how often they err, when they end, and that unpaid peeking is caught."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

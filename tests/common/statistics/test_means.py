@@ -1,7 +1,5 @@
 """Confidence intervals for the loss: they cover at every count at once, and are no wider than need be."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

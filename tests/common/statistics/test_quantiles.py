@@ -1,7 +1,5 @@
 """Quantiles by noisy binary search: what is said is true as often as promised, and cheaper than a fixed size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

@@ -1,7 +1,5 @@
 """The race's theorem, by trying: the best is never lost, the interval covers, the gap holds, as often as promised."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

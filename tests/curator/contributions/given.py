@@ -1,7 +1,5 @@
 """A scenario whose people contribute, the table that they would be in a file, and persons who contribute."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path

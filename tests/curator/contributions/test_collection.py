@@ -1,7 +1,5 @@
 """Parties that try: somebody in between, another curator, somebody who contributes twice, or withdraws another's."""
 
-from __future__ import annotations
-
 import base64
 import resource
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From contributions to a run: the same as about the file that they would be in, fixed from its beginning."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

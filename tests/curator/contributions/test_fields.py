@@ -1,7 +1,5 @@
 """What a person contributes is the row that they would be in a file, of one length, and refused where it is none."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path

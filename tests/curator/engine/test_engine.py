@@ -1,7 +1,5 @@
 """The engine: in which order an operation is checked, run and left behind; what the past leads to."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

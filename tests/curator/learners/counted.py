@@ -1,7 +1,5 @@
 """A sampler that counts: how often a learner drew from mu, and how often it went through the sample itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from common.core.arrays import Indices

@@ -1,7 +1,5 @@
 """The adaptation learners: what they see, what they release, what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A learner with a plan is three files: common, curator, a test. One is added here to a copy of the tree."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from textwrap import dedent

@@ -4,8 +4,6 @@ A twin is the learner's own code, with an access between that asks for more. It 
 by the event that the honest one is charged.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

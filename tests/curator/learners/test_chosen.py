@@ -1,7 +1,5 @@
 """The learner whose hyperparameters are chosen privately: its two parts, its candidates, its price, what it gives."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 from unittest.mock import patch

@@ -3,8 +3,6 @@
 Made on its own examples, so a new one is tested by being registered.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys
@@ -407,10 +405,7 @@ LOOKING_AT_ALL_PUBLIC = ("cnvx", "ncnvx", "chosen")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "public"),
-    [
-        *thinned(((case, N // 2) for case in CASES), 1, several=True),
-        *((case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC),
-    ],
+    [*thinned(((case, N // 2) for case in CASES), 1, several=True), *((case, 4 * N) for case in LOOKING_AT_ALL_PUBLIC)],
 )
 def test_no_call_takes_more_than_it_says(case, public):
     learner = parse_learner(CASES[case])

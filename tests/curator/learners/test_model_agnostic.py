@@ -1,7 +1,5 @@
 """The model-agnostic learner: what it declares, what it refuses beforehand, and what it learns."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """scikit-learn's models, written down as data, must predict what the models do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -113,10 +111,7 @@ def test_a_model_written_down_wrongly_is_refused(monkeypatch):
     [
         ({"classifier": "os.system"}, "no such classifier"),
         ({"classifier": "LinearRegression"}, "no such classifier"),
-        (
-            {"classifier": "LinearSVC", "parameters": {"c": 1.0}},
-            "may not be given 'c'; allowed: C, class_weight",
-        ),
+        ({"classifier": "LinearSVC", "parameters": {"c": 1.0}}, "may not be given 'c'; allowed: C, class_weight"),
         ({"classifier": "VotingClassifier"}, "missing 1 required"),
         ({"classifier": "LinearSVC", "parameters": {"C": {"__class__": "x"}}}, "parameters"),
     ],
@@ -201,11 +196,7 @@ def classifiers_people(n=300, seed=1, transform=lambda features: features):
     return Records(transform(features), labels)
 
 
-COUNTS = {
-    "CategoricalNB": lambda features: np.floor(np.abs(features)),
-    "ComplementNB": np.abs,
-    "MultinomialNB": np.abs,
-}
+COUNTS = {"CategoricalNB": lambda features: np.floor(np.abs(features)), "ComplementNB": np.abs, "MultinomialNB": np.abs}
 """What these take: counts are not negative."""
 
 
@@ -290,10 +281,7 @@ SETTINGS = [
         {
             "estimators": [
                 {"classifier": "GradientBoostingClassifier", "parameters": {"n_estimators": 5}},
-                {
-                    "classifier": "GradientBoostingClassifier",
-                    "parameters": {"n_estimators": 5, "loss": "exponential"},
-                },
+                {"classifier": "GradientBoostingClassifier", "parameters": {"n_estimators": 5, "loss": "exponential"}},
                 {"classifier": "HistGradientBoostingClassifier", "parameters": {"max_iter": 5}},
                 {"classifier": "AdaBoostClassifier", "parameters": {"n_estimators": 5}},
                 {"classifier": "BaggingClassifier", "parameters": {"n_estimators": 3, "max_samples": 0.1}},

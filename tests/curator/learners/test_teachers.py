@@ -1,7 +1,5 @@
 """Teachers: chunks and votes, of which one record moves little; and what is counted of them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

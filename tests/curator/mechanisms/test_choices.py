@@ -1,7 +1,5 @@
 """The exponential mechanism in whole numbers: its weights, its law, and what of a draw can be seen from outside."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A noisy count has the noise that its price pays for: its whole epsilon, and no more."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import permutations

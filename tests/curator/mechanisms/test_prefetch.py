@@ -1,7 +1,5 @@
 """Work prepared ahead: in order, bounded, by several threads, and nothing left behind."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any

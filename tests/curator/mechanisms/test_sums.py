@@ -1,7 +1,5 @@
 """Sums and histograms for everybody's learners: clipped by themselves, and noise of the declared size."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 import mmap

@@ -1,7 +1,5 @@
 """Cheats: what the code of a learner or an operation could ask of its access beyond what it declared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The meter: what each event pays for, to the last digit, and that what is refused takes nothing."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import sys

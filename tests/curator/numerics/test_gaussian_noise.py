@@ -1,7 +1,5 @@
 """Noise on a grid: the right law in every cell and out to the tail, symmetric, each number with its own bits."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import math

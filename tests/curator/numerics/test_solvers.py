@@ -1,7 +1,5 @@
 """Sums of squares, factor and solution against NumPy's."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 from typing import Any

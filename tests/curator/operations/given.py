@@ -1,7 +1,5 @@
 """Tiny samples, what an operation releases of them, and whether releases have the law that they should have."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any

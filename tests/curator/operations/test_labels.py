@@ -1,7 +1,5 @@
 """Head list and counts: the law of each, spurious values, disjoint halves, and what a neighbour changes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """Count: two-sided geometric noise, whose law a change of one moves by e^epsilon at most."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import combinations, pairwise, product
@@ -223,8 +221,7 @@ def parities_law(block, width, kept, answers):
 
 
 @for_each(
-    ("rule", "blocks", "epsilon"),
-    thinned([("tight", 2, 2.0), ("tight", 1, 1.0), ("paper", 2, 4.0)], 1, several=True),
+    ("rule", "blocks", "epsilon"), thinned([("tight", 2, 2.0), ("tight", 1, 1.0), ("paper", 2, 4.0)], 1, several=True)
 )
 def test_each_block_has_the_law_of_klnrs_at_its_share_of_epsilon(rule, blocks, epsilon):
     """Every part has the same three people a block, so that one release has a thousand independent answers a block."""

@@ -4,8 +4,6 @@ Made on its own examples, so a new one is tested by being registered. Its worksp
 content: without a learner, or with one of the examples of learners; with or without a public sample.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """What every operation that releases something of the sample itself must keep: checked, charged once, stored."""
 
-from __future__ import annotations
-
 from functools import reduce
 from operator import or_
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sample over workers of a real Ray cluster on this machine: the same results as in one process, whoever dies."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every kind of rows, single or fixed, in memory or mapped from a file: the same records by every way to them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

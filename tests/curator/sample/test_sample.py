@@ -1,7 +1,5 @@
 """One result, whatever the number of threads and shards; scores that widen, are stored and restored."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

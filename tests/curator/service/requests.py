@@ -1,7 +1,5 @@
 """What tests send to a curator, and what they find in its ledger."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from typing import Any

@@ -1,7 +1,5 @@
 """A curator may die at every point: what it releases after is what it would have released."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -11,13 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import (
-    BadInput,
-    BrokenLedger,
-    Conflict,
-    RolledBack,
-    TandemError,
-)
+from common.core.errors import BadInput, BrokenLedger, Conflict, RolledBack, TandemError
 from common.log.entries import Head
 from common.log.ledger import Journal
 from common.log.witness import FileWitness

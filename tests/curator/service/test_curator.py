@@ -1,7 +1,5 @@
 """The curator trusts nobody: every attack of a referee or of a stranger is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The curator over HTTP: what a client sees, and that nobody but the referee makes others wait."""
 
-from __future__ import annotations
-
 import math
 import resource
 import threading

@@ -1,7 +1,5 @@
 """The ledger: what it has returned from is on disk, in order, once; what it says follows from its entries."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

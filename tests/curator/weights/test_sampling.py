@@ -1,7 +1,5 @@
 """Draws from mu: exact, independent, and decided by the keystream alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Which files there are is read from the disk, so that a new one is tried as soon as a party writes it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
@@ -239,11 +237,7 @@ def test_an_older_copy_that_is_closed_releases_nothing_more_and_the_run_says_so(
     assert [entry for entry in listed(state / "curator") if entry["kind"] == "charge"] == []
 
 
-FEW = (
-    ("full", "curator"),
-    ("read-only", "host"),
-    ("clock -1d", "referee"),
-)
+FEW = (("full", "curator"), ("read-only", "host"), ("clock -1d", "referee"))
 """Of all that ``python -m benchmarks.faults`` tries."""
 PERSONS = (("full", "person"), ("read-only", "person"), ("clock -1d", "person"), ("killed", "relay"))
 SOME = ("full", "read-only", "descriptors", "clock -1d", "killed", "killed")

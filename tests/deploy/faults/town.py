@@ -1,7 +1,5 @@
 """Real people's parties in one process, halted in the middle of a run: what is on disk then is what faults find."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """A small load test against real processes: every count agrees, on every schedule, and what is silent is said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import resource

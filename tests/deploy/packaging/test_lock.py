@@ -1,7 +1,5 @@
 """What the image is made of: every library pinned as everywhere else, every file by its digest, and listed."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """What a wheel is made of: import statements say the one name that all packages go below, and nothing else changes."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """People hosted over Ray workers give the answers of one process, also when a worker dies; real people never do so."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A hosted population: every person answers once in a life, through crashes at every point."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -66,13 +64,7 @@ def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(peop
 
 
 @pytest.mark.parametrize(
-    "other",
-    [
-        {"question": 2},
-        {"slots": range(20, 40)},
-        {"people": [19]},
-        {"people": [49, 0], "slots": [0, 1]},
-    ],
+    "other", [{"question": 2}, {"slots": range(20, 40)}, {"people": [19]}, {"people": [49, 0], "slots": [0, 1]}]
 )
 def test_nobody_answers_twice(people, other):
     people.answer(assignment(AGREED, range(20), range(20)), ITS)
@@ -84,8 +76,7 @@ def test_nobody_answers_twice(people, other):
 
 
 @pytest.mark.parametrize(
-    ("who", "slots"),
-    [([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1]), ([(1 << 32) - 1], [0])],
+    ("who", "slots"), [([], []), ([50], [0]), ([1, 1], [0, 1]), ([0, 1], [0]), ([0], [0, 1]), ([(1 << 32) - 1], [0])]
 )
 def test_assignments_that_name_nobody_or_somebody_twice_are_refused(people, who, slots):
     with pytest.raises(BadMessage):

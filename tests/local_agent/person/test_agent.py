@@ -1,7 +1,5 @@
 """One person: one answer in a life, on disk before it leaves, whatever happens."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A person sees what is asked before the agent answers, and can say no; the log keeps both."""
 
-from __future__ import annotations
-
 import json
 import re
 

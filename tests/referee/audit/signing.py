@@ -1,7 +1,5 @@
 """A transcript changed and signed anew, as only its referee can."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The audit: any changed byte is found."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """With a beacon, referee and curator together do not choose the order: each party that tries, over the real code."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Certificates of every accountant pass the independent check; forged ones are refused."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

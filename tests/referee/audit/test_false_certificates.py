@@ -4,8 +4,6 @@ Lower bounds on the truth: exact compositions of Gaussians and of randomized res
 pair of neighbours (dp-accounting, rounded down), and the best of K runs that are ranked by what they put out.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import random

@@ -1,7 +1,5 @@
 """A referee that leaves out reports, shows two histories, or cuts a run short is found by a receipt or a witness."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

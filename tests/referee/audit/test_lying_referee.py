@@ -1,7 +1,5 @@
 """A referee that cheats and signs its own lies is found by the audit."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable
@@ -90,10 +88,7 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "leaves out the answers": ("is a 'answers'", drop("answers", 1)),
     "leaves out an operation": ("the request is not the one", drop("operation", 1)),
     "leaves out the terms": ("does not belong here", drop("terms", 0)),
-    "adds a message": (
-        "does not belong here",
-        lambda bodies: [*bodies[:-1], ("note", {}), bodies[-1]],
-    ),
+    "adds a message": ("does not belong here", lambda bodies: [*bodies[:-1], ("note", {}), bodies[-1]]),
     "goes on after the end": ("had ended before", lambda bodies: [*bodies[:-1], bodies[2], bodies[-1]]),
     "changes the estimate": ("estimate", swap_result(estimate=ESTIMATE)),
     "changes the answer": ("answer", swap_result(answer={"kind": "constant", "label": 1})),

@@ -1,7 +1,5 @@
 """Nobody chooses the order in which agents are asked: parties that try, and what one run tells of another's order."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Who vouches for people: a referee that invents them, or moves credentials about, and hosts beyond their grants."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What signatures cannot show is printed by the audit, and answers that no honest agents give are no result."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

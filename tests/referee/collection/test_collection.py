@@ -1,7 +1,5 @@
 """What the referee takes from agents and what it refuses: every attack on an open question changes nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import struct

@@ -1,7 +1,5 @@
 """Who must not answer says so: nobody waits for them, other questions reach them, and the result says why."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from typing import Any

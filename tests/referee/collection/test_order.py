@@ -1,7 +1,5 @@
 """The committed order is a permutation, looks random, and its commitment hides and binds."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches of individual reports are taken in part: each report stands for itself."""
 
-from __future__ import annotations
-
 import secrets
 import threading
 from collections.abc import Callable

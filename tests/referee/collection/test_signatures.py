@@ -1,7 +1,5 @@
 """Signatures of a group: each message stands for itself, whatever the size of the group."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Hand-over: weights go from task to task, one budget and one number of rounds for all, fewer reweighs in all."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The protocol of model-agnostic private learning: what it asks, whom it believes, and whole runs of it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The portfolio from end to end: what it repairs, what it certifies, what it says where it cannot help."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -3,8 +3,6 @@
 Made on its own example, so a new one is tested by being registered.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Local averages: no question depends on an answer, estimates have the stated variance, Fisher's discriminant."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Whatever such a curator signs, it signs with the key that agreed to the run.
 """
 
-from __future__ import annotations
-
 import math
 import socket
 import threading

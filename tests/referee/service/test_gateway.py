@@ -1,7 +1,5 @@
 """The referee's gateway and a relay before it: what passes, what does not, and what each of the two is shown."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A witness that answers anything, or nothing, ends no run, no other run and no thread."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import threading
@@ -324,11 +322,7 @@ def test_a_run_is_cancelled_however_its_curator_stalls(tmp_path, at):
         client.identity, bench.referee._curator = bench.referee.identity, client
         bench.referee.allow("operator", TOKEN)
         bench.hooks = []
-        ask = {
-            "configuration": curators.open_run,
-            "perform": curators.perform,
-            "acknowledgement": curators.acknowledge,
-        }
+        ask = {"configuration": curators.open_run, "perform": curators.perform, "acknowledgement": curators.acknowledge}
         stall: list[Answer] = []
         met = threading.Event()
 

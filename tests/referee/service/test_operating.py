@@ -1,7 +1,5 @@
 """Runs as an operator sees them: listed, cancelled while they wait and while they run, and in nobody's way."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

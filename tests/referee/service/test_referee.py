@@ -1,7 +1,5 @@
 """The referee as a whole: creating runs, crashing anywhere, resuming, and ending in every possible way."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

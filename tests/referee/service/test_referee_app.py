@@ -1,7 +1,5 @@
 """The page that a referee serves: in a process of its own, which shows the referee's runs and never outlives it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

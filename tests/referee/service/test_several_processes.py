@@ -1,7 +1,5 @@
 """A PostgreSQL server that crashes: requests are told to come again, and nothing that was acknowledged is lost."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Every long-lived thread of every party ends by an exception of each kind: it goes on, and what ended it shows."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The lease of the driver, by the clock of the database, when that clock jumps."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from typing import Any

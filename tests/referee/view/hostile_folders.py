@@ -3,8 +3,6 @@
 python -m tests.referee.view.hostile_folders RUN PLACE
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

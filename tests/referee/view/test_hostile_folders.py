@@ -3,8 +3,6 @@
 A child process runs all commands on all folders, so that a hang, a signal and memory are seen from outside.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Titles, columns, files and folders with hostile names: shown as text by every command, never obeyed, never lost."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import csv
@@ -223,10 +221,7 @@ def test_there_is_one_way_into_a_page() -> None:
     """Markup is made of text in one module; what is marked as safe is written here, and each template escapes."""
     root = Path(common.__file__).parents[1]
     parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
-    libraries = {
-        "html": ("common/core/plain.py",),
-        "markupsafe": ("common/net/page/pages.py", "referee/view/pages.py"),
-    }
+    libraries = {"html": ("common/core/plain.py",), "markupsafe": ("common/net/page/pages.py", "referee/view/pages.py")}
     environments = {"common/net/page/pages.py"}
     found = []
     for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):

@@ -1,7 +1,5 @@
 """Reports of run folders: self-contained, reproducible, equal to result.json; clear errors for other folders."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

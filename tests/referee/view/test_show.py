@@ -1,7 +1,5 @@
 """What a person sees in the terminal: every command says what it did and what to do next."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

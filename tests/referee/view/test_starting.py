@@ -1,7 +1,5 @@
 """``referee init``: two tables become a scenario that explains itself; nothing in it comes from what a field holds."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """People for the estimators' tests: a biased private sample and a population, from a seed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

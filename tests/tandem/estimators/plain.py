@@ -1,7 +1,5 @@
 """A deployment that learns without privacy, parties and messages: for tests that look at an estimator's interface."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ All run on a deployment that only fits least squares: what they look at is how a
 Three of each estimator, which look at the model as well, run on the parties themselves.
 """
 
-from __future__ import annotations
-
 import re
 import runpy
 from collections.abc import Mapping

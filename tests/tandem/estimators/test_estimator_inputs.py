@@ -1,7 +1,5 @@
 """Whatever the records come in, the model is the same; each record is read by public rules that look at it alone."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

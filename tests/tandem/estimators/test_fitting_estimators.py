@@ -1,7 +1,5 @@
 """TransferClassifier by default: it runs what fits the numbers of people, and says beforehand who cannot help."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bounds by the public sample, and the word where declared bounds do not fit it."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """TransferClassifier: what a fit gives, what it costs, and what is refused before anything is spent."""
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 

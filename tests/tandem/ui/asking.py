@@ -1,7 +1,5 @@
 """A browser without a browser: asks the page's app in this process, and keeps its cookies."""
 
-from __future__ import annotations
-
 import asyncio
 from html.parser import HTMLParser
 from typing import Any

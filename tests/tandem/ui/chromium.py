@@ -1,7 +1,5 @@
 """A real Chromium that looks at the page, where one is installed, and the servers that it talks to."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import threading

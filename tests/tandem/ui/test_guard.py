@@ -1,7 +1,5 @@
 """Who may ask the local page: its own user's browser; what is refused, and what every answer forbids."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

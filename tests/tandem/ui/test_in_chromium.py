@@ -1,7 +1,5 @@
 """The page in a real browser: a live run to its end, its accessibility, its widths, and its own verification."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Pages about a running referee: what it says, what it said last while it is away, and that its token is in no page."""
 
-from __future__ import annotations
-
 import math
 import re
 import threading

@@ -1,7 +1,5 @@
 """Pages about run folders: what they show is what the result says, and what is no finished run says why."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

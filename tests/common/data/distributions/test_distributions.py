@@ -1,7 +1,5 @@
 """What every registered distribution must keep; a new one is tested on its own examples by being registered."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product
@@ -379,10 +377,7 @@ def test_impossible_parameters_are_refused_for_gaussian_half_space(wrong, says):
         half_space("source", **wrong)
 
 
-RATES = [
-    {"features": [17], "source": 0.95, "target": 0.6},
-    {"features": [130], "source": 0.98, "target": 0.98},
-]
+RATES = [{"features": [17], "source": 0.95, "target": 0.6}, {"features": [130], "source": 0.98, "target": 0.98}]
 
 
 def sparse(side, **parameters):

@@ -1,7 +1,5 @@
 """Tables: what a row becomes, and what each flaw of a file is called. Private values appear in no message."""
 
-from __future__ import annotations
-
 import datetime
 import gzip
 import lzma
@@ -230,10 +228,7 @@ class TestDescription:
             ({"norm": 0}, "norm"),
             ({"layout": {"columns": ["a", "a"]}}, "differ"),
             ({"features": [{"kind": "number", "column": "age", "low": 1, "high": 1}]}, "below high"),
-            (
-                {"features": [{"kind": "category", "column": "job", "values": ["a", ["b", "a"]]}]},
-                "listed twice",
-            ),
+            ({"features": [{"kind": "category", "column": "job", "values": ["a", ["b", "a"]]}]}, "listed twice"),
             ({"label": {"column": "x", "positive": ["a"], "negative": ["a"]}}, "both positive and negative"),
             ({"surprise": 1}, "surprise"),
         ],

@@ -1,7 +1,5 @@
 """What is missing, unknown or out of bounds is treated by a public rule, person by person, in every kind of file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

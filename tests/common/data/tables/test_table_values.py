@@ -1,7 +1,5 @@
 """One value has one canonical text, and one person one record, whatever type, container and neighbours there are."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import decimal

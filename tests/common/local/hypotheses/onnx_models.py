@@ -1,7 +1,5 @@
 """Small ONNX models for tests, good and hostile."""
 
-from __future__ import annotations
-
 import base64
 
 import numpy as np

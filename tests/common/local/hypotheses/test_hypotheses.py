@@ -4,8 +4,6 @@ Made on its own examples, so a new one is tested by being registered; what the s
 their definitions in ``test_hypotheses.py``.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Graphs as hypotheses: their labels, their blocks, and what they need installed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

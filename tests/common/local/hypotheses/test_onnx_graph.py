@@ -1,7 +1,5 @@
 """What strangers may send instead of a small graph: each is refused in one line, and nothing is evaluated."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest
@@ -170,10 +168,7 @@ HOSTILE = {
         "262144 numbers together",
     ),
     "sparse constants": (edited(lambda m: m.graph.sparse_initializer.add()), "no sparse constants"),
-    "many nodes": (
-        model([*(node("Neg", ["x"], [f"n{i}"]) for i in range(MAX_NODES)), COPY]),
-        "1 to 4096 nodes",
-    ),
+    "many nodes": (model([*(node("Neg", ["x"], [f"n{i}"]) for i in range(MAX_NODES)), COPY]), "1 to 4096 nodes"),
     "no nodes": (edited(put("node", [])), "1 to 4096 nodes"),
     "a swarm of empty nodes": (field(7, b"\x0a\x00" * 500_000), "IR version"),
     "much work": (

@@ -1,7 +1,5 @@
 """Every admitted operator computes what ONNX says, a row at a time; what would look across rows is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import onnx
 import pytest
@@ -206,10 +204,7 @@ FAILING = {
     ),
     "whole numbers": ([node("Cast", ["x"], ["score"], to=7)], "to must be 1"),
     "a kept axis that is not": ([node("ArgMax", ["x"], ["score"], axis=1, keepdims=0)], "keepdims must be 1"),
-    "mixed parts": (
-        [node("Cast", ["x"], ["d"], to=11), node("Concat", ["x", "d"], ["score"], axis=1)],
-        "of one type",
-    ),
+    "mixed parts": ([node("Cast", ["x"], ["d"], to=11), node("Concat", ["x", "d"], ["score"], axis=1)], "of one type"),
     "a table of tables": (
         [node("ArgMax", ["x"], ["i"], axis=1), node("Gather", ["turn", "i"], ["score"], axis=0)],
         "must be a list",

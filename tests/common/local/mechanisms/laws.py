@@ -1,7 +1,5 @@
 """The exact laws of answers, from the parameters and the definitions in the docstrings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from common.local.mechanisms.laplace import Laplace

@@ -4,8 +4,6 @@ Probabilities are added up as fractions. That the coins themselves are exact is 
 ``tests/common/numerics/test_randomness.py``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from fractions import Fraction
 from typing import Any

@@ -3,8 +3,6 @@
 Known answers of the shipped ones stand in ``test_known_oracles.py``.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

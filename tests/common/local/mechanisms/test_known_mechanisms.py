@@ -1,7 +1,5 @@
 """Known answers of the shipped mechanisms for a value in [0, 1], and what parameters they refuse."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Known answers of the shipped frequency oracles."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Known answers of the shipped ones stand in ``test_known_mechanisms.py``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

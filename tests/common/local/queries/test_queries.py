@@ -1,7 +1,5 @@
 """What every registered query must keep: made on its own examples, so a new one is tested by being registered."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

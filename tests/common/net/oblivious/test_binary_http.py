@@ -1,7 +1,5 @@
 """Binary HTTP: the examples of RFC 9292, truncation, padding, and what must be refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

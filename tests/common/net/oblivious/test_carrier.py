@@ -1,7 +1,5 @@
 """A relay's connections to its referee: kept, taken by one request at a time, and nothing is sent twice."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket

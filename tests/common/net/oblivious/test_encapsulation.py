@@ -1,7 +1,5 @@
 """Encapsulation: the example of RFC 9458, and what a relay may do to what it carries."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

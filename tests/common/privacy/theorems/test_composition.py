@@ -1,7 +1,5 @@
 """The Renyi bounds of one step: above the truth of every triple in the ball, never below their formulas."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -17,15 +15,7 @@ from hypothesis import strategies as st
 
 from common.core.errors import BadInput
 from common.privacy.theorems.composition import composed_delta, composed_epsilon, subsampled
-from common.privacy.theorems.renyi import (
-    ORDERS,
-    closed_form,
-    epsilon_at,
-    profile,
-    pure_rdp,
-    rho_allowed,
-    step_rdp,
-)
+from common.privacy.theorems.renyi import ORDERS, closed_form, epsilon_at, profile, pure_rdp, rho_allowed, step_rdp
 from tests.tiers import for_each
 
 APPENDIX_D = 2.0 / math.sqrt(20.0)

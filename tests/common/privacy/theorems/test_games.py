@@ -1,7 +1,5 @@
 """The cover of all triples, their profiles and the game's value: against brute force, never below what is reached."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Calibration of adaptation: the joint bound of the squared loss, exact totals, and where the printed noise fails."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

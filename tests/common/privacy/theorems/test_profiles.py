@@ -1,7 +1,5 @@
 """Gaussian differential privacy, against 60-digit arithmetic and its known answers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a private choice costs: the theorems against the exact output laws of small mechanisms, and of an oracle."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Two domains of a few people each, for the tests of adaptation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from common.learners.adaptation import Private

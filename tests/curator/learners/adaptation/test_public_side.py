@@ -1,7 +1,5 @@
 """The discrepancy: exact and certified on the ball, its sensitivity and private estimate; what DCA finds instead."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CnvxAdap: the optimum of (6) as a general solver finds it, the relation to (5), noise, steps, settings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
