@@ -46,7 +46,7 @@ Witnesses = Annotated[
 
 
 @dataclass(frozen=True)
-class RefereeOptions:
+class ObeyedRefereeOptions:
     """Which referee a curator obeys."""
 
     referee_key: Annotated[
@@ -73,7 +73,7 @@ FIRST_CONTACT = (
 
 
 @dataclass(frozen=True)
-class StateOptions:
+class CuratorStateOptions:
     """Where a curator's state lies, the seed it is bound to, and where its ledger's head goes."""
 
     state: Annotated[
@@ -103,8 +103,8 @@ def serve_command(
     sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8001,
-    place: StateOptions,
-    obeyed: RefereeOptions,
+    place: CuratorStateOptions,
+    obeyed: ObeyedRefereeOptions,
     charged: LedgerOptions,
     tls: CuratorTlsOptions,
     tls_ca: TlsCa = None,

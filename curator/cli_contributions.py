@@ -89,7 +89,7 @@ def invite_command(
 
 
 @dataclass(frozen=True)
-class CuratorOptions:
+class CollectingCuratorOptions:
     """The curator that collects: its address, its key, and how long it may be away."""
 
     to: Annotated[str, typer.Option(help="Address of the curator that collects.")] = "http://127.0.0.1:8002"
@@ -114,7 +114,7 @@ def contribute_command(
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", help="One field, in the place of the file's. Repeatable."),
     ] = None,
-    curator: CuratorOptions,
+    curator: CollectingCuratorOptions,
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: your key and receipts (default: contributor, in this user's own)."),
