@@ -40,18 +40,12 @@ DIMENSION = 5
 class Rate:
     """One series: means over repetitions, and the slope fitted to them.
 
-    Attributes
-    ----------
-    theorem
-        What is measured.
-    mu
-        Of the run.
-    sizes, means, errors
-        n, the mean at each, its standard error.
-    slope
-        s of mean ~ n^-s.
-    claimed
-        The bound's.
+    Attributes:
+        theorem: What is measured.
+        mu: Of the run.
+        sizes, means, errors: n, the mean at each, its standard error.
+        slope: s of mean ~ n^-s.
+        claimed: The bound's.
     """
 
     theorem: str

@@ -35,16 +35,12 @@ BEYOND_CACHES = 1 << 28
 class Speed:
     """What was measured.
 
-    Attributes
-    ----------
-    seconds
-        Of the whole fit, discrepancy and noise included.
-    processor_seconds
-        What it had of the processor: the same on a quiet machine.
-    bytes_a_second
-        Records' bytes that the fit's iterations went through.
-    records_read, memory_read
-        Bytes a second of a plain sum over the same records, and over an array that fits in no cache.
+    Attributes:
+        seconds: Of the whole fit, discrepancy and noise included.
+        processor_seconds: What it had of the processor: the same on a quiet machine.
+        bytes_a_second: Records' bytes that the fit's iterations went through.
+        records_read, memory_read: Bytes a second of a plain sum over the same records, and over an array that fits in
+            no cache.
     """
 
     m: int

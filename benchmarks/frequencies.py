@@ -61,18 +61,12 @@ Server = Callable[[list[Any]], Floats]
 class Rival:
     """A library's counterpart of an oracle.
 
-    Attributes
-    ----------
-    oracle
-        Ours.
-    library, name
-        Theirs.
-    finish
-        What is done to shares, theirs and ours: ``none`` or ``clipped`` (and scaled to a sum of 1).
-    most_items
-        Largest k that it is asked to do.
-    make
-        From epsilon and k to a client (items to answers) and a server (answers to shares).
+    Attributes:
+        oracle: Ours.
+        library, name: Theirs.
+        finish: What is done to shares, theirs and ours: ``none`` or ``clipped`` (and scaled to a sum of 1).
+        most_items: Largest k that it is asked to do.
+        make: From epsilon and k to a client (items to answers) and a server (answers to shares).
     """
 
     oracle: str
@@ -249,9 +243,8 @@ def our_rates(oracle: FrequencyOracle, k: int, people: int) -> Rates:
 def their_rates(client: Client, server: Server, k: int, people: int) -> tuple[Rates, Words, Floats]:
     """Measure a library on more and more people, until that takes :data:`SECONDS` or they are as many as ours.
 
-    Returns
-    -------
-    Its rates, and the items of the last people with its estimates of their shares.
+    Returns:
+        Its rates, and the items of the last people with its estimates of their shares.
     """
     server(client(zipf(k, 10, 0).tolist()))
     measured = min(100, people)

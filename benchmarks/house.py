@@ -141,20 +141,13 @@ def picture(graph: Arrows) -> str:
 class Counts:
     """What the house consists of; lists name what a reader may want to look at.
 
-    Attributes
-    ----------
-    files, lines
-        Of the product: without tests, benchmarks and documents.
-    lines_of_tests
-        Of tests.
-    folders
-        That hold product files.
-    small
-        Product files of at most 60 lines, ``__init__`` apart.
-    long, wide
-        Product functions of more than 60 lines, of more than 10 parameters.
-    classes
-        Names of classes that the product defines more than once.
+    Attributes:
+        files, lines: Of the product: without tests, benchmarks and documents.
+        lines_of_tests: Of tests.
+        folders: That hold product files.
+        small: Product files of at most 60 lines, ``__init__`` apart.
+        long, wide: Product functions of more than 60 lines, of more than 10 parameters.
+        classes: Names of classes that the product defines more than once.
     """
 
     files: int

@@ -59,10 +59,8 @@ def own_names(tree: ast.Module) -> Iterator[str]:
 def places(tree: ast.Module, own: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Yield line and reason of each place that leans on the inside of a library.
 
-    Parameters
-    ----------
-    own
-        Private names that the project defines anywhere.
+    Args:
+        own: Private names that the project defines anywhere.
     """
     for node in ast.walk(tree):
         match node:

@@ -51,14 +51,10 @@ _fill = chacha.fill
 class Stage:
     """What one stage takes.
 
-    Attributes
-    ----------
-    features
-        d.
-    stage
-        In words.
-    nanoseconds
-        Of one core, a step.
+    Attributes:
+        features: d.
+        stage: In words.
+        nanoseconds: Of one core, a step.
     """
 
     features: int
@@ -80,16 +76,11 @@ def least(work: Callable[[], object], steps: int) -> float:
 def reads(sample: LocalSample, cores: int = 1, in_page: int = 1, page: int = 4096) -> float:
     """Return the least nanoseconds of one of some cores, reading at once, for a copy of a random row.
 
-    Parameters
-    ----------
-    sample
-        In memory, in fixed-point numbers.
-    cores
-        How many read at once.
-    in_page
-        How many rows are read from each page.
-    page
-        Bytes of a page.
+    Args:
+        sample: In memory, in fixed-point numbers.
+        cores: How many read at once.
+        in_page: How many rows are read from each page.
+        page: Bytes of a page.
     """
     rows, start = sample.whole, Barrier(cores)
     assert isinstance(rows, FixedRows)

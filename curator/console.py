@@ -28,12 +28,9 @@ COMMAND = "curator console"
 def console_app(state: Path, rules: Rules) -> Service:
     """Return the console's service.
 
-    Parameters
-    ----------
-    state
-        The curator's state directory, which is only read.
-    rules
-        Who may ask.
+    Args:
+        state: The curator's state directory, which is only read.
+        rules: Who may ask.
     """
     pages = Pages(resources.files(__name__.rpartition(".")[0]), (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
@@ -53,10 +50,9 @@ def console_app(state: Path, rules: Rules) -> Service:
 def serve_console(state: Path, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM; prints the address to open.
 
-    Raises
-    ------
-    BadInput, BrokenLedger, BadData
-        If the directory is no curator's, or cannot be read; if the address is not one of this machine alone.
+    Raises:
+        BadInput, BrokenLedger, BadData: If the directory is no curator's, or cannot be read; if the address is not one
+            of this machine alone.
     """
     check_loopback(host, port)
     console(look(state))
@@ -131,16 +127,12 @@ class Bar:
 class Console:
     """The page.
 
-    Attributes
-    ----------
-    spent, cap, unit
-        Of the budget, and in what; ``cap`` is None where nothing can be said, and ``no_budget`` says why.
-    facts
-        About the weights: name and value.
-    clipped
-        By column: its public bounds, and how many rows were beyond them, unlisted, missing.
-    read
-        How many rows were read; None where people are of no table.
+    Attributes:
+        spent, cap, unit: Of the budget, and in what; ``cap`` is None where nothing can be said, and ``no_budget`` says
+            why.
+        facts: About the weights: name and value.
+        clipped: By column: its public bounds, and how many rows were beyond them, unlisted, missing.
+        read: How many rows were read; None where people are of no table.
     """
 
     title: str
@@ -163,10 +155,8 @@ class Console:
 def console(seen: Seen) -> Console:
     """Return what is shown of a state directory.
 
-    Raises
-    ------
-    BadData
-        If the owner's file does not hold what it must.
+    Raises:
+        BadData: If the owner's file does not hold what it must.
     """
     try:
         return _console(seen)

@@ -36,20 +36,13 @@ Kind = TypeVar("Kind", bound=Operation[Any])
 class Standing:
     """Where the curator stands before an operation: all that is public, and nothing of a record.
 
-    Attributes
-    ----------
-    people, dimension, dtype
-        Of the sample: n, d, and the type of the features.
-    tv_bound
-        Bound on the total variation between the present mu and that of a neighbouring sample.
-    learner
-        The policy's; None where it has none.
-    previous
-        The hypothesis that was released last.
-    public
-        The public sample; None where the scenario has none.
-    check_room
-        Refuses a reweigh for whose counts there is no memory.
+    Attributes:
+        people, dimension, dtype: Of the sample: n, d, and the type of the features.
+        tv_bound: Bound on the total variation between the present mu and that of a neighbouring sample.
+        learner: The policy's; None where it has none.
+        previous: The hypothesis that was released last.
+        public: The public sample; None where the scenario has none.
+        check_room: Refuses a reweigh for whose counts there is no memory.
     """
 
     people: int
@@ -76,10 +69,8 @@ class OperationHandler(ABC, Generic[Kind, R]):
     def check(self, operation: Kind, standing: Standing) -> None:
         """Refuse what could not be carried out here, before anything is charged or changed.
 
-        Raises
-        ------
-        PolicyRefused
-            Saying what is missing.
+        Raises:
+            PolicyRefused: Saying what is missing.
         """
 
     @abstractmethod
@@ -156,7 +147,6 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
         return NoEvent()
 
     def check(self, operation: Reweigh, standing: Standing) -> None:
-        """Refuse counts that there is no room for: real losses widen them sooner than was planned."""
         standing.check_room(operation.reweighs_by)
 
     def run(self, operation: Reweigh, access: Access, standing: Standing) -> Reweighed:
@@ -186,7 +176,6 @@ class MarginsHandler(OperationHandler[Margins, NoisyMargins]):
     """Weighted shares with noise (:class:`curator.mechanisms.shares.NoisyShares`: theorem and proof)."""
 
     def event(self, operation: Margins, standing: Standing) -> Event:
-        """One pure release from the sample itself; how much a record may weigh is in the noise, not in the price."""
         return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Margins, access: Access, standing: Standing) -> NoisyMargins:
@@ -200,7 +189,6 @@ class LearnHandler(OperationHandler[Learn, Learned]):
     """Algorithm 2 of Kohen & Sheffet, "apply M to draws from mu^t"; costs what the learner declares at s_t."""
 
     def event(self, operation: Learn, standing: Standing) -> Event:
-        """Return the learner's event at the present sampling bound."""
         return _learner_of(standing).event(standing.tv_bound)
 
     def check(self, operation: Learn, standing: Standing) -> None:

@@ -63,23 +63,15 @@ def run_baselines(
 ) -> dict[str, dict[str, float | str]]:
     """Run the baselines that a scenario names.
 
-    Parameters
-    ----------
-    asked
-        The scenario as it was asked for, before planning: a baseline with one round needs a plan of its own.
-    result
-        The hybrid run's result: agents alone get as many agents as it asked.
-    seed
-        The run's seed; baselines draw other people.
-    folder
-        The run's folder: a baseline works in a directory of its own below it, since there is room for a run there.
-        (The directory for temporary files is often in memory.)
-    attempts
-        Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
-    on_progress
-        Called for each baseline as it begins.
-    charging
-        Where they are charged to the people whose records they use.
+    Args:
+        asked: The scenario as it was asked for, before planning: a baseline with one round needs a plan of its own.
+        result: The hybrid run's result: agents alone get as many agents as it asked.
+        seed: The run's seed; baselines draw other people.
+        folder: The run's folder: a baseline works in a directory of its own below it, since there is room for a run
+            there. (The directory for temporary files is often in memory.)
+        attempts: Keeps the reason for each baseline that cannot run or comes to nothing; those are left out.
+        on_progress: Called for each baseline as it begins.
+        charging: Where they are charged to the people whose records they use.
     """
     ways: dict[str, Callable[[Scenario, dict[str, Any], int, _Place], Finding]] = {
         "curator-only": _curator_only,
@@ -100,7 +92,6 @@ def run_baselines(
 
 
 def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    """Spend the curator's whole budget on one round: a private learner on the biased sample, no reweighing."""
     # A portfolio of one round is still repaired and judged by agents: here the curator learns, and that is all.
     once = {"protocol": "learn-and-test", "portfolio": None} if demands_of(asked.protocol).portfolio else {}
     alone = resolve(_changed(asked, {"curator": {"rounds": 1}, **once}))
@@ -109,12 +100,10 @@ def _curator_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Pl
 
 
 def _agents_only(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    """Learn in the local model, in many steps, from as many agents as the hybrid run asked."""
     return _local(asked, result, seed, place, "local-gradient-descent", "local gradient descent")
 
 
 def _agents_once(asked: Scenario, result: dict[str, Any], seed: int, place: _Place) -> Finding:
-    """Learn in the local model without interaction from as many agents as the hybrid run asked."""
     return _local(asked, result, seed, place, "local-averages", "a discriminant from averages, asked once,")
 
 
@@ -182,7 +171,6 @@ def half_space(records: Records) -> Linear:
 
 
 def _parity(records: Records) -> Parity:
-    """Solve <x, a> = [label is +1]: the truth, where the labels have no noise and the records full rank."""
     equations = Equations(records.dimension)
     equations.add(records.features, (records.labels > 0).view(np.uint8))
     solution = equations.point(RandomSource.seeded(0, "optimum"))
@@ -221,15 +209,11 @@ class Attempts:
     What is left out is what a scenario or a machine can cause: a sample that finds no room, missing data, a full disk,
     too little memory, a refusal, a run without an answer. A bug of our own is raised.
 
-    Parameters
-    ----------
-    on_progress
-        Called for each comparison that is left out.
+    Args:
+        on_progress: Called for each comparison that is left out.
 
-    Attributes
-    ----------
-    left_out
-        The reason for each comparison that was left out, by its name.
+    Attributes:
+        left_out: The reason for each comparison that was left out, by its name.
     """
 
     def __init__(self, on_progress: OnProgress) -> None:
@@ -239,12 +223,9 @@ class Attempts:
     def attempt(self, name: str, words: str, work: Callable[[], T]) -> T | None:
         """Return what the work finds out, or None where it cannot be done.
 
-        Parameters
-        ----------
-        name
-            Key in :attr:`left_out`.
-        words
-            The comparison as people read it.
+        Args:
+            name: Key in :attr:`left_out`.
+            words: The comparison as people read it.
         """
         try:
             return work()

@@ -31,10 +31,9 @@ MOST_PEOPLE = 1 << 20
 def checked(asked: Scenario) -> ResolvedScenario:
     """Return the resolved scenario: what can be planned and simulated, whatever the curator's budget is.
 
-    Raises
-    ------
-    BadScenario
-        If no protocol has that name, its problem is another, the learner refuses its settings, or planning fails.
+    Raises:
+        BadScenario: If no protocol has that name, its problem is another, the learner refuses its settings, or planning
+            fails.
     """
     try:
         check_problem(asked)
@@ -52,12 +51,9 @@ def checked(asked: Scenario) -> ResolvedScenario:
 def acceptable(asked: Scenario) -> ResolvedScenario:
     """Return the resolved scenario, if all parties take it, as far as its public numbers tell; no table is read.
 
-    Raises
-    ------
-    BadScenario
-        As :func:`checked`, and if the curator's learner cannot learn from such samples.
-    BadInput, BudgetExceeded
-        If the curator's budget does not hold what is planned.
+    Raises:
+        BadScenario: As :func:`checked`, and if the curator's learner cannot learn from such samples.
+        BadInput, BudgetExceeded: If the curator's budget does not hold what is planned.
     """
     chosen = checked(asked)
     check_parties(chosen)
@@ -67,17 +63,13 @@ def acceptable(asked: Scenario) -> ResolvedScenario:
 def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) -> ResolvedScenario:
     """Return the resolved scenario of n people of the curator; if they are too few, say how many would do.
 
-    Parameters
-    ----------
-    with_people
-        Returns the scenario of another number of people.
-    too_few
-        Says that n are too few, in the words of who counts them.
+    Args:
+        with_people: Returns the scenario of another number of people.
+        too_few: Says that n are too few, in the words of who counts them.
 
-    Raises
-    ------
-    BadScenario, BadInput, BudgetExceeded
-        As :func:`acceptable`; with a number of people that is acceptable itself, where more of them help.
+    Raises:
+        BadScenario, BadInput, BudgetExceeded: As :func:`acceptable`; with a number of people that is acceptable itself,
+            where more of them help.
     """
 
     def holds(people: int) -> bool:
@@ -102,10 +94,8 @@ def acceptable_of(with_people: Callable[[int], Scenario], n: int, too_few: str) 
 def check_parties(chosen: ResolvedScenario) -> None:
     """Refuse what a party would refuse of a resolved scenario, as far as its public numbers tell.
 
-    Raises
-    ------
-    BadScenario, BadInput, BudgetExceeded
-        As :func:`acceptable`.
+    Raises:
+        BadScenario, BadInput, BudgetExceeded: As :func:`acceptable`.
     """
     with in_range():
         check_policy(chosen, check_beginning(chosen))
@@ -116,10 +106,8 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
 
     Contributions are checked one by one as they come, and are in nobody's folder.
 
-    Raises
-    ------
-    BadScenario, BadData
-        The first that a run would raise.
+    Raises:
+        BadScenario, BadData: The first that a run would raise.
     """
     folder = data_folder(chosen) if sides else None
     wanted = {"S": (chosen.source, chosen.curator.n), "T": (chosen.target, chosen.agents.count)}
@@ -135,10 +123,8 @@ def check_people(chosen: ResolvedScenario, sides: Collection[Side] = ("S", "T"))
 def refusal(chosen: ResolvedScenario, tables: Collection[Side] = ()) -> TandemError | None:
     """Return the error with which a run of a resolved scenario would end before anything is charged; None if none.
 
-    Parameters
-    ----------
-    tables
-        Whose tables are read; of T's keeper alone, nothing is asked about the curator.
+    Args:
+        tables: Whose tables are read; of T's keeper alone, nothing is asked about the curator.
     """
     try:
         if "S" in tables or not tables:

@@ -24,12 +24,9 @@ _TOKEN = secrets.token_hex(16)
 class Embedded:
     """A deployment in one process. No answer is ever on its way, so no deadline passes, however slow the machine is.
 
-    Parameters
-    ----------
-    state
-        Directory for the parties' states, one below it for each.
-    charging
-        Where runs are charged to the people of both sides.
+    Args:
+        state: Directory for the parties' states, one below it for each.
+        charging: Where runs are charged to the people of both sides.
     """
 
     def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:

@@ -25,10 +25,8 @@ def reading(
 ) -> str:
     """Say in a sentence how the run's loss compares with those of its baselines; nothing about why.
 
-    Parameters
-    ----------
-    hybrid
-        The true loss of the run's answer.
+    Args:
+        hybrid: The true loss of the run's answer.
     """
     losses = {name: float(found["loss_on_target"]) for name, found in baselines.items()}
     alone, best = losses.get("curator-only"), losses.get("optimum")
@@ -60,14 +58,10 @@ def complete(
     What of the truth and of the baselines cannot be found out is left out, and its reason stands in the truth's
     ``left_out``: a run that has its answer gives it, whatever becomes of what it is compared with.
 
-    Parameters
-    ----------
-    asked
-        The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
-    folder
-        The run's folder, in which baselines work.
-    charging
-        Where baselines are charged to the people whose records they use.
+    Args:
+        asked: The scenario as it was asked for, before planning. Where its people are not at hand, truth is null.
+        folder: The run's folder, in which baselines work.
+        charging: Where baselines are charged to the people whose records they use.
     """
     truth: dict[str, Any] | None = None
     if result["answer"] is not None:

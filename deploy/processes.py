@@ -40,18 +40,13 @@ LIVES = 5
 class PartyProcess:
     """One child process, kept alive.
 
-    Parameters
-    ----------
-    name
-        For messages.
-    arguments
-        A module of Tandem's, and its arguments.
-    folder
-        Working directory; its standard error goes to a file there.
-    environment
-        Additional environment. What this process's says of a service's own TLS is not handed on: it is for others.
-    lives
-        How often it is started before it stays dead.
+    Args:
+        name: For messages.
+        arguments: A module of Tandem's, and its arguments.
+        folder: Working directory; its standard error goes to a file there.
+        environment: Additional environment. What this process's says of a service's own TLS is not handed on: it is for
+            others.
+        lives: How often it is started before it stays dead.
     """
 
     def __init__(
@@ -75,10 +70,8 @@ class PartyProcess:
     def wait_for(self, text: str) -> str:
         """Return the first line on its standard output that contains a text.
 
-        Raises
-        ------
-        PeerUnavailable
-            If it ended, or does not say it in time; with the last line of its standard error.
+        Raises:
+            PeerUnavailable: If it ended, or does not say it in time; with the last line of its standard error.
         """
         deadline = time.monotonic() + START
         with self._printed:
@@ -180,16 +173,11 @@ def _let_go(process: subprocess.Popen[str]) -> None:
 class Processes:
     """A deployment of real processes on loopback.
 
-    Parameters
-    ----------
-    state
-        Directory for the parties' states and logs.
-    hosts
-        How many processes share the population (simulated people only).
-    started
-        Called with the parties once they run.
-    charging
-        Where runs are charged to the people of both sides.
+    Args:
+        state: Directory for the parties' states and logs.
+        hosts: How many processes share the population (simulated people only).
+        started: Called with the parties once they run.
+        charging: Where runs are charged to the people of both sides.
     """
 
     def __init__(
@@ -267,10 +255,8 @@ class Processes:
 def _check_alive(parties: dict[str, PartyProcess]) -> None:
     """Wait no longer once a party stays dead: the run would wait for it for ever.
 
-    Raises
-    ------
-    PeerUnavailable
-        With the last line of its standard error.
+    Raises:
+        PeerUnavailable: With the last line of its standard error.
     """
     for name, party in parties.items():
         if party.dead:

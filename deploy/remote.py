@@ -42,12 +42,9 @@ class RefereeAt(Client):
 class Operating:
     """What an operator asks of a referee that runs somewhere.
 
-    Parameters
-    ----------
-    client
-        Of the referee.
-    token
-        Operator token.
+    Args:
+        client: Of the referee.
+        token: Operator token.
     """
 
     def __init__(self, client: Client, token: str) -> None:
@@ -78,10 +75,8 @@ class Operating:
     def configuration(self, run: str) -> Configuration:
         """Return a run's configuration.
 
-        Raises
-        ------
-        NotFound
-            If it has not begun.
+        Raises:
+            NotFound: If it has not begun.
         """
         return Configuration.parse(self._client.signed("GET", f"/v1/runs/{run_name(run)}/configuration").message)
 
@@ -97,10 +92,8 @@ class Operating:
     def cancel(self, run: str) -> dict[str, Any]:
         """Cancel a run; return its result, once it has ended.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If it does not end, or what it ends with is no result.
+        Raises:
+            PeerMisbehaved: If it does not end, or what it ends with is no result.
         """
         path = f"/v1/runs/{run_name(run)}"
         self.ask_to_cancel(run)
@@ -145,14 +138,10 @@ def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 6
 class Remote:
     """A deployment at a URL.
 
-    Parameters
-    ----------
-    url
-        Address of the referee.
-    token
-        Operator token.
-    patience
-        Seconds to keep trying while the referee is away.
+    Args:
+        url: Address of the referee.
+        token: Operator token.
+        patience: Seconds to keep trying while the referee is away.
     """
 
     def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:

@@ -48,28 +48,18 @@ def carry_out(
 ) -> dict[str, Any]:
     """Run a scenario to its result, and leave a run folder that can be audited; return the result document.
 
-    Parameters
-    ----------
-    asked
-        As it was written: numbers may be at ``plan``.
-    deployment
-        ``embedded``, ``processes``, or a referee's URL.
-    seed
-        Of everything simulated; None draws one where people are simulated.
-    output
-        Run folder; an unfinished one is taken up where it was. None makes one below ``runs``.
-    token
-        Operator token, for a URL.
-    watching
-        Opens what is called with progress.
-    charging
-        Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
-        elsewhere.
+    Args:
+        asked: As it was written: numbers may be at ``plan``.
+        deployment: ``embedded``, ``processes``, or a referee's URL.
+        seed: Of everything simulated; None draws one where people are simulated.
+        output: Run folder; an unfinished one is taken up where it was. None makes one below ``runs``.
+        token: Operator token, for a URL.
+        watching: Opens what is called with progress.
+        charging: Where the run is charged to the people of both sides, unless a referee's URL says that the parties are
+            elsewhere.
 
-    Raises
-    ------
-    BadScenario, BadInput, BudgetExceeded
-        If the scenario or the folder is refused, before anything starts.
+    Raises:
+        BadScenario, BadInput, BudgetExceeded: If the scenario or the folder is refused, before anything starts.
     """
     chosen = acceptable(asked)
     folder = output or Path("runs") / f"{chosen.name}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -96,7 +86,6 @@ def carry_out(
 
 
 def _write_report(folder: Path, chosen: ResolvedScenario, result: dict[str, Any]) -> None:
-    """Write the report, or warn: the run has ended, and its result is stored, whatever its report lacks."""
     try:
         write_report(folder / "report.html", [run_view(chosen, result, result["rounds"])])
     except Exception as error:  # noqa: BLE001
@@ -138,12 +127,9 @@ def _shielded(watching: AbstractContextManager[OnProgress]) -> Iterator[OnProgre
 def spent_by_people(ledger: Path | None, witnesses: tuple[str, ...] = ()) -> tuple[str, list[dict[str, Any]]]:
     """Return the place of the people's ledger, and every run that it holds, with what they cost together.
 
-    Parameters
-    ----------
-    ledger
-        Its directory; None: this user's own.
-    witnesses
-        Further places of its heads.
+    Args:
+        ledger: Its directory; None: this user's own.
+        witnesses: Further places of its heads.
     """
     found = PeopleLedger(ledger, witnesses)
     return str(found.folder), found.table() if found.folder.exists() else []

@@ -53,14 +53,10 @@ def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engi
     It has the same public sample and the same randomness as that one has for the same seed, so it learns the same
     hypotheses from the same operations.
 
-    Parameters
-    ----------
-    scenario
-        Resolved, as far as the curator's section goes.
-    sample
-        Its people, never reweighed.
-    seed
-        The run's.
+    Args:
+        scenario: Resolved, as far as the curator's section goes.
+        sample: Its people, never reweighed.
+        seed: The run's.
     """
     public_people = public_sample(scenario, seed)
     policy = CuratorPolicy.of(scenario, sample, public_people)
@@ -72,24 +68,18 @@ class SimulatedAgents:
 
     The people, their order and their answers are those of a hosted population for the same seed.
 
-    Parameters
-    ----------
-    scenario
-        Resolved.
-    seed
-        The run's.
-    pool
-        None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people are
-        drawn once, and every question begins with the first of them again. Only where the mechanism is ``none``, which
-        has no guarantee that a second answer could spend. The hypotheses then depend on the people who test them: what
-        a test says holds for the loss on the pool, and for the loss on T only as far as the pool is like T.
-    people
-        The agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
+    Args:
+        scenario: Resolved.
+        seed: The run's.
+        pool: None: everybody is asked at most once, and people run out after ``agents.count``. A number: so many people
+            are drawn once, and every question begins with the first of them again. Only where the mechanism is
+            ``none``, which has no guarantee that a second answer could spend. The hypotheses then depend on the people
+            who test them: what a test says holds for the loss on the pool, and for the loss on T only as far as the
+            pool is like T.
+        people: The agents' records, where they are at hand; None: they are drawn from the scenario's distribution.
 
-    Raises
-    ------
-    BadScenario
-        If a pool is asked for with a mechanism that protects its people, or if people drop out.
+    Raises:
+        BadScenario: If a pool is asked for with a mechanism that protects its people, or if people drop out.
     """
 
     def __init__(
@@ -152,24 +142,17 @@ def conduct(
 ) -> Outcome:
     """Run a scenario's protocol once.
 
-    Parameters
-    ----------
-    seed
-        Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
-    hook
-        Called with each round's hypothesis.
-    pool
-        See :class:`SimulatedAgents`.
-    on_progress
-        Called with each progress message of the protocol.
-    held
-        Records of the curator's people and of the agents, where they are at hand, in random order: public data. None:
-        both are drawn from the scenario's distributions.
+    Args:
+        seed: Decides everything. Without a pool the outcome is that of every deployment of the scenario with this seed.
+        hook: Called with each round's hypothesis.
+        pool: See :class:`SimulatedAgents`.
+        on_progress: Called with each progress message of the protocol.
+        held: Records of the curator's people and of the agents, where they are at hand, in random order: public data.
+            None: both are drawn from the scenario's distributions.
 
-    Raises
-    ------
-    BadScenario
-        If the people are real: they are asked by a service, never in a simulation. If the sample fits nowhere.
+    Raises:
+        BadScenario: If the people are real: they are asked by a service, never in a simulation. If the sample fits
+            nowhere.
     """
     if scenario.people == "real":
         raise BadScenario("people are real: a simulation enforces no budget, so it takes simulated people only")
@@ -203,7 +186,6 @@ def conduct(
 
 
 def _public_randomness(scenario: ResolvedScenario, seed: int) -> int:
-    """Return the public randomness of the run with this seed, as its referee draws it."""
     count = int(scenario.agents.count)
     promised = OrderCommitment(first=0, agents=count, used=0, sha256=commitment(simulated(seed)))
     return public_randomness(public(scenario), [promised])

@@ -45,13 +45,10 @@ def evaluation_source(scenario: Scenario, seed: int) -> RecordSource:
 class Judgement:
     """What a hypothesis is worth on the people of a record source.
 
-    Attributes
-    ----------
-    loss
-        Share of all whom it predicts wrongly.
-    on_negative, on_positive
-        Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has the label. Where one label
-        is rare, a small loss says little: a constant has it, too.
+    Attributes:
+        loss: Share of all whom it predicts wrongly.
+        on_negative, on_positive: Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has
+            the label. Where one label is rare, a small loss says little: a constant has it, too.
     """
 
     loss: float

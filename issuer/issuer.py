@@ -32,15 +32,11 @@ class Issuer:
     What it sees of a credential is a blinded message, which is independent of the credential
     (:mod:`common.crypto.blindrsa`): it knows whom it has invited, and not which agent that is.
 
-    Parameters
-    ----------
-    folder
-        State directory: keys, and the hashes of invitation codes.
+    Args:
+        folder: State directory: keys, and the hashes of invitation codes.
 
-    Raises
-    ------
-    BadInput
-        If another process serves from it, or it cannot be used.
+    Raises:
+        BadInput: If another process serves from it, or it cannot be used.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,12 +55,9 @@ class Issuer:
 
         The code is used, on disk, before the signature leaves.
 
-        Raises
-        ------
-        BadMessage
-            If it is no token request for this issuer's key; the code is as it was.
-        Unauthorized, Conflict
-            As :meth:`issuer.issuer.InvitationCodes.use`.
+        Raises:
+            BadMessage: If it is no token request for this issuer's key; the code is as it was.
+            Unauthorized, Conflict: As :meth:`issuer.issuer.InvitationCodes.use`.
         """
         blinded = blinded_in(self.public, request)
         check_blinded(self._keys.tokens, blinded)
@@ -75,10 +68,8 @@ class Issuer:
 def grant(folder: Path, host: str, name: str, people: int) -> Signed:
     """Return an issuer's grant for a host; the issuer may serve at the same time.
 
-    Raises
-    ------
-    BadMessage
-        If there is no such key, or nobody may have such a name.
+    Raises:
+        BadMessage: If there is no such key, or nobody may have such a name.
     """
     wanted = Grant.parse({"host": host, "name": name, "people": people})
     return Keys(folder).grants.sign(wanted.KIND, wanted.wire())
@@ -101,15 +92,11 @@ SCHEMA = Schema("the issuer's database", CODES.metadata)
 class InvitationCodes:
     """The codes of one issuer.
 
-    Parameters
-    ----------
-    folder
-        The issuer's state directory.
+    Args:
+        folder: The issuer's state directory.
 
-    Raises
-    ------
-    BadInput
-        If the database in it cannot be opened.
+    Raises:
+        BadInput: If the database in it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -132,12 +119,9 @@ class InvitationCodes:
     def use(self, code: str, request: bytes) -> None:
         """Use a code for a token request, durably; the same request again changes nothing.
 
-        Raises
-        ------
-        Unauthorized
-            If there is no such code.
-        Conflict
-            If it was used for another request.
+        Raises:
+            Unauthorized: If there is no such code.
+            Conflict: If it was used for another request.
         """
         known, wanted = CODES.c, hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
@@ -170,16 +154,12 @@ PUBLIC = "issuer.json"
 class Keys:
     """The keys of one issuer.
 
-    Parameters
-    ----------
-    folder
-        State directory; keys that are not there are drawn. The public ones are written to ``issuer.json``; what stood
-        there of other keys is kept beside it, since runs that they vouched for are audited with it.
+    Args:
+        folder: State directory; keys that are not there are drawn. The public ones are written to ``issuer.json``; what
+            stood there of other keys is kept beside it, since runs that they vouched for are audited with it.
 
-    Raises
-    ------
-    BadInput
-        If a file in it holds another kind of key.
+    Raises:
+        BadInput: If a file in it holds another kind of key.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -64,17 +64,12 @@ def noise_for(what: str, part: int, person: str | int, secret: RandomSource) -> 
     Whoever copies the state that holds the secret and asks the copies the same question gets the same answer from each,
     and not as many independent ones.
 
-    Parameters
-    ----------
-    what
-        :func:`question_digest`: the query and the mechanism.
-    part
-        Which part of the query the person's slot is asked (:meth:`~common.local.queries.query.Query.parts`).
-    person
-        Who answers, with their record where it may change: another record needs other noise, or two answers would show
-        whether they differ.
-    secret
-        The durable secret.
+    Args:
+        what: :func:`question_digest`: the query and the mechanism.
+        part: Which part of the query the person's slot is asked (:meth:`~common.local.queries.query.Query.parts`).
+        person: Who answers, with their record where it may change: another record needs other noise, or two answers
+            would show whether they differ.
+        secret: The durable secret.
     """
     return secret.derive("answer", what, part, person)
 

@@ -496,10 +496,8 @@ def _in_time(
 ) -> list[ReportCheck]:
     """Return what became of each report.
 
-    Raises
-    ------
-    PeerUnavailable
-        If that takes longer than the patience, and ten seconds a report.
+    Raises:
+        PeerUnavailable: If that takes longer than the patience, and ten seconds a report.
     """
     from common.net.transport import Overdue, time_limit
     from local_agent.person.checking import SECONDS
@@ -564,10 +562,8 @@ def _read_fields(path: Path) -> dict[str, Any]:
 def read_record(path: Path) -> Records:
     """Read one person's record.
 
-    Raises
-    ------
-    BadData
-        If the file is not such a record; says why, never what it holds.
+    Raises:
+        BadData: If the file is not such a record; says why, never what it holds.
     """
     import numpy as np
 
@@ -592,10 +588,8 @@ def read_record(path: Path) -> Records:
 def read_names(path: Path) -> Names | None:
     """Read what the numbers of a record are, as "local-agent record" has written it; None where the file says nothing.
 
-    Raises
-    ------
-    BadData
-        If what it says cannot be read.
+    Raises:
+        BadData: If what it says cannot be read.
     """
     from common.local.naming import Names
 
@@ -609,10 +603,8 @@ def read_names(path: Path) -> Names | None:
 def _reached(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
     """Return the referee as it is dialled: directly, or through a relay and in no other way.
 
-    Raises
-    ------
-    BadInput
-        If there is a relay, and no key of the referee: a relay could name its own as the referee's.
+    Raises:
+        BadInput: If there is a relay, and no key of the referee: a relay could name its own as the referee's.
     """
     from local_agent.client import RefereeClient, RelayedClient
 
@@ -626,12 +618,9 @@ def _reached(referee: str, relay: str | None, key: str | None, patience: float) 
 def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
     """Return the referee's key: the given one, the one written before, or at first contact, with a warning, that met.
 
-    Raises
-    ------
-    BadInput
-        If the given one is no public key, or another one than was written before.
-    Forged
-        If the referee at the address has another key: nothing that it says would be accepted.
+    Raises:
+        BadInput: If the given one is no public key, or another one than was written before.
+        Forged: If the referee at the address has another key: nothing that it says would be accepted.
     """
     from common.core.durable import claim
     from common.crypto.identity import check_public

@@ -17,10 +17,8 @@ MAX_PAUSE = 600.0
 class RefereeClient(Client):
     """:class:`local_agent.host.RefereePort` over HTTP.
 
-    Attributes
-    ----------
-    pause
-        Seconds after which the referee wants the next poll.
+    Attributes:
+        pause: Seconds after which the referee wants the next poll.
     """
 
     party = "referee"
@@ -31,10 +29,8 @@ class RefereeClient(Client):
     def key(self) -> str:
         """Return the public key that the referee names (to be pinned): the first contact with it.
 
-        Raises
-        ------
-        VersionSkew
-            If it speaks another version of the protocol; names both.
+        Raises:
+            VersionSkew: If it speaks another version of the protocol; names both.
         """
         response = self.request("GET", "/v1/referee")
         document = self.document_of(response)
@@ -100,16 +96,11 @@ class IssuerClient(Client):
 class RelayedClient(RefereeClient):
     """The same through a relay (RFC 9458): the referee does not learn from where, and the relay does not learn what.
 
-    Parameters
-    ----------
-    relay
-        Address of the relay; nothing else is dialled.
-    referee
-        The referee's pinned key. It cannot be learned through a relay, which could put its own in the place.
-    patience
-        Seconds to keep trying while nobody answers.
-    carrier
-        Of :class:`~common.net.oblivious.client.ThroughRelay`.
+    Args:
+        relay: Address of the relay; nothing else is dialled.
+        referee: The referee's pinned key. It cannot be learned through a relay, which could put its own in the place.
+        patience: Seconds to keep trying while nobody answers.
+        carrier: Of :class:`~common.net.oblivious.client.ThroughRelay`.
     """
 
     party = "referee behind the relay"
@@ -123,7 +114,6 @@ class RelayedClient(RefereeClient):
 
 
 def _seconds(text: str) -> float:
-    """Return a time to wait as it came from a referee: what is none, or too long, is not believed."""
     try:
         found = float(text)
     except ValueError:

@@ -33,21 +33,15 @@ SECONDS_A_STEP = 2e-9
 class Host:
     """Connects an :class:`Agent`, or a population of many, with a referee.
 
-    Parameters
-    ----------
-    answerer
-        Who answers.
-    port
-        The referee.
-    referee
-        The referee's pinned public key.
-    delay
-        Draws how many seconds to wait before an individual's answer leaves; never looks at the record. By default none.
-    schedule
-        With which clock answers of real people are held until a public time (:func:`public_seconds`).
-    consent
-        Asks an individual whether to answer a question that passed every check; raises if not. By default nobody is
-        asked.
+    Args:
+        answerer: Who answers.
+        port: The referee.
+        referee: The referee's pinned public key.
+        delay: Draws how many seconds to wait before an individual's answer leaves; never looks at the record. By
+            default none.
+        schedule: With which clock answers of real people are held until a public time (:func:`public_seconds`).
+        consent: Asks an individual whether to answer a question that passed every check; raises if not. By default
+            nobody is asked.
     """
 
     def __init__(
@@ -100,10 +94,9 @@ class Host:
     def step(self) -> bool:
         """Poll once and answer what is asked; tell whether there was a question.
 
-        Raises
-        ------
-        Refused, Forged, BadMessage
-            If the question is not one that the agents accept; nothing was answered, and the referee was told why.
+        Raises:
+            Refused, Forged, BadMessage: If the question is not one that the agents accept; nothing was answered, and
+                the referee was told why.
         """
         self.declined = False
         if isinstance(self._answerer, Agent) and self._answerer.report is not None:
@@ -213,12 +206,9 @@ def seconds_for(people: float, length: int) -> float:
     call of a function that is compiled, may take longer; then an answer takes twice as long, or four times
     (:class:`~common.core.schedule.Schedule`).
 
-    Parameters
-    ----------
-    people
-        How many are asked.
-    length
-        Characters of the question.
+    Args:
+        people: How many are asked.
+        length: Characters of the question.
     """
     return MIN_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)
 

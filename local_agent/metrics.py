@@ -18,12 +18,9 @@ LOOPBACK = "127.0.0.1"
 def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
     """Return the metrics of a host.
 
-    Parameters
-    ----------
-    epsilon
-        What one answer costs; nobody gives two, so it is the most that anybody here has spent.
-    answered
-        How many people have been asked.
+    Args:
+        epsilon: What one answer costs; nobody gives two, so it is the most that anybody here has spent.
+        answered: How many people have been asked.
     """
     counts = dict(host.counts)
     prefix = "declined:"
@@ -50,10 +47,8 @@ def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
 def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None]:
     """Answer GET /metrics on loopback while the block runs; gives the port. None: nothing is exposed.
 
-    Raises
-    ------
-    BadInput
-        If the port is not to be had.
+    Raises:
+        BadInput: If the port is not to be had.
     """
     if port is None:
         yield None

@@ -49,19 +49,13 @@ def chosen_queries(
 ) -> frozenset[str]:
     """Return the kinds of queries that remain of the usual ones.
 
-    Parameters
-    ----------
-    accept
-        If any, these alone.
-    refuse
-        Not these.
-    usual
-        By default :func:`shipped_queries`.
+    Args:
+        accept: If any, these alone.
+        refuse: Not these.
+        usual: By default :func:`shipped_queries`.
 
-    Raises
-    ------
-    BadInput
-        If a kind is unknown, or none remains.
+    Raises:
+        BadInput: If a kind is unknown, or none remains.
     """
     known = QUERIES.names()
     for kind in (*accept, *refuse):
@@ -77,16 +71,13 @@ def chosen_queries(
 class PersonalPolicy:
     """What an agent agrees to, fixed before any message arrives.
 
-    Attributes
-    ----------
-    referee
-        The referee's public key.
-    epsilon, delta
-        Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon: simulated people.
-    queries
-        Query kinds that are accepted: by default all that come with Tandem.
-    hypotheses
-        Kinds of hypotheses that are accepted: by default all but those that a foreign library would have to read.
+    Attributes:
+        referee: The referee's public key.
+        epsilon, delta: Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon:
+            simulated people.
+        queries: Query kinds that are accepted: by default all that come with Tandem.
+        hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would have to
+            read.
     """
 
     referee: str
@@ -98,10 +89,8 @@ class PersonalPolicy:
     def announced(self, dimension: int) -> messages.AgentPolicy:
         """Return what a referee is told of these rules when the agent enrols; nothing in it depends on the record.
 
-        Parameters
-        ----------
-        dimension
-            Number of features that this agent's record has (public).
+        Args:
+            dimension: Number of features that this agent's record has (public).
         """
         private = math.isfinite(self.epsilon)
         return messages.AgentPolicy(
@@ -123,27 +112,18 @@ class PersonalPolicy:
     ) -> CheckedQuestion:
         """Check a question in full, before the record is touched.
 
-        Parameters
-        ----------
-        assignment, configuration
-            As received from the referee.
-        dimension
-            Number of features that this agent's record has (public).
-        names
-            What these features are, where the record says it.
+        Args:
+            assignment, configuration: As received from the referee.
+            dimension: Number of features that this agent's record has (public).
+            names: What these features are, where the record says it.
 
-        Raises
-        ------
-        Forged
-            If the pinned referee did not sign both.
-        ConfigurationMismatch
-            If the assignment belongs to another configuration.
-        BadMessage
-            If either is malformed: unknown kind or field, non-finite number, too large.
-        PolicyRefused
-            If the kind of query or hypothesis or the mechanism's cost is not accepted, the query needs features that
-            the record lacks, the run is about other columns than the record's, or the mechanism cannot randomize what
-            the query says.
+        Raises:
+            Forged: If the pinned referee did not sign both.
+            ConfigurationMismatch: If the assignment belongs to another configuration.
+            BadMessage: If either is malformed: unknown kind or field, non-finite number, too large.
+            PolicyRefused: If the kind of query or hypothesis or the mechanism's cost is not accepted, the query needs
+                features that the record lacks, the run is about other columns than the record's, or the mechanism
+                cannot randomize what the query says.
         """
         agreed = messages.Configuration.parse(verify(configuration, messages.Configuration.KIND, self.referee, PINNED))
         form = messages.assignment_of(assignment.kind)

@@ -138,10 +138,8 @@ class WitnessOptions:
     def clients(self) -> list[WitnessClient]:
         """Return a client of each witness.
 
-        Raises
-        ------
-        BadInput
-            If the beacon is asked for and no witness is named.
+        Raises:
+            BadInput: If the beacon is asked for and no witness is named.
         """
         from common.core.errors import BadInput
         from common.net.witness_client import TOKEN, WitnessClient
@@ -218,10 +216,8 @@ def serve_command(
 def _tokens() -> dict[str, str]:
     """Return the tokens of the environment by what they admit to.
 
-    Raises
-    ------
-    BadInput
-        If one that is needed is missing, or one is too short.
+    Raises:
+        BadInput: If one that is needed is missing, or one is too short.
     """
     from common.core.errors import BadInput
     from common.net.app import metrics_token

@@ -33,19 +33,13 @@ if TYPE_CHECKING:
 def load_model(place: Any, *, task: int | None = None) -> Model:
     """Return the usable model of a run, or one that was exported as JSON.
 
-    Parameters
-    ----------
-    place
-        A :class:`tandem.Run`, the path of a run folder or of a model's JSON file, or a model, which is returned.
-    task
-        Of a run that learned several things, which one, from 1.
+    Args:
+        place: A :class:`tandem.Run`, the path of a run folder or of a model's JSON file, or a model, which is returned.
+        task: Of a run that learned several things, which one, from 1.
 
-    Raises
-    ------
-    BadInput
-        If there is no answer, or none with which anything can be predicted.
-    NotFound
-        If there is no such folder or file.
+    Raises:
+        BadInput: If there is no answer, or none with which anything can be predicted.
+        NotFound: If there is no such folder or file.
     """
     if isinstance(place, Model):
         return place
@@ -57,33 +51,24 @@ def load_model(place: Any, *, task: int | None = None) -> Model:
 def predict(place: Any, data: Any, *, strict: bool = False) -> AnyArray:
     """Return what the model of a run predicts for rows of raw data.
 
-    Parameters
-    ----------
-    place
-        As of :func:`load_model`.
-    data
-        The path of a CSV, Parquet or NumPy file, a frame of polars or pandas, or a list of mappings: rows with the
-        model's columns (:attr:`Model.columns`), others are left alone. The label is not needed.
-    strict
-        Refuse values beyond their bounds, unlisted and missing ones. Otherwise they count as the scenario says, and a
-        :class:`DataNote`, a warning, has how many there were.
+    Args:
+        place: As of :func:`load_model`.
+        data: The path of a CSV, Parquet or NumPy file, a frame of polars or pandas, or a list of mappings: rows with
+            the model's columns (:attr:`Model.columns`), others are left alone. The label is not needed.
+        strict: Refuse values beyond their bounds, unlisted and missing ones. Otherwise they count as the scenario says,
+            and a :class:`DataNote`, a warning, has how many there were.
 
-    Returns
-    -------
-    Shape (n,): labels as the scenario's table spells them, or the numbers of a regression in the column's own unit.
+    Returns:
+        Shape (n,): labels as the scenario's table spells them, or the numbers of a regression in the column's own unit.
 
-    Raises
-    ------
-    BadData
-        If a file cannot be read, a column is missing, a number is none, or strictness is not met.
-    BadInput
-        If the run has no such model.
+    Raises:
+        BadData: If a file cannot be read, a column is missing, a number is none, or strictness is not met.
+        BadInput: If the run has no such model.
 
-    Examples
-    --------
-    >>> import tandem
-    >>> tandem.predict("runs/own-data", [{"visits": 12, "months": 3, "plan": "pro"}])  # doctest: +SKIP
-    array(['yes'], dtype='<U3')
+    Examples:
+        >>> import tandem
+        >>> tandem.predict("runs/own-data", [{"visits": 12, "months": 3, "plan": "pro"}])  # doctest: +SKIP
+        array(['yes'], dtype='<U3')
     """
     return _predicted(load_model(place), data, strict, probabilities=False).values
 
@@ -94,17 +79,12 @@ def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     They are 1/(1 + e^-margin) of a half-space: the model's own probabilities if its learner minimised the logistic
     loss (:attr:`Model.loss`), else uncalibrated, so that only their order has a meaning. No agent has checked either.
 
-    Parameters
-    ----------
-    place, data, strict
-        As of :func:`predict`.
+    Args:
+        place, data, strict: As of :func:`predict`.
 
-    Raises
-    ------
-    BadInput
-        If the kind of model has none (trees, graphs, several classes, regressions).
-    BadData
-        As :func:`predict`.
+    Raises:
+        BadInput: If the kind of model has none (trees, graphs, several classes, regressions).
+        BadData: As :func:`predict`.
     """
     found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
     assert found is not None  # noqa: S101 - they were asked for
@@ -114,19 +94,14 @@ def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
 def export(place: Any, file: str | Path) -> Path:
     """Write the model of a run to a file, in the form that its suffix names; return the path.
 
-    Parameters
-    ----------
-    place
-        As of :func:`load_model`.
-    file
-        ``.json``: everything, with the names of columns, read again by :func:`load_model`. ``.onnx``: raw columns in,
-        labels out; needs the extra ``onnx``. ``.joblib``: the pipeline of :func:`as_sklearn`, pickled. Whoever loads a
-        pickle runs what is in it: where the model travels, send JSON.
+    Args:
+        place: As of :func:`load_model`.
+        file: ``.json``: everything, with the names of columns, read again by :func:`load_model`. ``.onnx``: raw columns
+            in, labels out; needs the extra ``onnx``. ``.joblib``: the pipeline of :func:`as_sklearn`, pickled. Whoever
+            loads a pickle runs what is in it: where the model travels, send JSON.
 
-    Raises
-    ------
-    BadInput
-        If there is no such form, a package is missing, or the kind of model does not go into it.
+    Raises:
+        BadInput: If there is no such form, a package is missing, or the kind of model does not go into it.
     """
     return export_model(load_model(place), file)
 
@@ -137,10 +112,8 @@ def as_sklearn(place: Any) -> Pipeline:
     Its step ``columns`` makes features, its step ``model`` has ``predict``, ``classes_``, and of a half-space
     ``coef_``, ``intercept_``, ``decision_function`` and ``predict_proba``.
 
-    Parameters
-    ----------
-    place
-        As of :func:`load_model`; with a JSON file no pickle is ever read.
+    Args:
+        place: As of :func:`load_model`; with a JSON file no pickle is ever read.
     """
     from common.models.pipeline import as_pipeline
 
@@ -150,10 +123,8 @@ def as_sklearn(place: Any) -> Pipeline:
 def describe(place: Any) -> list[str]:
     """Return the model of a run in words, a line each: its weights by column and in the column's own unit.
 
-    Parameters
-    ----------
-    place
-        As of :func:`load_model`.
+    Args:
+        place: As of :func:`load_model`.
     """
     return lines(load_model(place))
 
@@ -164,24 +135,17 @@ def record_of(scenario: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 
     It is, to the bit, what the same fields would become as a row of the scenario's target table.
 
-    Parameters
-    ----------
-    scenario
-        A shipped name, a YAML file, or a tree of its keys.
-    fields
-        By the names of the table's columns, the label's among them: numbers, texts, booleans; None where a value is
-        not known. Further fields are left alone.
+    Args:
+        scenario: A shipped name, a YAML file, or a tree of its keys.
+        fields: By the names of the table's columns, the label's among them: numbers, texts, booleans; None where a
+            value is not known. Further fields are left alone.
 
-    Returns
-    -------
-    ``{"features": [...], "label": 1 or -1}``.
+    Returns:
+        ``{"features": [...], "label": 1 or -1}``.
 
-    Raises
-    ------
-    BadScenario
-        If the scenario is not valid, or its target people are simulated.
-    BadData
-        If a field is missing, a number is none, the label is none of the two, or ``where`` keeps other people.
+    Raises:
+        BadScenario: If the scenario is not valid, or its target people are simulated.
+        BadData: If a field is missing, a number is none, the label is none of the two, or ``where`` keeps other people.
     """
     if isinstance(scenario, Mapping):
         table = parse(dict(scenario)).target.table

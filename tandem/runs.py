@@ -30,12 +30,9 @@ AnyScenario = str | Path | Mapping[str, Any]
 class Run:
     """A run that ended with an answer.
 
-    Attributes
-    ----------
-    result
-        The result document, as in ``result.json``.
-    folder
-        The run folder, from which :func:`audit` verifies the run.
+    Attributes:
+        result: The result document, as in ``result.json``.
+        folder: The run folder, from which :func:`audit` verifies the run.
     """
 
     result: dict[str, Any]
@@ -59,12 +56,9 @@ class Run:
     def plot(self) -> Drawing:
         """Draw the rounds against the level, else the candidates, else the one estimate, as the report does.
 
-        Raises
-        ------
-        BadInput
-            If the run estimated no loss.
-        NotFound
-            If the run folder is gone, with the scenario in it.
+        Raises:
+            BadInput: If the run estimated no loss.
+            NotFound: If the run folder is gone, with the scenario in it.
         """
         return drawn(self.folder, self.result)
 
@@ -78,10 +72,8 @@ class Run:
     def hypothesis(self) -> Hypothesis:
         """The answer, where it is a hypothesis: its ``positive`` predicts from features as the scenario maps them.
 
-        Raises
-        ------
-        BadMessage
-            If the answer is something else.
+        Raises:
+            BadMessage: If the answer is something else.
         """
         return parse_hypothesis(self.result["answer"])
 
@@ -98,35 +90,23 @@ def run(
 ) -> Run:
     """Run a scenario to its result, and leave a run folder that can be audited.
 
-    Parameters
-    ----------
-    scenario
-        A shipped name, a YAML file, or a tree.
-    overrides
-        ``KEY=VALUE`` each, as with ``referee run --set``.
-    deployment
-        ``embedded`` (one process), ``processes`` (real HTTP on this machine), or a referee's URL.
-    seed
-        Of everything simulated: the same seed, the same run. Not for real people.
-    output
-        Run folder; an unfinished one is taken up where it was. By default a new one below ``runs``.
-    token
-        Operator token, for a URL.
-    on_progress
-        Called with a text and numbers as the run goes on.
+    Args:
+        scenario: A shipped name, a YAML file, or a tree.
+        overrides: ``KEY=VALUE`` each, as with ``referee run --set``.
+        deployment: ``embedded`` (one process), ``processes`` (real HTTP on this machine), or a referee's URL.
+        seed: Of everything simulated: the same seed, the same run. Not for real people.
+        output: Run folder; an unfinished one is taken up where it was. By default a new one below ``runs``.
+        token: Operator token, for a URL.
+        on_progress: Called with a text and numbers as the run goes on.
 
-    Raises
-    ------
-    BadScenario, BadInput, BudgetExceeded
-        If the run is refused beforehand; nothing is charged then.
-    RunFailed
-        If it ended without an answer; its folder says why.
+    Raises:
+        BadScenario, BadInput, BudgetExceeded: If the run is refused beforehand; nothing is charged then.
+        RunFailed: If it ended without an answer; its folder says why.
 
-    Examples
-    --------
-    >>> import tandem
-    >>> found = tandem.run("sparse", "baselines=[]", seed=2)  # doctest: +SKIP
-    >>> found.status, found.estimate["high"]  # doctest: +SKIP
+    Examples:
+        >>> import tandem
+        >>> found = tandem.run("sparse", "baselines=[]", seed=2)  # doctest: +SKIP
+        >>> found.status, found.estimate["high"]  # doctest: +SKIP
     """
 
     @contextmanager
@@ -146,10 +126,8 @@ def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
 
     The document of ``referee plan --json``.
 
-    Raises
-    ------
-    BadScenario
-        If the scenario is not valid, or a number at ``plan`` has no value.
+    Raises:
+        BadScenario: If the scenario is not valid, or a number at ``plan`` has no value.
     """
     asked = _asked(scenario, overrides)
     refused = refusal(checked(asked))
@@ -162,10 +140,8 @@ def audit(
 ) -> Audit:
     """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost; strictly, with both keys.
 
-    Raises
-    ------
-    AuditFailed
-        Saying where it fails and why.
+    Raises:
+        AuditFailed: Saying where it fails and why.
     """
     return audit_folder(Path(folder), referee_key, curator_key, strict=strict)
 

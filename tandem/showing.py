@@ -22,10 +22,8 @@ from referee.view.wording import interval_in_words
 class Drawing:
     """A chart as SVG, which a notebook shows.
 
-    Attributes
-    ----------
-    svg
-        The ``svg`` element.
+    Attributes:
+        svg: The ``svg`` element.
     """
 
     svg: str
@@ -62,10 +60,8 @@ class Promises(dict[str, Any]):
     def plot(self) -> Drawing:
         """Draw each epsilon; a smaller one protects more.
 
-        Raises
-        ------
-        BadInput
-            If nothing is promised to anybody.
+        Raises:
+            BadInput: If nothing is promised to anybody.
         """
         return of_epsilons({who: found["epsilon"] for who, found in self.items() if who in pages.PROMISED})
 
@@ -73,10 +69,8 @@ class Promises(dict[str, Any]):
 def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
     """Draw some epsilons, by the key of whom they protect (:data:`referee.view.run_view.PROMISED`).
 
-    Raises
-    ------
-    BadInput
-        If none is a number.
+    Raises:
+        BadInput: If none is a number.
     """
     entries = [
         ChartEntry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
@@ -91,10 +85,8 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
 def view(folder: Path, result: dict[str, Any]) -> RunView:
     """Return what is shown of a result whose run folder holds its scenario.
 
-    Raises
-    ------
-    NotFound, BadData
-        As :func:`referee.view.pages.read_run`.
+    Raises:
+        NotFound, BadData: As :func:`referee.view.pages.read_run`.
     """
     return run_view(read_run(folder).scenario, result, result["rounds"])
 
@@ -107,10 +99,8 @@ def html(folder: Path, result: dict[str, Any]) -> str:
 def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
     """Draw a run: its rounds against the level, else its candidates, else its one estimate.
 
-    Raises
-    ------
-    BadInput
-        If the run estimated no loss.
+    Raises:
+        BadInput: If the run estimated no loss.
     """
     found, name = view(folder, result), _run_name(result)
     if found.rounds:
@@ -124,10 +114,8 @@ def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
 
 
 def _name(content: Any) -> str:
-    """Return a prefix of ids that two different drawings on a page do not share."""
     return f"tandem-{canonical.digest(content)[:12]}"
 
 
 def _run_name(result: dict[str, Any]) -> str:
-    """Return the prefix of a run: a function of what was found, and not of how long it took."""
     return _name([result[key] for key in ("scenario", "answer", "estimate", "rounds")])

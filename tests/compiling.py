@@ -18,10 +18,8 @@ def share(folder: Path) -> None:
 
     Numba would compile it in both, and a cache that two processes write to at the same moment may lose an entry.
 
-    Parameters
-    ----------
-    folder
-        For the locks; the same for all workers of a run.
+    Args:
+        folder: For the locks; the same for all workers of a run.
     """
     from numba.core.caching import FunctionCache
     from numba.core.compiler_lock import global_compiler_lock

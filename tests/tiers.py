@@ -15,12 +15,9 @@ Param = type(pytest.param())
 def thinned(cases: Iterable[Any], keep: int, *, several: bool = False) -> list[Any]:
     """Return all cases, of which all but ``keep``, spread evenly, are marked slow; the first one stays.
 
-    Parameters
-    ----------
-    cases
-        Values of the parameter, or of ``pytest.param``.
-    several
-        Whether each is a tuple of values of several parameters.
+    Args:
+        cases: Values of the parameter, or of ``pytest.param``.
+        several: Whether each is a tuple of values of several parameters.
     """
     every = [c if isinstance(c, Param) else pytest.param(*c) if several else pytest.param(c) for c in cases]
     kept = {place * len(every) // keep for place in range(keep)}

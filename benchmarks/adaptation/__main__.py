@@ -90,10 +90,8 @@ def _measure(
 def _shelf(given: Path | None) -> Path:
     """Return the directory of the data sets.
 
-    Raises
-    ------
-    BadInput
-        If there is none.
+    Raises:
+        BadInput: If there is none.
     """
     shelf = given or Path(os.environ.get("TANDEM_DATA", SHELF))
     if not shelf.is_dir():

@@ -27,20 +27,13 @@ class Objective:
     with r = sum_i p_i v_i - 1 in F, which is convex, and r = 1 - sum_i q_i in J; the maximum may be replaced by
     ln(sum_i exp(mu q_i))/mu, mu = ``sharpness``.
 
-    Attributes
-    ----------
-    domains
-        Within public bounds.
-    alpha, discrepancy
-        alpha in (0, 1), d.
-    kappa_1, kappa_2, kappa_inf
-        At least 0.
-    loss
-        ``squared`` or ``logistic``.
-    convex
-        Whether r is the convex bound.
-    sharpness
-        Infinite for the maximum itself.
+    Attributes:
+        domains: Within public bounds.
+        alpha, discrepancy: alpha in (0, 1), d.
+        kappa_1, kappa_2, kappa_inf: At least 0.
+        loss: ``squared`` or ``logistic``.
+        convex: Whether r is the convex bound.
+        sharpness: Infinite for the maximum itself.
     """
 
     domains: Domains

@@ -34,11 +34,9 @@ class Split:
 def split(pair: Pair, number: int, copies: Copies = "none") -> Split:
     """Return split ``number`` of a pair, the same whenever it is asked for.
 
-    Parameters
-    ----------
-    copies
-        "none": each row once. "leaky": each row ``pair.copies`` times, then split, as the paper. "clean": split, then
-        each row of each part ``pair.copies`` times.
+    Args:
+        copies: "none": each row once. "leaky": each row ``pair.copies`` times, then split, as the paper. "clean":
+            split, then each row of each part ``pair.copies`` times.
     """
     generator = np.random.default_rng([20240721, number])
     rows = len(pair.target.responses)

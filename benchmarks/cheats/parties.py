@@ -57,16 +57,11 @@ class Witness:
 class Parties:
     """A curator, a referee with a witness, and hosts of simulated people.
 
-    Parameters
-    ----------
-    folder
-        Where all of them keep their state.
-    chosen
-        The scenario.
-    hosts
-        For how many people each host speaks.
-    curator
-        What stands between the curator and the referee.
+    Args:
+        folder: Where all of them keep their state.
+        chosen: The scenario.
+        hosts: For how many people each host speaks.
+        curator: What stands between the curator and the referee.
     """
 
     def __init__(

@@ -26,14 +26,10 @@ from local_agent.hosted.answers import answer_together
 class Played:
     """What came of a cheat.
 
-    Attributes
-    ----------
-    done
-        What was done, in a sentence.
-    run
-        The run folder that is published.
-    audits
-        Options of the audits, by what they are called.
+    Attributes:
+        done: What was done, in a sentence.
+        run: The run folder that is published.
+        audits: Options of the audits, by what they are called.
     """
 
     done: str

@@ -15,14 +15,10 @@ from common.core.errors import RunFailed
 class Command:
     """A command of one person.
 
-    Parameters
-    ----------
-    machines
-        Where it runs.
-    name
-        The person's, for whom there is a clock.
-    arguments
-        ``python -m`` arguments.
+    Args:
+        machines: Where it runs.
+        name: The person's, for whom there is a clock.
+        arguments: ``python -m`` arguments.
     """
 
     def __init__(self, machines: Machines, name: str, arguments: Sequence[str]) -> None:
@@ -44,10 +40,8 @@ class Command:
     def ended(self, says: str = "", seconds: float = PATIENCE) -> bool:
         """Wait until it has ended, or has said something; return whether it has ended.
 
-        Raises
-        ------
-        RunFailed
-            If it does neither for so long.
+        Raises:
+            RunFailed: If it does neither for so long.
         """
         began = time.monotonic()
         while time.monotonic() - began < seconds:

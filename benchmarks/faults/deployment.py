@@ -30,21 +30,14 @@ def scenario(rounds: int, people: int) -> ResolvedScenario:
 class Deployment(Machines):
     """The processes of a run.
 
-    Parameters
-    ----------
-    folder
-        For states, logs and clocks.
-    chosen
-        The scenario.
-    opened
-        What ends when they do.
-    hosted
-        How many people the host has; by default all that the scenario wants.
+    Args:
+        folder: For states, logs and clocks.
+        chosen: The scenario.
+        opened: What ends when they do.
+        hosted: How many people the host has; by default all that the scenario wants.
 
-    Raises
-    ------
-    BadInput
-        If no disk can be mounted here: that needs root.
+    Raises:
+        BadInput: If no disk can be mounted here: that needs root.
     """
 
     def __init__(self, folder: Path, chosen: ResolvedScenario, opened: ExitStack, hosted: int | None = None) -> None:

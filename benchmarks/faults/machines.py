@@ -45,19 +45,13 @@ def clock_libraries(folder: Path) -> str | None:
 class Machines:
     """Processes by name, each of which has a small disk and a clock of its own.
 
-    Parameters
-    ----------
-    folder
-        For states, logs and clocks.
-    opened
-        What ends when they do.
+    Args:
+        folder: For states, logs and clocks.
+        opened: What ends when they do.
 
-    Attributes
-    ----------
-    parties
-        The processes.
-    urls
-        Addresses of those that are services.
+    Attributes:
+        parties: The processes.
+        urls: Addresses of those that are services.
     """
 
     def __init__(self, folder: Path, opened: ExitStack) -> None:
@@ -70,10 +64,8 @@ class Machines:
     def equip(self, name: str) -> Path:
         """Give a party a disk and a clock, and return where the disk is.
 
-        Raises
-        ------
-        BadInput
-            If no disk can be mounted here.
+        Raises:
+            BadInput: If no disk can be mounted here.
         """
         self.state(name).mkdir(parents=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=700", "none", str(self.state(name))]
@@ -118,10 +110,8 @@ class Machines:
     def wait_until_ready(self, name: str) -> None:
         """Wait until a service lacks nothing.
 
-        Raises
-        ------
-        RunFailed
-            If it goes on lacking something.
+        Raises:
+            RunFailed: If it goes on lacking something.
         """
         until = time.monotonic() + PATIENCE
         while lacks := self.lacks(name):

@@ -30,14 +30,11 @@ SETTLE = 1.5
 class Struck:
     """What faults struck one run, and what came of it.
 
-    Attributes
-    ----------
-    faults
-        Kind, party, what the party said that it lacks, whether the run went on meanwhile, seconds until it did after.
-    status
-        How the run ended.
-    wrong
-        What does not hold, in words.
+    Attributes:
+        faults: Kind, party, what the party said that it lacks, whether the run went on meanwhile, seconds until it did
+            after.
+        status: How the run ended.
+        wrong: What does not hold, in words.
     """
 
     faults: list[dict[str, Any]] = field(default_factory=list)
@@ -50,16 +47,11 @@ class Struck:
 def once(folder: Path, faults: Sequence[tuple[str, str]], rounds: int = 24, seconds: float = SETTLE) -> Struck:
     """Strike one run with faults, each of a kind and at a party, until they are used up or the run has ended.
 
-    Parameters
-    ----------
-    folder
-        For the parties.
-    faults
-        Kind and party.
-    rounds
-        Of the run, each of which asks ten people.
-    seconds
-        How long each fault lasts.
+    Args:
+        folder: For the parties.
+        faults: Kind and party.
+        rounds: Of the run, each of which asks ten people.
+        seconds: How long each fault lasts.
     """
     found, chosen = Struck(), scenario(rounds, 10)
     with deployment(folder, chosen) as parties:

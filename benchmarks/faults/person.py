@@ -28,14 +28,10 @@ ANSWERED = "local-agent has answered"
 def person(folder: Path, kind: str, struck: str = PERSON) -> Struck:
     """Strike while one person's agent enrols, and again while it is asked; it is one of all who are needed.
 
-    Parameters
-    ----------
-    folder
-        For the parties.
-    kind
-        Of the fault.
-    struck
-        The person, or the relay that they ask through.
+    Args:
+        folder: For the parties.
+        kind: Of the fault.
+        struck: The person, or the relay that they ask through.
     """
     found, chosen = Struck(), scenario(1, PEOPLE + 1)
     with deployment(folder, chosen, PEOPLE) as parties:

@@ -54,12 +54,9 @@ SCENARIO = {
 class Visited:
     """A service that people come to.
 
-    Attributes
-    ----------
-    come
-        The command of the person with a number, as ``python -m`` arguments.
-    held
-        How many people have been there, as the service's own state says.
+    Attributes:
+        come: The command of the person with a number, as ``python -m`` arguments.
+        held: How many people have been there, as the service's own state says.
     """
 
     come: Callable[[int], list[str]]
@@ -69,14 +66,10 @@ class Visited:
 def visit(folder: Path, name: str, kinds: Iterable[str]) -> Struck:
     """Strike a service while somebody is at it, somebody else for each fault.
 
-    Parameters
-    ----------
-    folder
-        For states and logs.
-    name
-        Of :data:`SERVICES`.
-    kinds
-        Of the faults.
+    Args:
+        folder: For states and logs.
+        name: Of :data:`SERVICES`.
+        kinds: Of the faults.
     """
     found = Struck(status="served")
     with ExitStack() as opened:

@@ -20,18 +20,12 @@ Results = Mapping[str, list[Measured]]
 class Figure:
     """One figure.
 
-    Attributes
-    ----------
-    name
-        Of its files: ``figure2.jsonl``, ``figure2.svg``, ``figure2.png``.
-    points
-        Names of the grid's points, in the order in which they are drawn.
-    repeat
-        Called with a point and a seed, in a process of its own: a function of a module, not a lambda.
-    draw
-        Called with the results and a path for each picture (its ending says which kind).
-    repetitions
-        How often each point is repeated, where nothing else is asked for.
+    Attributes:
+        name: Of its files: ``figure2.jsonl``, ``figure2.svg``, ``figure2.png``.
+        points: Names of the grid's points, in the order in which they are drawn.
+        repeat: Called with a point and a seed, in a process of its own: a function of a module, not a lambda.
+        draw: Called with the results and a path for each picture (its ending says which kind).
+        repetitions: How often each point is repeated, where nothing else is asked for.
     """
 
     name: str

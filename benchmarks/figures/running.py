@@ -30,17 +30,12 @@ def run(figure: Figure, tasks: list[tuple[str, int]], workers: int, keep: Callab
 
     What was measured stays when this is interrupted or killed; work that had begun is lost.
 
-    Parameters
-    ----------
-    workers
-        Processes; each computes with its share of the cores.
-    keep
-        Stores a result, and tells of it.
+    Args:
+        workers: Processes; each computes with its share of the cores.
+        keep: Stores a result, and tells of it.
 
-    Raises
-    ------
-    BadInput
-        If a process was killed (out of memory, most likely).
+    Raises:
+        BadInput: If a process was killed (out of memory, most likely).
     """
     share_cores(workers)
     context = multiprocessing.get_context("spawn")

@@ -29,10 +29,8 @@ class Row:
 class JsonLines:
     """A file of JSON objects, one a line.
 
-    Parameters
-    ----------
-    path
-        Created with the first line.
+    Args:
+        path: Created with the first line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,10 +39,8 @@ class JsonLines:
     def values(self) -> list[dict[str, Any]]:
         """Return all objects, in the order in which they were appended; an unfinished last line is none.
 
-        Raises
-        ------
-        BadData
-            If another line than the last cannot be read.
+        Raises:
+            BadData: If another line than the last cannot be read.
         """
         if not self.path.exists():
             return []
@@ -71,10 +67,8 @@ class JsonLines:
     def appending(self) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Open the file for one writer: give a function that appends an object, which is on disk when it returns.
 
-        Raises
-        ------
-        BadInput
-            If another process writes to it.
+        Raises:
+            BadInput: If another process writes to it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
@@ -96,10 +90,8 @@ class JsonLines:
 class ResultFile:
     """The results of one figure.
 
-    Parameters
-    ----------
-    path
-        Created with the first row.
+    Args:
+        path: Created with the first row.
     """
 
     def __init__(self, path: Path) -> None:
@@ -109,10 +101,8 @@ class ResultFile:
     def rows(self) -> list[Row]:
         """Return all rows, in the order in which they were appended; an unfinished last line is none.
 
-        Raises
-        ------
-        BadData
-            If another line than the last cannot be read.
+        Raises:
+            BadData: If another line than the last cannot be read.
         """
         found = []
         for number, value in enumerate(self._lines.values(), start=1):
@@ -126,10 +116,8 @@ class ResultFile:
     def writing(self) -> Iterator[Callable[[Row], None]]:
         """Open the file for one writer: give a function that appends a row, which is on disk when it returns.
 
-        Raises
-        ------
-        BadInput
-            If another process writes to it.
+        Raises:
+            BadInput: If another process writes to it.
         """
         with self._lines.appending() as append:
             yield lambda row: append(asdict(row))

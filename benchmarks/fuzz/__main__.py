@@ -39,12 +39,9 @@ KEPT = 50
 def campaign(count: int, seed: int, seconds: float = float("inf"), only: str | None = None) -> dict[str, Any]:
     """Return what became of so many inputs.
 
-    Parameters
-    ----------
-    seconds
-        After which all together end, if that comes first.
-    only
-        One of :data:`PARTS`, to which all inputs go.
+    Args:
+        seconds: After which all together end, if that comes first.
+        only: One of :data:`PARTS`, to which all inputs go.
     """
     began = time.monotonic()
     shares = {"services": SHARE, "folders": FOLDERS, "decoders": 1 - SHARE - FOLDERS}

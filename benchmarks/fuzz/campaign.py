@@ -141,14 +141,11 @@ def fuzz_decoders(
 ) -> tuple[dict[str, Counts], list[Finding]]:
     """Try exactly so many changed inputs on all decoders together, in proportion to their shares, at least one on each.
 
-    Parameters
-    ----------
-    seconds
-        After which it ends, if that comes first.
+    Args:
+        seconds: After which it ends, if that comes first.
 
-    Returns
-    -------
-    What became of them by decoder, and the findings.
+    Returns:
+        What became of them by decoder, and the findings.
     """
     vocabulary = words(decoders)
     counted = split(count, [decoder.share for decoder in decoders])

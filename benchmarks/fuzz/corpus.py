@@ -32,12 +32,9 @@ class Halted(BaseException):
 class Corpus:
     """What a run of all parties leaves.
 
-    Attributes
-    ----------
-    signed
-        Signed messages by kind.
-    bodies
-        Packed answers by the number of people.
+    Attributes:
+        signed: Signed messages by kind.
+        bodies: Packed answers by the number of people.
     """
 
     chosen: ResolvedScenario

@@ -48,18 +48,12 @@ from referee.state.runfolder import unpack_reports
 class Decoder:
     """What reads bytes.
 
-    Attributes
-    ----------
-    read
-        Reads an input.
-    allowed
-        What it may raise; anything else is a finding.
-    trees
-        Valid inputs as JSON trees, changed in their tree.
-    raws
-        Valid inputs as bytes, changed in their bytes.
-    share
-        How often it is chosen, compared with others: what takes long is chosen seldom.
+    Attributes:
+        read: Reads an input.
+        allowed: What it may raise; anything else is a finding.
+        trees: Valid inputs as JSON trees, changed in their tree.
+        raws: Valid inputs as bytes, changed in their bytes.
+        share: How often it is chosen, compared with others: what takes long is chosen seldom.
     """
 
     name: str

@@ -46,10 +46,8 @@ OUTSIDE = "outside"
 def read_folder(folder: Path) -> dict[str, str]:
     """Have every reader read a run folder; return how each ended: ``read``, or the name of an error of Tandem's.
 
-    Raises
-    ------
-    Exception
-        Whatever else a reader raises, which is a finding.
+    Raises:
+        Exception: Whatever else a reader raises, which is a finding.
     """
     return {name: _ended(reader, folder) for name, reader in READERS.items()}
 
@@ -108,21 +106,14 @@ READERS: dict[str, Callable[[Path], object]] = {
 class Folders:
     """Changed copies of one run folder, the same ones for the same seed.
 
-    Parameters
-    ----------
-    run
-        A valid run folder.
-    referee
-        Its referee's key, with which transcripts are signed anew.
-    seed
-        Of all choices.
-    place
-        A folder for the copies.
+    Args:
+        run: A valid run folder.
+        referee: Its referee's key, with which transcripts are signed anew.
+        seed: Of all choices.
+        place: A folder for the copies.
 
-    Attributes
-    ----------
-    random
-        Draws all choices.
+    Attributes:
+        random: Draws all choices.
     """
 
     def __init__(self, run: Path, referee: Identity, seed: int | str, place: Path) -> None:
@@ -233,12 +224,9 @@ def fuzz_folders(
 ) -> tuple[dict[str, Counts], list[Finding]]:
     """Try so many changed folders; return what became of them by reader, and the findings.
 
-    Parameters
-    ----------
-    seconds
-        After which it ends, if that comes first.
-    each
-        How many readers, drawn at random, read each folder.
+    Args:
+        seconds: After which it ends, if that comes first.
+        each: How many readers, drawn at random, read each folder.
     """
     found = {name: Counts() for name in READERS}
     findings: list[Finding] = []

@@ -36,12 +36,9 @@ def deep(levels: int) -> Any:
 class Mutator:
     """Changes inputs, the same ones for the same seed.
 
-    Parameters
-    ----------
-    seed
-        Of all choices.
-    words
-        Values that are put in the place of others, beside :data:`STRANGE`: those of other valid inputs.
+    Args:
+        seed: Of all choices.
+        words: Values that are put in the place of others, beside :data:`STRANGE`: those of other valid inputs.
     """
 
     def __init__(self, seed: int | str, words: Sequence[Any] = ()) -> None:

@@ -50,10 +50,8 @@ WITNESS = f"{TOKEN}-witness"
 class Request:
     """A request, as a valid one or changed.
 
-    Attributes
-    ----------
-    opened
-        Returns status and body of what is inside a successful answer; None: there is nothing inside.
+    Attributes:
+        opened: Returns status and body of what is inside a successful answer; None: there is nothing inside.
     """
 
     method: str
@@ -231,10 +229,8 @@ def _query(mutator: Mutator) -> str:
 async def ask(app: Service, request: Request) -> tuple[int, bytes]:
     """Send a request to a service in process; return the status and the body.
 
-    Raises
-    ------
-    Exception
-        Whatever the service lets through: a server would be left with it.
+    Raises:
+        Exception: Whatever the service lets through: a server would be left with it.
     """
     headers = [(b"host", b"x"), (b"content-length", str(len(request.body)).encode())]
     headers += [(name.lower().encode(), value.encode()) for name, value in request.headers]

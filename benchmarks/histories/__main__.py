@@ -37,10 +37,8 @@ def hostile(seed: int) -> Played:
 def count_hostile(first: int, count: int, seconds: float) -> dict[str, Any]:
     """Play histories with a hostile player; return how many, what their parties' steps ended with, and what is broken.
 
-    Parameters
-    ----------
-    seconds
-        After which it ends, if that comes first.
+    Args:
+        seconds: After which it ends, if that comes first.
     """
     began, broken = time.perf_counter(), []
     played, ends = Counter[str](), defaultdict[str, Counter[str]](Counter)

@@ -32,12 +32,9 @@ class File:
 class Disk:
     """What of the files below a folder is synchronised.
 
-    Parameters
-    ----------
-    root
-        The folder; itself it survives.
-    tree
-        What is on the disk at first.
+    Args:
+        root: The folder; itself it survives.
+        tree: What is on the disk at first.
     """
 
     root: Path
@@ -103,9 +100,8 @@ class Disk:
     def cut(self, folder: Path, survives: Callable[[], bool]) -> list[str]:
         """Take back what was not synchronised in a folder that nobody uses, for each change unless it survives.
 
-        Returns
-        -------
-        What is lost.
+        Returns:
+            What is lost.
         """
         lost = self._revert(folder, survives)
         for path in [path for path in self._databases if path.is_relative_to(folder)]:

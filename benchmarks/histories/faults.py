@@ -40,14 +40,11 @@ class Crash(BaseException):
 class Faults:
     """The faults of one history.
 
-    Parameters
-    ----------
-    seed
-        Decides all.
-    message_rate, step_rate, pause_rate
-        Shares of the messages, of the durable steps and of the driver's waits at which something goes wrong, in [0, 1].
-    most
-        How many faults a history has at most, so that it ends.
+    Args:
+        seed: Decides all.
+        message_rate, step_rate, pause_rate: Shares of the messages, of the durable steps and of the driver's waits at
+            which something goes wrong, in [0, 1].
+        most: How many faults a history has at most, so that it ends.
     """
 
     def __init__(
@@ -206,22 +203,14 @@ ATTEMPTS = 40
 class Channel:
     """One way to a party: what implements a port by calling another party.
 
-    Parameters
-    ----------
-    faults
-        The history's.
-    source
-        Who sends.
-    party
-        Gives the name of who is asked, and the party as it is now: it may have been opened again.
-    died
-        Called when the asked party's process ended while it worked.
-    leaves
-        Called with who sends, the method and what leaves: the arguments of a call, or the reply.
-    later
-        Takes calls that come later: who called, whether nothing more is heard of it meanwhile, and the call.
-    patient
-        Whether nobody's answer is waited for again and again here, as the referee's client of a curator does.
+    Args:
+        faults: The history's.
+        source: Who sends.
+        party: Gives the name of who is asked, and the party as it is now: it may have been opened again.
+        died: Called when the asked party's process ended while it worked.
+        leaves: Called with who sends, the method and what leaves: the arguments of a call, or the reply.
+        later: Takes calls that come later: who called, whether nothing more is heard of it meanwhile, and the call.
+        patient: Whether nobody's answer is waited for again and again here, as the referee's client of a curator does.
     """
 
     def __init__(

@@ -61,21 +61,14 @@ def scenario() -> ResolvedScenario:
 class World:
     """Curator, referee, a host of 20 people and four individuals, who ask one another through faults.
 
-    Parameters
-    ----------
-    folder
-        Their state directories, one below it for each.
-    faults
-        What goes wrong.
-    clock
-        The history's.
-    disk
-        Where the folder is.
+    Args:
+        folder: Their state directories, one below it for each.
+        faults: What goes wrong.
+        clock: The history's.
+        disk: Where the folder is.
 
-    Attributes
-    ----------
-    broken
-        What did not hold when something left a party.
+    Attributes:
+        broken: What did not hold when something left a party.
     """
 
     def __init__(self, folder: Path, faults: Faults, clock: Clock, disk: Disk) -> None:

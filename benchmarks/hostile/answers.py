@@ -55,20 +55,13 @@ Honest = Callable[[Request], Answer]
 class Peer:
     """A peer that answers as an honest one, or by a kind of :data:`KINDS`, as a seed draws.
 
-    Parameters
-    ----------
-    mutator
-        Draws.
-    honest
-        What an honest peer answers.
-    key
-        With which it signs what no honest one would: its own; None: it has none, and signs by a stranger's.
-    others
-        Bodies of valid answers to other requests.
-    rate
-        Share of the answers that are hostile, in [0, 1].
-    kinds
-        Which it gives.
+    Args:
+        mutator: Draws.
+        honest: What an honest peer answers.
+        key: With which it signs what no honest one would: its own; None: it has none, and signs by a stranger's.
+        others: Bodies of valid answers to other requests.
+        rate: Share of the answers that are hostile, in [0, 1].
+        kinds: Which it gives.
     """
 
     def __init__(

@@ -75,14 +75,10 @@ class Played:
 class Exchange:
     """One history of one party and a hostile peer.
 
-    Parameters
-    ----------
-    seed
-        Decides what the peer does.
-    folder
-        For the party's state directory.
-    played
-        Where it is recorded what happens.
+    Args:
+        seed: Decides what the peer does.
+        folder: For the party's state directory.
+        played: Where it is recorded what happens.
     """
 
     def __init__(self, seed: int, folder: Path, played: Played) -> None:

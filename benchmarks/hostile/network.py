@@ -59,10 +59,8 @@ class Listening(Protocol):
 class Network:
     """The peers of one history, by the host of their address.
 
-    Parameters
-    ----------
-    clock
-        The history's.
+    Args:
+        clock: The history's.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -173,10 +171,8 @@ def _request(raw: bytes) -> Request | None:
 def connected(network: Network, moved: Callable[[float], None] | None = None) -> Iterator[None]:
     """Let all that is dialled in the block be the network's peers, and its clock be the time.
 
-    Parameters
-    ----------
-    moved
-        Called in the place of a sleep; by default time passes.
+    Args:
+        moved: Called in the place of a sleep; by default time passes.
     """
     clock = network.clock
     sockets: Any = SimpleNamespace(**{**vars(socket), "create_connection": network.dial})

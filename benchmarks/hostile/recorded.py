@@ -31,14 +31,10 @@ AGENT = "agent-0"
 class Recorded:
     """Keys of honest parties, and what they have said.
 
-    Attributes
-    ----------
-    heard
-        By the name of a method: its arguments and the answer, in order; of one individual, and of the curator.
-    kept
-        Checkpoints of the run, with a witness's words.
-    proofs
-        That the individual's report is in the transcript, by what they go on from.
+    Attributes:
+        heard: By the name of a method: its arguments and the answer, in order; of one individual, and of the curator.
+        kept: Checkpoints of the run, with a witness's words.
+        proofs: That the individual's report is in the transcript, by what they go on from.
     """
 
     referee: Identity

@@ -37,10 +37,8 @@ PATIENT = 300
 class HostileWorld(World):
     """The parties of a run, of whom one is hostile.
 
-    Parameters
-    ----------
-    seat
-        Who.
+    Args:
+        seat: Who.
     """
 
     def __init__(self, seat: str, folder: Path, faults: Faults, clock: Clock, disk: Disk) -> None:

@@ -36,18 +36,12 @@ _AGAIN = 0.05
 class Fleet:
     """Four referee processes, of which two may drive, and a curator; whoever dies is started again.
 
-    Parameters
-    ----------
-    folder
-        For their states and logs.
-    database
-        SQLAlchemy URL, shared by the referees.
-    chosen
-        The scenario that the curator serves.
-    token
-        Enrols, and operates.
-    lives
-        How often each is started.
+    Args:
+        folder: For their states and logs.
+        database: SQLAlchemy URL, shared by the referees.
+        chosen: The scenario that the curator serves.
+        token: Enrols, and operates.
+        lives: How often each is started.
     """
 
     def __init__(self, folder: Path, database: str, chosen: ResolvedScenario, token: str, lives: int = 5) -> None:
@@ -85,10 +79,8 @@ class Fleet:
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something holds.
 
-        Raises
-        ------
-        RunFailed
-            If it does not, for as long as the patience lasts.
+        Raises:
+            RunFailed: If it does not, for as long as the patience lasts.
         """
         deadline = time.monotonic() + PATIENCE
         while not condition():
@@ -123,14 +115,10 @@ def fleet(folder: Path, database: str, chosen: ResolvedScenario, token: str, liv
 class Sender:
     """Agents that say everything until it is acknowledged, one after the other, to whichever process answers.
 
-    Attributes
-    ----------
-    acknowledged
-        The ids of the reports that a referee has acknowledged, hex.
-    refused
-        What was said to reports that it has not.
-    over
-        Set once nobody will be asked any more.
+    Attributes:
+        acknowledged: The ids of the reports that a referee has acknowledged, hex.
+        refused: What was said to reports that it has not.
+        over: Set once nobody will be asked any more.
     """
 
     def __init__(self, urls: Sequence[str], agents: Sequence[LightAgent], token: str) -> None:

@@ -32,23 +32,15 @@ class Killer:
 
     A kill waits while more than one party is on its way up again: on a slow machine nobody would ever work otherwise.
 
-    Parameters
-    ----------
-    parties
-        Curator, referees and hosts.
-    persons
-        Agents of single people.
-    server
-        PostgreSQL, if it is to be killed, too.
-    most
-        After how many kills it stops by itself.
-    acknowledged
-        Returns how many reports are acknowledged by now.
+    Args:
+        parties: Curator, referees and hosts.
+        persons: Agents of single people.
+        server: PostgreSQL, if it is to be killed, too.
+        most: After how many kills it stops by itself.
+        acknowledged: Returns how many reports are acknowledged by now.
 
-    Attributes
-    ----------
-    kills
-        Seconds, party, and how many reports were acknowledged by then.
+    Attributes:
+        kills: Seconds, party, and how many reports were acknowledged by then.
     """
 
     def __init__(

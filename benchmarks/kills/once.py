@@ -48,16 +48,11 @@ def scenario() -> ResolvedScenario:
 class Killed:
     """What was killed in one run, and what came of it.
 
-    Attributes
-    ----------
-    kills
-        As :class:`~benchmarks.kills.killer.Killer` keeps them.
-    seconds
-        How long the run took, its parties' start included.
-    acknowledged, stored, counted
-        People whose answers were acknowledged, are stored, and are counted by the audit.
-    wrong
-        What does not hold, in words.
+    Attributes:
+        kills: As :class:`~benchmarks.kills.killer.Killer` keeps them.
+        seconds: How long the run took, its parties' start included.
+        acknowledged, stored, counted: People whose answers were acknowledged, are stored, and are counted by the audit.
+        wrong: What does not hold, in words.
     """
 
     kills: list[dict[str, Any]] = field(default_factory=list)
@@ -74,14 +69,10 @@ def once(
 ) -> Killed:
     """Carry out one run under fire, and audit it.
 
-    Parameters
-    ----------
-    folder
-        For the parties' states and logs.
-    server
-        PostgreSQL, which is under fire, too; None: the referees share a SQLite file.
-    most
-        How many kills.
+    Args:
+        folder: For the parties' states and logs.
+        server: PostgreSQL, which is under fire, too; None: the referees share a SQLite file.
+        most: How many kills.
     """
     chosen, token, found, began = scenario(), secrets.token_hex(16), Killed(), time.monotonic()
     agents = [LightAgent.fresh() for _ in range(INDIVIDUALS)]

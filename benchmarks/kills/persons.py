@@ -22,19 +22,13 @@ PATIENCE = "600"
 class Person:
     """One person, whose agent is a process of its own, and is started again with the same state if it was killed.
 
-    Parameters
-    ----------
-    name
-        Of its state directory.
-    url
-        Of the referee process that it reports to.
+    Args:
+        name: Of its state directory.
+        url: Of the referee process that it reports to.
 
-    Attributes
-    ----------
-    lives
-        How often it was started.
-    problem
-        What it ended with, other than its answer.
+    Attributes:
+        lives: How often it was started.
+        problem: What it ended with, other than its answer.
     """
 
     def __init__(self, folder: Path, name: str, url: str, token: str) -> None:

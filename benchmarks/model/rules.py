@@ -9,20 +9,13 @@ from dataclasses import dataclass, replace
 class Size:
     """How much there is of everything.
 
-    Attributes
-    ----------
-    processes
-        Processes of the referee on one database.
-    agents
-        Individuals; question k asks those whose number is k modulo the number of questions.
-    operations, questions
-        What the protocol does, in this order: all operations of the curator, then all questions.
-    crashes
-        How often each process, the curator and each agent may crash.
-    pauses
-        How often a driver stands still until its lease has run out.
-    rogue
-        Whether somebody also asks agents a question that is not one of the run's.
+    Attributes:
+        processes: Processes of the referee on one database.
+        agents: Individuals; question k asks those whose number is k modulo the number of questions.
+        operations, questions: What the protocol does, in this order: all operations of the curator, then all questions.
+        crashes: How often each process, the curator and each agent may crash.
+        pauses: How often a driver stands still until its lease has run out.
+        rogue: Whether somebody also asks agents a question that is not one of the run's.
     """
 
     processes: int = 2
@@ -43,42 +36,24 @@ class Size:
 class Rules:
     """The rules of the protocol; the real code has all of them.
 
-    Attributes
-    ----------
-    fenced
-        A driver writes only while the database has its token.
-    fenced_inside
-        It looks at the token in the transaction that writes.
-    lease_ends
-        A lease runs out, and its holder may take it again after a crash.
-    in_a_turn
-        Between reading what is stored and storing a report nobody else writes.
-    numbered
-        A report gets the number after the newest that its process knows, and no number is given twice.
-    learns
-        Before it stores reports, a process takes over who else has reported.
-    looks_whether_open
-        A process looks in the database whether a question still takes answers.
-    stored_before_receipt
-        A receipt leaves after the report is stored.
-    counts_what_is_stored
-        Answers are counted in the database, and not in the driver's memory.
-    charged_before_release
-        A release leaves after its operation is charged.
-    stored_before_release
-        A release leaves after it is stored.
-    charged_once
-        A repeated request is not charged again.
-    released_once
-        A repeated request gets what was stored.
-    carried_on
-        An operation that was charged, and cut off, is carried out when it is asked for again.
-    stored_before_report
-        A report leaves after the agent has stored it.
-    remembers
-        What an agent has answered survives a crash.
-    answers_once
-        An agent that has answered a question answers no other.
+    Attributes:
+        fenced: A driver writes only while the database has its token.
+        fenced_inside: It looks at the token in the transaction that writes.
+        lease_ends: A lease runs out, and its holder may take it again after a crash.
+        in_a_turn: Between reading what is stored and storing a report nobody else writes.
+        numbered: A report gets the number after the newest that its process knows, and no number is given twice.
+        learns: Before it stores reports, a process takes over who else has reported.
+        looks_whether_open: A process looks in the database whether a question still takes answers.
+        stored_before_receipt: A receipt leaves after the report is stored.
+        counts_what_is_stored: Answers are counted in the database, and not in the driver's memory.
+        charged_before_release: A release leaves after its operation is charged.
+        stored_before_release: A release leaves after it is stored.
+        charged_once: A repeated request is not charged again.
+        released_once: A repeated request gets what was stored.
+        carried_on: An operation that was charged, and cut off, is carried out when it is asked for again.
+        stored_before_report: A report leaves after the agent has stored it.
+        remembers: What an agent has answered survives a crash.
+        answers_once: An agent that has answered a question answers no other.
     """
 
     fenced: bool = True

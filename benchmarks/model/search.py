@@ -23,16 +23,11 @@ FAULTS = ("crash of a process", "crash of the curator", "crash of an agent", "th
 class Found:
     """What a search has found.
 
-    Attributes
-    ----------
-    states, steps
-        How many different states there are, and how many steps lead from one to another.
-    depth
-        The number of steps to the state that is farthest from the beginning.
-    violated
-        The invariant that does not hold, None if all hold in all states.
-    trace
-        The shortest way to a state in which it does not.
+    Attributes:
+        states, steps: How many different states there are, and how many steps lead from one to another.
+        depth: The number of steps to the state that is farthest from the beginning.
+        violated: The invariant that does not hold, None if all hold in all states.
+        trace: The shortest way to a state in which it does not.
     """
 
     states: int
@@ -58,13 +53,10 @@ def search(
 ) -> Found:
     """Visit every state that can be reached, until an invariant does not hold.
 
-    Parameters
-    ----------
-    watched
-        Which invariants are looked at.
-    symmetry
-        Whether states that differ only in the numbers of equals count as one. The trace of a search without it has the
-        same numbers for the same parties all along.
+    Args:
+        watched: Which invariants are looked at.
+        symmetry: Whether states that differ only in the numbers of equals count as one. The trace of a search without
+            it has the same numbers for the same parties all along.
     """
 
     def same(state: State) -> State:

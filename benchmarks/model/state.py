@@ -26,24 +26,15 @@ class Report(NamedTuple):
 class Process(NamedTuple):
     """The memory of a process of the referee.
 
-    Attributes
-    ----------
-    fence
-        The token of its lease, 0 if it does not drive.
-    step
-        The step of the protocol that it is at while it drives.
-    newest
-        The number of the newest report that it knows.
-    known
-        Question and agent of each report that it knows, sorted.
-    seen
-        What it remembers of each question.
-    fresh
-        Whether it has just been started: it may take up a lease of its name.
-    pending
-        What a broken rule has left half done.
-    crashes
-        How often it may still crash.
+    Attributes:
+        fence: The token of its lease, 0 if it does not drive.
+        step: The step of the protocol that it is at while it drives.
+        newest: The number of the newest report that it knows.
+        known: Question and agent of each report that it knows, sorted.
+        seen: What it remembers of each question.
+        fresh: Whether it has just been started: it may take up a lease of its name.
+        pending: What a broken rule has left half done.
+        crashes: How often it may still crash.
     """
 
     fence: int
@@ -59,18 +50,13 @@ class Process(NamedTuple):
 class Agent(NamedTuple):
     """An individual.
 
-    Attributes
-    ----------
-    stored
-        Question and answer on its disk, or nothing.
-    sent, receipts
-        All reports that have left, and all receipts that were sent for them: question and answer, sorted.
-    pending
-        What a broken rule has left half done.
-    draws
-        How often it has drawn noise.
-    crashes
-        How often it may still crash.
+    Attributes:
+        stored: Question and answer on its disk, or nothing.
+        sent, receipts: All reports that have left, and all receipts that were sent for them: question and answer,
+            sorted.
+        pending: What a broken rule has left half done.
+        draws: How often it has drawn noise.
+        crashes: How often it may still crash.
     """
 
     stored: tuple[int, ...]
@@ -84,36 +70,23 @@ class Agent(NamedTuple):
 class State(NamedTuple):
     """All there is.
 
-    Attributes
-    ----------
-    token, holder
-        The lease in the referee's database; nobody holds one that has run out.
-    replies
-        What is stored as the reply to each step of the protocol, in order: a release's value, or a count of answers.
-    questions, counted
-        What there is of each question in the database, and how many answers were counted when it was closed.
-    reports
-        The numbered list of reports.
-    result
-        How many answers the run's result counts; ``NOBODY`` before its end.
-    stale
-        Whether a driver has written that had been replaced.
-    processes, agents
-        The processes of the referee, and the agents.
-    charged, results
-        The curator's ledger: operations, and operations with values.
-    working
-        The operation that the curator carries out, in memory.
-    requested
-        How many operations were ever asked for.
-    releases
-        All releases that have left: operations with values, sorted.
-    draws
-        How often the curator has drawn noise that is not derived from its secret and history.
-    unpaid
-        The operation that a broken curator has released, and will charge.
-    curator_crashes, pauses
-        How many of these there may still be.
+    Attributes:
+        token, holder: The lease in the referee's database; nobody holds one that has run out.
+        replies: What is stored as the reply to each step of the protocol, in order: a release's value, or a count of
+            answers.
+        questions, counted: What there is of each question in the database, and how many answers were counted when it
+            was closed.
+        reports: The numbered list of reports.
+        result: How many answers the run's result counts; ``NOBODY`` before its end.
+        stale: Whether a driver has written that had been replaced.
+        processes, agents: The processes of the referee, and the agents.
+        charged, results: The curator's ledger: operations, and operations with values.
+        working: The operation that the curator carries out, in memory.
+        requested: How many operations were ever asked for.
+        releases: All releases that have left: operations with values, sorted.
+        draws: How often the curator has drawn noise that is not derived from its secret and history.
+        unpaid: The operation that a broken curator has released, and will charge.
+        curator_crashes, pauses: How many of these there may still be.
     """
 
     token: int

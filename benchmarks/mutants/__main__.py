@@ -48,15 +48,11 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
 def run(mutants: list[Mutant], output: Path, told: Callable[[str], None], *, trusted: bool = False) -> None:
     """Run mutants, two at a time, and keep what became of each.
 
-    Parameters
-    ----------
-    trusted
-        Do not run the tests without any mutant first.
+    Args:
+        trusted: Do not run the tests without any mutant first.
 
-    Raises
-    ------
-    RuntimeError
-        If the tests fail without any mutant.
+    Raises:
+        RuntimeError: If the tests fail without any mutant.
     """
     imports = Imports(ROOT)
     tests = {mutant.target.path: imports.tests(mutant.target.path)[:FILES] for mutant in mutants}

@@ -48,20 +48,13 @@ SILENT = ("room", "__repr__")
 class Mutation:
     """One change of a file.
 
-    Attributes
-    ----------
-    function
-        Qualified name of the function that it is in; "" at the level of the module.
-    line, text
-        Where it is: the number of the first line, and what stands there.
-    kind
-        Name of the operator.
-    change
-        What becomes what, in short.
-    begin, end, new
-        The bytes of the source that ``new`` replaces.
-    number
-        Counts mutations that all of this describes alike.
+    Attributes:
+        function: Qualified name of the function that it is in; "" at the level of the module.
+        line, text: Where it is: the number of the first line, and what stands there.
+        kind: Name of the operator.
+        change: What becomes what, in short.
+        begin, end, new: The bytes of the source that ``new`` replaces.
+        number: Counts mutations that all of this describes alike.
     """
 
     function: str
@@ -308,10 +301,8 @@ def _read(node: ast.stmt) -> set[str]:
 def mutations(source: str, *, ordered: bool = False) -> list[Mutation]:
     """Return all mutations of a source, in its order.
 
-    Parameters
-    ----------
-    ordered
-        Exchange adjacent statements, too, neither of which needs what the other one binds.
+    Args:
+        ordered: Exchange adjacent statements, too, neither of which needs what the other one binds.
     """
     kept: list[Mutation] = []
     seen: Counter[tuple[str, str, str]] = Counter()

@@ -29,10 +29,8 @@ Outcome = Literal["caught", "timeout", "survived"]
 class Verdict(NamedTuple):
     """What the tests said of a mutant.
 
-    Attributes
-    ----------
-    by
-        The first test that failed; "" if none did.
+    Attributes:
+        by: The first test that failed; "" if none did.
     """
 
     outcome: Outcome
@@ -85,12 +83,9 @@ class Trees:
     def test(self, tree: Path, tests: Sequence[Path], limit: float) -> Verdict:
         """Run test files of a copy in this order, up to the first failure; more than ``limit`` seconds are one.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            If all was stopped meanwhile.
-        RuntimeError
-            If pytest could not be used.
+        Raises:
+            KeyboardInterrupt: If all was stopped meanwhile.
+            RuntimeError: If pytest could not be used.
         """
         chosen = [str(test.relative_to(ROOT)) for test in tests]
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", *PLUGINS, "-rfE", *FAST, *chosen]

@@ -90,10 +90,8 @@ class Target:
 def targets(root: Path = ROOT) -> list[Target]:
     """Return every file to mutate, in the order of the areas; a file belongs to the first area that names it.
 
-    Raises
-    ------
-    ValueError
-        If a pattern matches no file: it moved, and its mutants would be left out in silence.
+    Raises:
+        ValueError: If a pattern matches no file: it moved, and its mutants would be left out in silence.
     """
     found: dict[Path, Target] = {}
     for area, patterns in AREAS.items():

@@ -88,16 +88,11 @@ def batch_rdp(order: int, tv_bound: float, ratio: float, batch: int) -> float:
     diameter j u/b, and the bounds of :func:`common.privacy.theorems.renyi.closed_form` hold, which this is for one
     draw. Not rounded up, for no run rests on it.
 
-    Parameters
-    ----------
-    order
-        k, an integer of at least 2.
-    tv_bound
-        s in (0, 1).
-    ratio
-        u = 2 L / sigma > 0, for noise sigma on the mean.
-    batch
-        b, at least 1.
+    Args:
+        order: k, an integer of at least 2.
+        tv_bound: s in (0, 1).
+        ratio: u = 2 L / sigma > 0, for noise sigma on the mean.
+        batch: b, at least 1.
     """
     drawn = np.arange(1.0, batch + 1.0)
     log_p = _log_binomial(batch, drawn) + drawn * math.log(tv_bound)

@@ -27,14 +27,10 @@ SEARCHED = (1500, 1700, 1800, 1900, 2000, 2100)
 class Need:
     """People that one set of bounds asks for.
 
-    Attributes
-    ----------
-    people
-        n, of the curator.
-    answers
-        Most agents a round.
-    rounds
-        Most rounds.
+    Attributes:
+        people: n, of the curator.
+        answers: Most agents a round.
+        rounds: Most rounds.
     """
 
     people: int
@@ -46,14 +42,10 @@ class Need:
 class Setting:
     """One line of the table.
 
-    Attributes
-    ----------
-    name, title
-        For files and for people.
-    paper
-        What the paper's formulas ask for.
-    tight
-        The scenario that is run.
+    Attributes:
+        name, title: For files and for people.
+        paper: What the paper's formulas ask for.
+        tight: The scenario that is run.
     """
 
     name: str
@@ -166,10 +158,8 @@ def literal() -> Scenario:
 def ladder(smallest: int) -> list[tuple[str, int]]:
     """Return n of Appendix D, private, as one thing after the other is made tight.
 
-    Parameters
-    ----------
-    smallest
-        The last rung: what was found by running.
+    Args:
+        smallest: The last rung: what was found by running.
     """
     kappa = _paper_kappa(APPENDIX_D.chi_squared)
     return [

@@ -37,12 +37,9 @@ _PENALTIES = (*(10.0 / 4.0**step for step in range(9)), 0.0)
 class Margins(NamedTuple):
     """What raking knows of T.
 
-    Attributes
-    ----------
-    means
-        Of the features and, last, of the label as 0 or 1; shape (d + 1,).
-    errors
-        Their standard errors, shape (d + 1,).
+    Attributes:
+        means: Of the features and, last, of the label as 0 or 1; shape (d + 1,).
+        errors: Their standard errors, shape (d + 1,).
     """
 
     means: Floats
@@ -63,12 +60,9 @@ def raked(volunteers: Records, margins: Margins) -> Floats:
     match, which no weights may have. The penalty p falls to 0 from where weights are next to equal, unless the design
     effect would pass its bound.
 
-    Parameters
-    ----------
-    volunteers
-        At least one.
-    margins
-        Of as many features as they have, and of the label.
+    Args:
+        volunteers: At least one.
+        margins: Of as many features as they have, and of the label.
     """
     columns = _columns(volunteers)
     scale = columns.std(axis=0)
@@ -93,10 +87,8 @@ def design_effect(weights: Floats) -> float:
 def odds(volunteers: Singles, agents: Singles) -> Floats:
     """Return weights of mean 1, shape (volunteers,): the odds by their features of being an agent, not a volunteer.
 
-    Parameters
-    ----------
-    volunteers, agents
-        Features, shape (people, d).
+    Args:
+        volunteers, agents: Features, shape (people, d).
     """
     kept = varying(volunteers)
     both = np.concatenate([volunteers[:, kept], agents[:, kept]])

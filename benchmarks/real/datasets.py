@@ -205,12 +205,9 @@ def _text(condition: polars.Expr) -> polars.Expr:
 class DataSet:
     """A folder of files.
 
-    Attributes
-    ----------
-    table
-        How its columns become features and a label, as a scenario says it.
-    read
-        Read its rows, in the order of the files, from a folder.
+    Attributes:
+        table: How its columns become features and a label, as a scenario says it.
+        read: Read its rows, in the order of the files, from a folder.
     """
 
     table: dict[str, Any]

@@ -43,14 +43,10 @@ class Split:
 class Answer(NamedTuple):
     """What a method answered.
 
-    Attributes
-    ----------
-    hypothesis
-        Which label a person has.
-    gap
-        By how much its loss may exceed that of the best candidate, where the method states that.
-    chosen
-        The candidate's name, where there were several.
+    Attributes:
+        hypothesis: Which label a person has.
+        gap: By how much its loss may exceed that of the best candidate, where the method states that.
+        chosen: The candidate's name, where there were several.
     """
 
     hypothesis: Hypothesis
@@ -61,10 +57,8 @@ class Answer(NamedTuple):
 class Method(ABC):
     """A way to an answer.
 
-    Attributes
-    ----------
-    words
-        For people: what it does, and what it sees.
+    Attributes:
+        words: For people: what it does, and what it sees.
     """
 
     words: str
@@ -78,10 +72,8 @@ class Method(ABC):
     def scenario(self, shift: Shift, n: int, agents: int, epsilon: float) -> Scenario | None:
         """Return what the services are asked to run, epsilon the same on both sides; None: it is no protocol.
 
-        Parameters
-        ----------
-        n, agents
-            How many people the curator and the agents are.
+        Args:
+            n, agents: How many people the curator and the agents are.
         """
 
     @abstractmethod
@@ -109,12 +101,9 @@ def _of_target(split: Split) -> Records:
 class Served(Method):
     """A protocol, run by the parties' own code on the split's people.
 
-    Attributes
-    ----------
-    changes
-        Of the scenario; what is in ``curator`` is laid over the curator's section.
-    curator
-        Who the curator's people are.
+    Attributes:
+        changes: Of the scenario; what is in ``curator`` is laid over the curator's section.
+        curator: Who the curator's people are.
     """
 
     words: str

@@ -36,12 +36,9 @@ Row = dict[str, Any]
 class Task:
     """One method on all splits of one shift.
 
-    Attributes
-    ----------
-    epsilons
-        More than one only where the answer does not depend on it: then a row is written for each.
-    agents
-        At most so many; None: as many as the data have.
+    Attributes:
+        epsilons: More than one only where the answer does not depend on it: then a row is written for each.
+        agents: At most so many; None: as many as the data have.
     """
 
     shift: str
@@ -164,10 +161,8 @@ def measure(tasks: Iterable[Task], jobs: int, keep: Callable[[Row], None]) -> No
 
     What was kept stays when this is interrupted; splits that had begun are lost.
 
-    Parameters
-    ----------
-    jobs
-        Processes; each computes with its share of the cores.
+    Args:
+        jobs: Processes; each computes with its share of the cores.
     """
     share_cores(jobs)
     plans: dict[str, Future[Planned]] = {}

@@ -24,16 +24,11 @@ Rows = Callable[[polars.DataFrame], AnyArray]
 class Shift:
     """A shift.
 
-    Attributes
-    ----------
-    name, words
-        For a table and for people.
-    data
-        Which data set, a folder.
-    source, target
-        Whose records the curator has, and who the agents are.
-    people
-        n, the curator's people; fewer where there are not as many.
+    Attributes:
+        name, words: For a table and for people.
+        data: Which data set, a folder.
+        source, target: Whose records the curator has, and who the agents are.
+        people: n, the curator's people; fewer where there are not as many.
     """
 
     name: str

@@ -22,18 +22,14 @@ Relation = Literal["better", "open", "worse"]
 class Verdict:
     """A hybrid answer on one shift.
 
-    Attributes
-    ----------
-    shift, method, loss, gap
-        Whose verdict it is, its mean loss and its mean stated gap.
-    best, best_loss
-        Whichever of curator alone, agents alone and the constant has the least mean loss on these very splits: chosen
-        afterwards, so the hybrid is compared with the luckiest of them.
-    gained, low, high
-        By how much the hybrid's loss is below that, with the 95% interval of the difference on the same splits
-        (None with a single split).
-    distance
-        From the private source model's loss to that of the private optimum; None where one of them is not there.
+    Attributes:
+        shift, method, loss, gap: Whose verdict it is, its mean loss and its mean stated gap.
+        best, best_loss: Whichever of curator alone, agents alone and the constant has the least mean loss on these very
+            splits: chosen afterwards, so the hybrid is compared with the luckiest of them.
+        gained, low, high: By how much the hybrid's loss is below that, with the 95% interval of the difference on the
+            same splits (None with a single split).
+        distance: From the private source model's loss to that of the private optimum; None where one of them is not
+            there.
     """
 
     shift: str

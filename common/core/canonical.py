@@ -45,10 +45,8 @@ def encode(value: Any) -> bytes:
     An integer is written where a double has exactly its digits: larger ones, which a reader in another language would
     round, are for whoever defines the message to write as strings (:data:`common.core.values.Word`).
 
-    Raises
-    ------
-    BadMessage
-        If the value holds NaN, an infinity or an integer that is no double, or is not JSON.
+    Raises:
+        BadMessage: If the value holds NaN, an infinity or an integer that is no double, or is not JSON.
     """
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -104,10 +102,8 @@ def digest(value: Any) -> str:
 def decode(raw: bytes) -> Any:
     """Decode JSON, refusing NaN, infinities, duplicate keys, undecodable bytes, and what is too deep, long or large.
 
-    Raises
-    ------
-    BadMessage
-        If the bytes are not such JSON.
+    Raises:
+        BadMessage: If the bytes are not such JSON.
     """
     check_shape(raw)
     try:
@@ -120,10 +116,8 @@ def decode(raw: bytes) -> Any:
 def check_shape(raw: bytes) -> int:
     """Check how deep JSON is and how many values it holds, by its bytes; no parser has seen it yet. Return how many.
 
-    Raises
-    ------
-    BadMessage
-        Naming the limit.
+    Raises:
+        BadMessage: Naming the limit.
     """
     opened = raw.count(b"[") + raw.count(b"{")
     values = 4 * opened + raw.count(b",")

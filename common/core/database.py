@@ -64,16 +64,13 @@ MAKING = 0
 class Schema:
     """The tables of a party's database.
 
-    Attributes
-    ----------
-    name
-        Whose they are, in words.
-    tables
-        As SQLAlchemy has them.
-    version
-        Of the tables and of what is in them. A database of another version is refused: before 1.0 none is migrated.
-    error, remedy
-        What is raised for a database of an older version, and what to do then, as the end of its message.
+    Attributes:
+        name: Whose they are, in words.
+        tables: As SQLAlchemy has them.
+        version: Of the tables and of what is in them. A database of another version is refused: before 1.0 none is
+            migrated.
+        error, remedy: What is raised for a database of an older version, and what to do then, as the end of its
+            message.
     """
 
     name: str
@@ -86,23 +83,18 @@ class Schema:
 def open_database(url: str, schema: Schema, *, log: bool = True) -> Engine:
     """Connect, and make the tables where there are none.
 
-    Parameters
-    ----------
-    url
-        SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files get
-        full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another one.
-    schema
-        The tables.
-    log
-        Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed is in
-        the file itself: a copy of the one file is whole.
+    Args:
+        url: SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files
+            get full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another
+            one.
+        schema: The tables.
+        log: Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed
+            is in the file itself: a copy of the one file is whole.
 
-    Raises
-    ------
-    BadInput
-        If there is no such database, it cannot be opened, its server does not keep what is committed, or another
-        version of Tandem wrote it: the message says which one reads it, and nothing is changed. The schema may name
-        another class of errors for an older one.
+    Raises:
+        BadInput: If there is no such database, it cannot be opened, its server does not keep what is committed, or
+            another version of Tandem wrote it: the message says which one reads it, and nothing is changed. The schema
+            may name another class of errors for an older one.
     """
     try:
         kind = make_url(url).get_backend_name()
@@ -213,7 +205,6 @@ def _durable(journal: str, connection: Any, record: Any) -> None:
 
 
 def _synchronous(connection: Any, record: Any) -> None:
-    """Let a session's commits be on the server's disk when they return; a stronger promise stays."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -230,10 +221,8 @@ def _check_server(connection: Connection) -> None:
 def place_for_copy(copy: Path) -> None:
     """Make a directory for a copy, which only its owner can enter, as it will hold secrets.
 
-    Raises
-    ------
-    BadInput
-        If there is something in it.
+    Raises:
+        BadInput: If there is something in it.
     """
     if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
         raise BadInput(f"{copy} is not empty: give a new directory for every copy")
@@ -257,12 +246,9 @@ def opened_copy(place: Path, name: str, kind: files.Kind, tables: frozenset[str]
     Nothing in it is carried out: it has no triggers, views, virtual tables or generated columns, and no log beside it
     that would be laid over it.
 
-    Raises
-    ------
-    NotFound
-        If there is none.
-    BadData
-        If it is no such file; says why.
+    Raises:
+        NotFound: If there is none.
+        BadData: If it is no such file; says why.
     """
     with files.opened(Path(name), kind, place):
         pass

@@ -43,15 +43,11 @@ def file_name(name: str) -> str:
     to a system. A name of lower-case letters stands for itself; another one is followed by ``+`` and a part of its
     SHA-256.
 
-    Parameters
-    ----------
-    name
-        Letters, digits, ``-`` and ``_``, at most 64 of them: what is no such name was to be refused before.
+    Args:
+        name: Letters, digits, ``-`` and ``_``, at most 64 of them: what is no such name was to be refused before.
 
-    Raises
-    ------
-    BadInput
-        If it is none.
+    Raises:
+        BadInput: If it is none.
     """
     if re.fullmatch(r"[0-9a-zA-Z_-]{1,64}", name) is None:
         raise BadInput(f"no file is named after {name[:100]!r}: a name has 1 to 64 of the characters 0-9 a-z A-Z _ -")
@@ -90,10 +86,8 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 def move_file(old: Path, new: Path) -> None:
     """Give a file another name, durably; nothing is done if it has that name.
 
-    Raises
-    ------
-    BadInput
-        If there is a file of the new name already, which may say something else.
+    Raises:
+        BadInput: If there is a file of the new name already, which may say something else.
     """
     if old == new:
         return
@@ -111,10 +105,8 @@ def move_file(old: Path, new: Path) -> None:
 def user_state() -> Path:
     """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state.
 
-    Raises
-    ------
-    BadInput
-        If this user has no home directory, and no other place is named.
+    Raises:
+        BadInput: If this user has no home directory, and no other place is named.
     """
     given, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.path.expanduser("~"))
     if not (given.is_absolute() or home.is_absolute()):
@@ -130,15 +122,11 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
 
     Two processes on one state would each trust a memory of their own: budgets could be spent twice.
 
-    Parameters
-    ----------
-    wait
-        Whether to wait for a process that holds it, as is right where nobody holds it for long.
+    Args:
+        wait: Whether to wait for a process that holds it, as is right where nobody holds it for long.
 
-    Raises
-    ------
-    BadInput
-        If another process holds it, and this one does not wait; or if this user cannot write it.
+    Raises:
+        BadInput: If another process holds it, and this one does not wait; or if this user cannot write it.
     """
     try:
         make_folder(folder, mode=0o700)
@@ -164,14 +152,12 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
     A fact that is None is taken from what is written there (such as a seed that was drawn at the first start).
 
-    Returns
-    -------
-    The facts as they are written.
+    Returns:
+        The facts as they are written.
 
-    Raises
-    ------
-    BadInput
-        If the directory is bound to other facts, or was written by a version of Tandem that speaks another protocol.
+    Raises:
+        BadInput: If the directory is bound to other facts, or was written by a version of Tandem that speaks another
+            protocol.
     """
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
@@ -198,10 +184,8 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 def claimed(folder: Path) -> dict[str, Any]:
     """Return the facts that a state directory is bound to; none, if it is bound to nothing yet.
 
-    Raises
-    ------
-    BadInput
-        If they cannot be read.
+    Raises:
+        BadInput: If they cannot be read.
     """
     path = folder / CLAIM
     if not path.exists():
@@ -221,10 +205,9 @@ def _unreadable(path: Path) -> BadInput:
 def claim_people(folder: Path, fingerprint: str | None, name: str = "people") -> None:
     """Bind a state directory to the records of a table: its answered flags and ledger are about these people only.
 
-    Raises
-    ------
-    BadInput
-        If it is bound to others: a person may have moved to another row, and would be asked or charged as another.
+    Raises:
+        BadInput: If it is bound to others: a person may have moved to another row, and would be asked or charged as
+            another.
     """
     if fingerprint is None:
         return
@@ -245,10 +228,8 @@ def durable_key(path: Path) -> bytes:
     Its SHA-256 stands behind it, so that a damaged secret is not taken for another one. Releases up to 0.2.0 have
     written the 32 bytes alone, which are taken as they are.
 
-    Raises
-    ------
-    BadInput
-        If the file holds no such secret.
+    Raises:
+        BadInput: If the file holds no such secret.
     """
     if not path.exists():
         secret = os.urandom(_SECRET)

@@ -61,17 +61,12 @@ MEMBERS = 20
 class TandemError(Exception):
     """Root of the tree: a sentence for people, a problem type for programs.
 
-    Parameters
-    ----------
-    detail
-        One sentence that says the constraint and the value found, and, where it helps, what to do.
-    **members
-        Extra members of the problem document (numbers and strings; never private data).
+    Args:
+        detail: One sentence that says the constraint and the value found, and, where it helps, what to do.
+        **members: Extra members of the problem document (numbers and strings; never private data).
 
-    Attributes
-    ----------
-    reported_by
-        The peer whose problem document it was; empty for an error of this process.
+    Attributes:
+        reported_by: The peer whose problem document it was; empty for an error of this process.
     """
 
     problem: ClassVar[str] = "internal"

@@ -61,22 +61,15 @@ KEY = Kind("key", 64 << 10)
 def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[BufferedIOBase]:
     """Open a file for reading while the block lasts.
 
-    Parameters
-    ----------
-    path
-        The file; if ``within`` is given, its path inside that folder.
-    kind
-        What it is to be.
-    within
-        The folder of another party. No part of the path inside it may be a link; a file that a user has named without
-        a folder may be one.
+    Args:
+        path: The file; if ``within`` is given, its path inside that folder.
+        kind: What it is to be.
+        within: The folder of another party. No part of the path inside it may be a link; a file that a user has named
+            without a folder may be one.
 
-    Raises
-    ------
-    NotFound
-        If there is no such file.
-    BadData
-        If it cannot be opened, is no regular file, or is larger than its kind may be.
+    Raises:
+        NotFound: If there is no such file.
+        BadData: If it cannot be opened, is no regular file, or is larger than its kind may be.
     """
     shown = path if within is None else within / path
     try:
@@ -118,12 +111,9 @@ def present(folder: Path, name: str) -> bool:
 def names(folder: Path, suffix: str = "") -> list[str]:
     """Return the names in a directory that have a suffix, sorted.
 
-    Raises
-    ------
-    NotFound
-        If there is no such directory.
-    BadData
-        If it holds more names than :data:`MOST_NAMES`.
+    Raises:
+        NotFound: If there is no such directory.
+        BadData: If it holds more names than :data:`MOST_NAMES`.
     """
     found: list[str] = []
     try:
@@ -144,10 +134,9 @@ def names(folder: Path, suffix: str = "") -> list[str]:
 def documents(place: Path, kind: Kind, suffix: str = ".json") -> Iterator[tuple[Path, bytes]]:
     """Yield a file, or of a directory each file whose name has a suffix, with its path, by name.
 
-    Raises
-    ------
-    NotFound, BadData
-        As :func:`names` and :func:`read`; also if all files together are larger than :data:`MOST_TOGETHER`.
+    Raises:
+        NotFound, BadData: As :func:`names` and :func:`read`; also if all files together are larger than
+            :data:`MOST_TOGETHER`.
     """
     if not place.is_dir():
         yield place, read(place, kind)

@@ -106,14 +106,10 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
     be called before anything has begun a thread. Where the system does not show what a process takes (there is no
     ``/proc``), nothing is watched, and this process goes on itself.
 
-    Parameters
-    ----------
-    memory
-        Bytes that are resident at once, at most.
-    seconds
-        That it may take, if most of them were the processors' and not waited for others on a busy machine.
-    refusal
-        Says why the child was ended; this process then ends with status 1.
+    Args:
+        memory: Bytes that are resident at once, at most.
+        seconds: That it may take, if most of them were the processors' and not waited for others on a busy machine.
+        refusal: Says why the child was ended; this process then ends with status 1.
     """
     if not Path("/proc/self/statm").exists():
         return
@@ -201,12 +197,9 @@ def works_after_fork(function: Callable[P, R]) -> Callable[P, R]:
     process, which takes a second or two to start. What the call leaves is brought back: the result or the exception,
     the warnings, and what a method has set on its object.
 
-    Raises
-    ------
-    BadInput
-        In such a process, if the arguments cannot be brought to another one.
-    RunFailed
-        In such a process, if the other one was killed; what it was allowed to spend counts as spent.
+    Raises:
+        BadInput: In such a process, if the arguments cannot be brought to another one.
+        RunFailed: In such a process, if the other one was killed; what it was allowed to spend counts as spent.
     """
 
     @wraps(function)
@@ -337,10 +330,8 @@ def available_disk(folder: Path) -> int:
 def check_memory(what: str, needed: int, remedy: str) -> None:
     """Refuse what does not fit into memory.
 
-    Raises
-    ------
-    BadScenario
-        Saying how much is needed and available, and what to do.
+    Raises:
+        BadScenario: Saying how much is needed and available, and what to do.
     """
     _check(what, "memory", needed, available_memory(), remedy)
 
@@ -348,10 +339,8 @@ def check_memory(what: str, needed: int, remedy: str) -> None:
 def check_disk(what: str, needed: int, folder: Path, remedy: str) -> None:
     """Refuse what does not fit on the disk that ``folder`` is on.
 
-    Raises
-    ------
-    BadScenario
-        Saying how much is needed and available, and what to do.
+    Raises:
+        BadScenario: Saying how much is needed and available, and what to do.
     """
     _check(what, f"disk at {folder}", needed, available_disk(folder), remedy)
 

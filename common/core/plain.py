@@ -127,7 +127,6 @@ class PlainFormatter(logging.Formatter):
 
 
 def _raised(text: str) -> list[str]:
-    """Return the lines of a traceback, each made plain; of more than :data:`MOST_LINES` the first and the last ones."""
     lines = text.split("\n")
     if len(lines) > MOST_LINES:
         half = MOST_LINES // 2

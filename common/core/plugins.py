@@ -33,10 +33,8 @@ def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
 def load(entry: EntryPoint, noun: str) -> None:
     """Import the module of an entry point, which registers what it declares.
 
-    Raises
-    ------
-    BadPlugin
-        If that fails: names the package and the module.
+    Raises:
+        BadPlugin: If that fails: names the package and the module.
     """
     try:
         entry.load()

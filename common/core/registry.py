@@ -30,21 +30,15 @@ class Registry(Generic[T]):
     Installed packages add their own by entry points (:mod:`common.core.plugins`). Nothing else is ever imported: a name
     in a message is looked up among those that are there, and leads to no import.
 
-    Parameters
-    ----------
-    noun
-        What the entries are ("mechanism", "learner", ...), for messages.
-    module
-        ``__name__`` of the module that declares the registry. The other modules of its package register themselves;
-        they are imported lazily, at first use. The package's last name is the group of the entry points:
-        ``tandem.mechanisms``, ``tandem.learners``, ...
-    optional
-        Whether a module of the group may leave out what this registry holds.
-    alone
-        Whether the declaring module holds all entries: then no further module is imported, and its own last name is
-        that of the group.
-    group
-        Another name for the group of entry points.
+    Args:
+        noun: What the entries are ("mechanism", "learner", ...), for messages.
+        module: ``__name__`` of the module that declares the registry. The other modules of its package register
+            themselves; they are imported lazily, at first use. The package's last name is the group of the entry
+            points: ``tandem.mechanisms``, ``tandem.learners``, ...
+        optional: Whether a module of the group may leave out what this registry holds.
+        alone: Whether the declaring module holds all entries: then no further module is imported, and its own last name
+            is that of the group.
+        group: Another name for the group of entry points.
     """
 
     def __init__(
@@ -143,10 +137,8 @@ class Registry(Generic[T]):
 def declared(package: ModuleType, registry: str) -> list[str]:
     """Return the names that a package's modules enter in a registry, sorted; read off their files, without imports.
 
-    Parameters
-    ----------
-    registry
-        What the modules call it: ``MECHANISMS``, ``LEARNERS``, ...
+    Args:
+        registry: What the modules call it: ``MECHANISMS``, ``LEARNERS``, ...
     """
     entry = re.compile(rf'^@{registry}\.register\("([^"]+)"\)', re.MULTILINE)
     return sorted(name for source in _sources(resources.files(package)) for name in entry.findall(source))
@@ -165,7 +157,6 @@ def _origin(entry: Any) -> str:
 
 
 def _left_behind(entry: Any, later: Any) -> bool:
-    """Tell whether an entry comes from an import of the later one's module that did not reach its end."""
     if _origin(entry) != _origin(later) or later.__module__ not in sys.modules:
         return False
     of_this_import = vars(sys.modules[later.__module__])
@@ -175,12 +166,9 @@ def _left_behind(entry: Any, later: Any) -> bool:
 class TypeRegistry(Registry[type[V]], Generic[V]):
     """A registry of value types, each with a field that says which one it is: a tagged union that can be extended.
 
-    Parameters
-    ----------
-    noun, module, optional, group
-        As for :class:`Registry`.
-    field
-        The field that names the type in its JSON form.
+    Args:
+        noun, module, optional, group: As for :class:`Registry`.
+        field: The field that names the type in its JSON form.
     """
 
     def __init__(
@@ -202,10 +190,8 @@ class TypeRegistry(Registry[type[V]], Generic[V]):
     def parse(self, wire: Any) -> V:
         """Validate a value from its JSON form.
 
-        Raises
-        ------
-        BadMessage
-            If its type is unknown or a field is wrong.
+        Raises:
+            BadMessage: If its type is unknown or a field is wrong.
         """
         name = wire.get(self._field) if isinstance(wire, dict) else None
         if not isinstance(name, str) or name not in self.names():

@@ -16,10 +16,8 @@ class Schedule:
     Whoever sees when it leaves learns which point that was: with a unit that is a bound on the time, nothing; else the
     logarithm of the time, rounded up.
 
-    Attributes
-    ----------
-    now, sleep
-        The clock, in seconds; replaced in tests.
+    Attributes:
+        now, sleep: The clock, in seconds; replaced in tests.
     """
 
     now: Callable[[], float] = time.monotonic

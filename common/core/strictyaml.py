@@ -28,17 +28,13 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 def load(text: str, *, aliases: bool = False) -> Any:
     """Parse one YAML document.
 
-    Parameters
-    ----------
-    aliases
-        Whether the document may use aliases and merge keys.
+    Args:
+        aliases: Whether the document may use aliases and merge keys.
 
-    Raises
-    ------
-    yaml.YAMLError
-        If it is not YAML, a key is given twice, or a value is none: a number of hundreds of digits, a date that no
-        calendar has; if it holds a tag, an alias that it may not hold, more than :data:`~common.core.canonical.DEEPEST`
-        levels or more than :data:`MOST` values.
+    Raises:
+        yaml.YAMLError: If it is not YAML, a key is given twice, or a value is none: a number of hundreds of digits, a
+            date that no calendar has; if it holds a tag, an alias that it may not hold, more than
+            :data:`~common.core.canonical.DEEPEST` levels or more than :data:`MOST` values.
     """
     if tagged := _TAGS.search(text):  # libyaml compares each of these with all before it
         raise yaml.constructor.ConstructorError(None, None, f"the directive {tagged[0]} is not allowed")
@@ -200,7 +196,6 @@ class _Reading:
         into.key = part
 
     def _merge(self, into: _Open, part: _Part, event: Any) -> None:
-        """Take the keys of a mapping, or of several, the first of which counts."""
         several = part.value if isinstance(part.value, list) else [part.value]
         for one in reversed(several):
             if not isinstance(one, dict):

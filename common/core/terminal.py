@@ -95,12 +95,9 @@ def console(*, stderr: bool = False) -> Console:
 def showing(what: str, remedy: str) -> Iterator[None]:
     """Show something that is stored already: an error of the display is one line on standard error, and no more.
 
-    Parameters
-    ----------
-    what
-        What is shown, as the subject of a sentence.
-    remedy
-        Where it is stored, and how it is shown again.
+    Args:
+        what: What is shown, as the subject of a sentence.
+        remedy: Where it is stored, and how it is shown again.
     """
     try:
         yield

@@ -32,10 +32,8 @@ SETTLED = 10.0
 class Supervised:
     """The threads of one kind in one service.
 
-    Parameters
-    ----------
-    name
-        The kind: public, since readiness and metrics name it.
+    Args:
+        name: The kind: public, since readiness and metrics name it.
     """
 
     def __init__(self, name: str) -> None:
@@ -48,12 +46,9 @@ class Supervised:
     def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
         """Begin some work in a thread of its own; it ends as intended by returning, and by nothing else.
 
-        Parameters
-        ----------
-        work
-            Called again, after a pause, whenever it raises, whatever that is.
-        about
-            What the thread is about, for its name in logs.
+        Args:
+            work: Called again, after a pause, whenever it raises, whatever that is.
+            about: What the thread is about, for its name in logs.
         """
         thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {about}".strip(), daemon=True)
         thread.start()
@@ -100,10 +95,8 @@ class Worker(Executor):
     What a call raises its caller gets. What is no ``Exception``, and so would end the thread or the event loop of
     who waits, is a fault of the thread: the caller gets a ``RuntimeError``, and the thread is started again.
 
-    Parameters
-    ----------
-    name
-        Of its kind of threads.
+    Args:
+        name: Of its kind of threads.
     """
 
     def __init__(self, name: str) -> None:
@@ -159,6 +152,5 @@ _WORKERS: weakref.WeakSet[Worker] = weakref.WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """Carry out, before the process ends, what workers were given: a daemon thread would be cut off in the middle."""
     for worker in list(_WORKERS):
         worker.shutdown()

@@ -52,10 +52,8 @@ class Value(BaseModel):
     def parse(cls, wire: Any) -> Self:
         """Validate a JSON form in full.
 
-        Raises
-        ------
-        BadMessage
-            Naming the first field that is wrong and why.
+        Raises:
+            BadMessage: Naming the first field that is wrong and why.
         """
         try:
             return cls.model_validate(wire)
@@ -69,10 +67,8 @@ _PLAIN = {"extra_forbidden": "unknown key", "missing": "must be given"}
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Say the first problem of a validation error in one line, without echoing long inputs.
 
-    Parameters
-    ----------
-    model
-        What was validated: an unknown key is compared with the keys that it has there.
+    Args:
+        model: What was validated: an unknown key is compared with the keys that it has there.
     """
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "value"
@@ -85,7 +81,6 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
 
 
 def _keys(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:
-    """Return the keys that there are at a path below a model; a place in a list or union is no key of any."""
     found = [model]
     for part in path:
         deeper = [one.model_fields[str(part)].annotation for one in found if str(part) in one.model_fields]
@@ -108,10 +103,8 @@ def _short(value: Any) -> str:
 def run_name(text: object) -> str:
     """Return the name of a run, before it enters a path or an address.
 
-    Raises
-    ------
-    BadMessage
-        If it is none.
+    Raises:
+        BadMessage: If it is none.
     """
     if not isinstance(text, str) or re.fullmatch(RUN.strip("^$"), text) is None:
         raise BadMessage("a run's name has 1 to 64 letters, digits, '_' or '-'")
@@ -147,5 +140,4 @@ def _admits(annotation: Any) -> bool:
 
 
 def _parts(annotation: Any) -> list[Any]:
-    """Return the types of a union; the type itself if it is none."""
     return [annotation, *get_args(annotation)]

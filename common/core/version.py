@@ -44,17 +44,12 @@ def stated() -> str:
 def check_stated(said: str | None, who: str) -> None:
     """Compare what a peer states with the protocol that is spoken here.
 
-    Parameters
-    ----------
-    said
-        The value of its header; None, if it has none: a release before the header, or no party at all.
-    who
-        The peer, in words that begin a clause.
+    Args:
+        said: The value of its header; None, if it has none: a release before the header, or no party at all.
+        who: The peer, in words that begin a clause.
 
-    Raises
-    ------
-    VersionSkew
-        If it states another protocol, or nothing that can be read.
+    Raises:
+        VersionSkew: If it states another protocol, or nothing that can be read.
     """
     if said is None or said == stated():
         return
@@ -73,12 +68,9 @@ def release_of(protocol: int) -> str:
 def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
     """Return the error that names both versions.
 
-    Parameters
-    ----------
-    protocol
-        The peer's; None if it states none.
-    its
-        Its release.
+    Args:
+        protocol: The peer's; None if it states none.
+        its: Its release.
     """
     speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"
     return VersionSkew(f"{who} {speaks} (Tandem {its}), {_here()}: {REMEDY}")

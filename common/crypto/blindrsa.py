@@ -34,12 +34,9 @@ _ENDS = 0xBC
 class Blinded:
     """A blinded message, which the signer sees, and what the signature is unblinded with, which nobody else does.
 
-    Attributes
-    ----------
-    message
-        As long as the modulus.
-    inverse
-        1/r modulo n.
+    Attributes:
+        message: As long as the modulus.
+        inverse: 1/r modulo n.
     """
 
     __slots__ = ("inverse", "message")
@@ -52,17 +49,12 @@ class Blinded:
 def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inverse: int | None = None) -> Blinded:
     """Blind a message (RFC 9474, section 4.2).
 
-    Parameters
-    ----------
-    message
-        At least 32 of its bytes are random, so that a signer with a bad key learns nothing of it either.
-    salt, inverse
-        Of EMSA-PSS, and 1/r modulo n; by default from the operating system's randomness.
+    Args:
+        message: At least 32 of its bytes are random, so that a signer with a bad key learns nothing of it either.
+        salt, inverse: Of EMSA-PSS, and 1/r modulo n; by default from the operating system's randomness.
 
-    Raises
-    ------
-    BadMessage
-        If the key is none that can be used: its modulus has a small factor.
+    Raises:
+        BadMessage: If the key is none that can be used: its modulus has a small factor.
     """
     numbers = public.public_numbers()
     modulus = numbers.n
@@ -81,10 +73,8 @@ def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inver
 def blind_sign(private: RSAPrivateKey, blinded: bytes) -> bytes:
     """Sign a blinded message (RFC 9474, section 4.3); the same again gets the same signature.
 
-    Raises
-    ------
-    BadMessage
-        If it is none: of another length, or not below the modulus.
+    Raises:
+        BadMessage: If it is none: of another length, or not below the modulus.
     """
     check_blinded(private, blinded)
     numbers, message = private.private_numbers(), int.from_bytes(blinded, "big")
@@ -104,10 +94,8 @@ def blind_sign(private: RSAPrivateKey, blinded: bytes) -> bytes:
 def check_blinded(private: RSAPrivateKey, blinded: bytes) -> None:
     """Check that bytes are a blinded message under a key, before anything is done for them.
 
-    Raises
-    ------
-    BadMessage
-        If they are not.
+    Raises:
+        BadMessage: If they are not.
     """
     modulus = private.public_key().public_numbers().n
     if len(blinded) != size_of(private) or int.from_bytes(blinded, "big") >= modulus:
@@ -117,10 +105,8 @@ def check_blinded(private: RSAPrivateKey, blinded: bytes) -> None:
 def finalize(public: RSAPublicKey, message: bytes, blind_signature: bytes, inverse: int) -> bytes:
     """Unblind a signature, and check it (RFC 9474, section 4.4).
 
-    Raises
-    ------
-    Forged
-        If it is no signature of the message that was blinded.
+    Raises:
+        Forged: If it is no signature of the message that was blinded.
     """
     modulus = public.public_numbers().n
     if len(blind_signature) != size_of(public):
@@ -134,10 +120,8 @@ def finalize(public: RSAPublicKey, message: bytes, blind_signature: bytes, inver
 def verify(public: RSAPublicKey, message: bytes, signature: bytes) -> None:
     """Check a signature: a usual one, RSASSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes.
 
-    Raises
-    ------
-    Forged
-        If it does not verify.
+    Raises:
+        Forged: If it does not verify.
     """
     try:
         public.verify(signature, message, _PSS, _HASH)
@@ -154,10 +138,8 @@ def size_of(key: RSAPublicKey | RSAPrivateKey) -> int:
 def public_key(modulus: int, exponent: int) -> RSAPublicKey:
     """Return a public key of its numbers.
 
-    Raises
-    ------
-    BadMessage
-        If they are none of a key.
+    Raises:
+        BadMessage: If they are none of a key.
     """
     try:
         return RSAPublicNumbers(exponent, modulus).public_key()
@@ -168,10 +150,8 @@ def public_key(modulus: int, exponent: int) -> RSAPublicKey:
 def encode(message: bytes, bits: int, salt: bytes) -> bytes:
     """Return EMSA-PSS-ENCODE of a message with SHA-384 (RFC 8017, section 9.1.1), of so many bits.
 
-    Raises
-    ------
-    BadMessage
-        If the bits hold no digest and salt: the key is too short.
+    Raises:
+        BadMessage: If the bits hold no digest and salt: the key is too short.
     """
     length = (bits + 7) // 8
     if length < _DIGEST + len(salt) + 2:
@@ -184,7 +164,6 @@ def encode(message: bytes, bits: int, salt: bytes) -> bytes:
 
 
 def _mask(seed: bytes, length: int) -> bytes:
-    """Return MGF1 with SHA-384 (RFC 8017, appendix B.2.1)."""
     blocks = range((length + _DIGEST - 1) // _DIGEST)
     return b"".join(hashlib.sha384(seed + count.to_bytes(4, "big")).digest() for count in blocks)[:length]
 

@@ -69,15 +69,11 @@ class RecipientKey:
     def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, Shared]:
         """Return the plain text, and what its sender and this key share.
 
-        Parameters
-        ----------
-        info
-            What both must say that the message is for.
+        Args:
+            info: What both must say that the message is for.
 
-        Raises
-        ------
-        BadMessage
-            If it was not sealed to this key, for this, or was changed.
+        Raises:
+            BadMessage: If it was not sealed to this key, for this, or was changed.
         """
         try:
             context = _SUITE.create_recipient_context(encapsulated, self._private, info=info)
@@ -89,17 +85,12 @@ class RecipientKey:
 def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = None) -> Sealed:
     """Seal a message to a public key of 32 bytes.
 
-    Parameters
-    ----------
-    info
-        What the message is for; the recipient must say the same.
-    ephemeral
-        For the vectors of the RFC: the sender's private key, which is drawn afresh otherwise.
+    Args:
+        info: What the message is for; the recipient must say the same.
+        ephemeral: For the vectors of the RFC: the sender's private key, which is drawn afresh otherwise.
 
-    Raises
-    ------
-    BadMessage
-        If the public key is none, or one of small order.
+    Raises:
+        BadMessage: If the public key is none, or one of small order.
     """
     drawn = X25519PrivateKey.generate() if ephemeral is None else X25519PrivateKey.from_private_bytes(ephemeral)
     pair = KEMKeyPair(X25519Key(drawn), X25519Key(drawn.public_key()))

@@ -38,10 +38,8 @@ class Signed(Value):
     def raw(self) -> bytes:
         """Return it in JSON as it travels: the message in canonical form, which a reader need not make again.
 
-        Raises
-        ------
-        BadMessage
-            If the message has no canonical form.
+        Raises:
+            BadMessage: If the message has no canonical form.
         """
         return _raw(self.kind, canonical.encode(self.message), self.key, self.signature)
 
@@ -69,10 +67,8 @@ class Identity:
         The file holds the 32-byte key and the 32 bytes of its public half, as libsodium's secret keys do: a damaged key
         is no other party's. The private half alone, as releases up to 0.2.0 have written it, is taken as well.
 
-        Raises
-        ------
-        BadInput
-            If the file is not a key.
+        Raises:
+            BadInput: If the file is not a key.
         """
         if not path.exists():
             make_folder(path.parent)
@@ -97,10 +93,9 @@ class Identity:
     ) -> list[bytes]:
         """Do what :meth:`envelope` does with many messages, each with its kind.
 
-        Parameters
-        ----------
-        sign
-            Returns the Ed25519 signatures of some byte strings, given the secret key as libsodium holds it (64 bytes).
+        Args:
+            sign: Returns the Ed25519 signatures of some byte strings, given the secret key as libsodium holds it (64
+                bytes).
         """
         signatures = sign(self._secret, [covered(kind, payload) for kind, payload in said])
         return [
@@ -127,10 +122,8 @@ def covered(kind: str, payload: bytes) -> bytes:
 def check_public(key: str, option: str) -> str:
     """Return a public key that a person has typed or pasted, without spaces around it.
 
-    Raises
-    ------
-    BadInput
-        If it is no public key; names the option.
+    Raises:
+        BadInput: If it is no public key; names the option.
     """
     found = key.strip()
     if not re.fullmatch(KEY_PATTERN, found):
@@ -144,15 +137,11 @@ def check_public(key: str, option: str) -> str:
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
     """Return the message if it is of the kind, signed by its key, and that key is the expected one (if given).
 
-    Parameters
-    ----------
-    whose
-        Whose key is expected, and what to do if another one signed: the end of the sentence that says so.
+    Args:
+        whose: Whose key is expected, and what to do if another one signed: the end of the sentence that says so.
 
-    Raises
-    ------
-    Forged
-        Otherwise.
+    Raises:
+        Forged: Otherwise.
     """
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
@@ -166,10 +155,8 @@ def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -
 def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
     """Check a signature over raw bytes.
 
-    Raises
-    ------
-    Forged
-        If it does not verify.
+    Raises:
+        Forged: If it does not verify.
     """
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
@@ -192,17 +179,12 @@ def announce_body(identity: Identity, method: str, path: str, body: bytes) -> st
 def check_announcement(header: str, method: str, path: str, length: int, key: str | None) -> str:
     """Return the SHA-256 of the body that a header announces.
 
-    Parameters
-    ----------
-    key
-        Whose proof it must be; None: anybody's.
+    Args:
+        key: Whose proof it must be; None: anybody's.
 
-    Raises
-    ------
-    BadMessage
-        If it is no proof.
-    Forged
-        If another key has signed it, or the signature is of another request.
+    Raises:
+        BadMessage: If it is no proof.
+        Forged: If another key has signed it, or the signature is of another request.
     """
     found = _ANNOUNCEMENT.fullmatch(header)
     if found is None:

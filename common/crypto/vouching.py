@@ -79,10 +79,8 @@ class IssuerKey(Value):
     def of(cls, public: RSAPublicKey, grants: str) -> Self:
         """Return the public keys of an issuer.
 
-        Raises
-        ------
-        BadMessage
-            If the RSA key has not 2048 bits and the exponent 65537.
+        Raises:
+            BadMessage: If the RSA key has not 2048 bits and the exponent 65537.
         """
         return cls(tokens=base64.b64encode(_encoded(public)).decode("ascii"), grants=grants)
 
@@ -90,10 +88,8 @@ class IssuerKey(Value):
     def parse(cls, wire: object) -> Self:
         """Validate a JSON form in full.
 
-        Raises
-        ------
-        BadMessage
-            Naming the first field that is wrong and why.
+        Raises:
+            BadMessage: Naming the first field that is wrong and why.
         """
         found = super().parse(wire)
         _rsa_key(found.tokens)
@@ -103,10 +99,8 @@ class IssuerKey(Value):
     def token_key(self) -> RSAPublicKey:
         """The key of tokens.
 
-        Raises
-        ------
-        BadMessage
-            If it is none.
+        Raises:
+            BadMessage: If it is none.
         """
         return _rsa_key(self.tokens)
 
@@ -137,10 +131,8 @@ def token_request(key: IssuerKey, blinded: bytes) -> bytes:
 def blinded_in(key: IssuerKey, request: bytes) -> bytes:
     """Return the blinded message of a token request.
 
-    Raises
-    ------
-    BadMessage
-        If it is no request for a token of this type under this key.
+    Raises:
+        BadMessage: If it is no request for a token of this type under this key.
     """
     if request[:2] != TOKEN_TYPE or len(request) != 3 + MODULUS:
         raise BadMessage(f"a token request has type 2 and {3 + MODULUS} bytes (RFC 9578, section 6.1)")
@@ -159,10 +151,8 @@ def issuer_of(voucher: Credential | Signed, issuers: Iterable[IssuerKey]) -> Iss
 def check_credential(credential: Credential, agent: str, issuers: Iterable[IssuerKey]) -> IssuerKey:
     """Return the issuer that vouches for the agent with a key by this credential.
 
-    Raises
-    ------
-    NotVouched
-        If none of these does: it is another issuer's, forged, or was made for another key.
+    Raises:
+        NotVouched: If none of these does: it is another issuer's, forged, or was made for another key.
     """
     issuer = issuer_of(credential, issuers)
     if issuer is None:
@@ -181,10 +171,8 @@ def check_credential(credential: Credential, agent: str, issuers: Iterable[Issue
 def check_grant(signed: Signed, host: str, people: int, issuers: Iterable[IssuerKey]) -> tuple[IssuerKey, Grant]:
     """Return the issuer that vouches for a host's people by this grant, and the grant.
 
-    Raises
-    ------
-    NotVouched
-        If none of these does: it is another issuer's, forged, for another host, or for fewer people.
+    Raises:
+        NotVouched: If none of these does: it is another issuer's, forged, for another host, or for fewer people.
     """
     issuer = issuer_of(signed, issuers)
     if issuer is None:
@@ -195,10 +183,8 @@ def check_grant(signed: Signed, host: str, people: int, issuers: Iterable[Issuer
 def granted(signed: Signed, host: str, people: int) -> Grant:
     """Return a grant, whoever has signed it, if it is for the host with a key and for so many people.
 
-    Raises
-    ------
-    NotVouched
-        If it is not, or not signed by the key that it names.
+    Raises:
+        NotVouched: If it is not, or not signed by the key that it names.
     """
     try:
         grant = Grant.parse(verify(signed, Grant.KIND))
@@ -221,10 +207,8 @@ def stored(voucher: Credential | Signed) -> bytes:
 def read_voucher(raw: bytes) -> Credential | Signed:
     """Read what :func:`stored` has written.
 
-    Raises
-    ------
-    BadMessage
-        If it is no voucher.
+    Raises:
+        BadMessage: If it is no voucher.
     """
     if raw[:1] == CREDENTIAL and len(raw) == 1 + 32 + NONCE + MODULUS:
         text = raw[1:].hex()
@@ -237,10 +221,8 @@ def read_voucher(raw: bytes) -> Credential | Signed:
 def read_issuer(path: Path) -> IssuerKey:
     """Read an issuer's public keys from a file.
 
-    Raises
-    ------
-    BadData
-        If there are none.
+    Raises:
+        BadData: If there are none.
     """
     try:
         return IssuerKey.parse(canonical.decode(read(path, ISSUER)))

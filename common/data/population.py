@@ -78,12 +78,9 @@ class PopulationSpec(Value):
 class PublicPopulationSpec(PopulationSpec):
     """People whose records are public: a public source domain, public points to label.
 
-    Attributes
-    ----------
-    count
-        How many; None: all of a table.
-    labelled
-        Whether their labels are known. If not, all are +1, so that no learner can use them.
+    Attributes:
+        count: How many; None: all of a table.
+        labelled: Whether their labels are known. If not, all are +1, so that no learner can use them.
     """
 
     count: int | None = Field(default=None, ge=1, le=1 << 26)
@@ -112,17 +109,12 @@ class RecordSource(ABC):
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
         """Return the records of the given people, in that order (a copy).
 
-        Parameters
-        ----------
-        people
-            Their numbers.
-        columns
-            Which features, and in which order; None: all.
+        Args:
+            people: Their numbers.
+            columns: Which features, and in which order; None: all.
 
-        Raises
-        ------
-        BadData
-            If a number is not in 0..len-1.
+        Raises:
+            BadData: If a number is not in 0..len-1.
         """
 
     @abstractmethod
@@ -156,7 +148,6 @@ class SimulatedRecordSource(RecordSource):
         return self._distribution.dimension
 
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
-        """Draw the given people, many of them on all cores; the same person is always the same."""
         numbers = self._first + self._check(people)
         draw = partial(self._distribution.draw_columns, self._seed, columns=columns)
         if len(numbers) <= _SHARE:
@@ -169,7 +160,6 @@ class SimulatedRecordSource(RecordSource):
         return None
 
     def shifted(self, first: int) -> SimulatedRecordSource:
-        """Return the people from ``first`` on: two hosts never simulate the same person."""
         return SimulatedRecordSource(self._distribution, self._seed, self._size, first)
 
 
@@ -199,10 +189,8 @@ class TableRecordSource(RecordSource):
 def locate(data: str) -> Path:
     """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``.
 
-    Raises
-    ------
-    BadScenario
-        If there is no such directory in either place.
+    Raises:
+        BadScenario: If there is no such directory in either place.
     """
     shelf = os.environ.get("TANDEM_DATA")
     places = [Path(data), *([Path(shelf) / data] if shelf else [])]
@@ -226,30 +214,21 @@ def open_records(
 ) -> RecordSource:
     """Open the people that a section of a scenario describes.
 
-    Parameters
-    ----------
-    people
-        A distribution or a table.
-    data
-        Directory of the table files; a distribution needs none.
-    seed
-        Public seed: decides who the simulated people are; for a table, which of its people are taken.
-    size
-        How many people; None: all of a table.
-    order
-        Fresh secret randomness that decides the order of a table's people, without which their slots protect no one
-        (:mod:`common.data.tables.sampling`); None: the seed decides it, for people who need no protection.
-    counted
-        Called with what the public rules did to a table's rows, which takes a little longer; private, as the rows are.
-    contributed
-        Opens the rows of a table of contributions. Only the curator has them.
+    Args:
+        people: A distribution or a table.
+        data: Directory of the table files; a distribution needs none.
+        seed: Public seed: decides who the simulated people are; for a table, which of its people are taken.
+        size: How many people; None: all of a table.
+        order: Fresh secret randomness that decides the order of a table's people, without which their slots protect no
+            one (:mod:`common.data.tables.sampling`); None: the seed decides it, for people who need no protection.
+        counted: Called with what the public rules did to a table's rows, which takes a little longer; private, as the
+            rows are.
+        contributed: Opens the rows of a table of contributions. Only the curator has them.
 
-    Raises
-    ------
-    BadScenario
-        If a table is given without a directory, a distribution without a size, or contributions without their opener.
-    BadData
-        If a table cannot be read, or fewer than ``size`` of its people fit.
+    Raises:
+        BadScenario: If a table is given without a directory, a distribution without a size, or contributions without
+            their opener.
+        BadData: If a table cannot be read, or fewer than ``size`` of its people fit.
     """
     if people.distribution is not None:
         if size is None:
@@ -289,10 +268,8 @@ def _reader(table: TableSource, data: Path | None, contributed: Contributed | No
 def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:
     """Return the public sample, in memory; every party that opens it gets the same.
 
-    Raises
-    ------
-    BadScenario, BadData
-        As :func:`open_records`.
+    Raises:
+        BadScenario, BadData: As :func:`open_records`.
     """
     population = open_records(people, data, seed, people.count)
     records = population.records(np.arange(len(population)))

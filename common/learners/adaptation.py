@@ -40,33 +40,22 @@ _CALIBRATION: Calibration = "tight"
 class AlgorithmFields(Value):
     """Settings of both algorithms that are never left open.
 
-    Attributes
-    ----------
-    alpha
-        In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
-    kappa_1, kappa_2, kappa_inf
-        At least 0 (lambda in problem (7)): against weights away from p, against few effective records, against single
-        large weights.
-    iterations
-        T.
-    radius
-        Lambda: ||w|| <= Lambda.
-    norm
-        r: features are scaled to ||x|| <= r.
-    discrepancy_share
-        Share of mu^2 that the estimate of the discrepancy gets.
-    scales_share
-        theta_2, share of each step that the private scales get; None for the division that minimizes the bound of
-        Theorem 4.3 (with its U = 1).
-    steps
-        ``scaled`` (default) or ``paper``; see the algorithms.
-    spread
-        With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
-    sharpness
-        mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
-    start
-        Where w begins: at ``zero``, or at the least loss of the *public* side alone, w_0. In the latter case ``scaled``
-        steps are also so short that noise alone raises that public loss by a quarter at most, in expectation.
+    Attributes:
+        alpha: In (0, 1): what the source weighs in the reference p = (alpha/m, (1 - alpha)/n).
+        kappa_1, kappa_2, kappa_inf: At least 0 (lambda in problem (7)): against weights away from p, against few
+            effective records, against single large weights.
+        iterations: T.
+        radius: Lambda: ||w|| <= Lambda.
+        norm: r: features are scaled to ||x|| <= r.
+        discrepancy_share: Share of mu^2 that the estimate of the discrepancy gets.
+        scales_share: theta_2, share of each step that the private scales get; None for the division that minimizes the
+            bound of Theorem 4.3 (with its U = 1).
+        steps: ``scaled`` (default) or ``paper``; see the algorithms.
+        spread: With noise, ``scaled`` steps let a private scale wander so far in all, by noise.
+        sharpness: mu of the softmax in the place of the greatest weight; None for (m + n) ln(m + n).
+        start: Where w begins: at ``zero``, or at the least loss of the *public* side alone, w_0. In the latter case
+            ``scaled`` steps are also so short that noise alone raises that public loss by a quarter at most, in
+            expectation.
     """
 
     alpha: float = Field(gt=0, lt=1)
@@ -87,14 +76,11 @@ class AlgorithmFields(Value):
 class ConvexFields(AlgorithmFields):
     """Settings of CnvxAdap.
 
-    Attributes
-    ----------
-    output
-        ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
-    residual_clip
-        C: residuals, of responses in [-1, 1], are clipped to [-C, C], and all noise of the iterations is proportional
-        to it. ``public``: the 0.82 quantile of the public side's own residuals (of normal ones, Huber's 1.345 standard
-        deviations). None: Lambda r + 1, which no residual exceeds.
+    Attributes:
+        output: ``average`` of all iterates (Algorithm 1), ``suffix`` (of the last half) or ``last``; all cost the same.
+        residual_clip: C: residuals, of responses in [-1, 1], are clipped to [-C, C], and all noise of the iterations is
+            proportional to it. ``public``: the 0.82 quantile of the public side's own residuals (of normal ones,
+            Huber's 1.345 standard deviations). None: Lambda r + 1, which no residual exceeds.
     """
 
     output: Literal["average", "suffix", "last"] = "average"
@@ -104,10 +90,8 @@ class ConvexFields(AlgorithmFields):
 class NonconvexFields(AlgorithmFields):
     """Settings of NCnvxAdap; responses are labels -1 and +1.
 
-    Attributes
-    ----------
-    output
-        ``random`` iterate (Algorithm 2), ``average`` of all or ``last``; all cost the same.
+    Attributes:
+        output: ``random`` iterate (Algorithm 2), ``average`` of all or ``last``; all cost the same.
     """
 
     output: Literal["random", "average", "last"] = "random"
@@ -123,10 +107,8 @@ class NonconvexFields(AlgorithmFields):
 class AlgorithmSettings(AlgorithmFields):
     """Settings of both algorithms, settled.
 
-    Attributes
-    ----------
-    calibration
-        ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
+    Attributes:
+        calibration: ``tight``, or ``paper``: both parts of a step get the same share, as the printed noise has it.
     """
 
     calibration: Calibration = _CALIBRATION
@@ -134,10 +116,8 @@ class AlgorithmSettings(AlgorithmFields):
     def check_mu(self, mu: float) -> None:
         """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for.
 
-        Raises
-        ------
-        BadScenario
-            Saying what it wants.
+        Raises:
+            BadScenario: Saying what it wants.
         """
         if math.sqrt(self.iterations) > MAX_NOISE * mu:
             raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
@@ -154,23 +134,15 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
 
     Both are seen as x' = (x - center, 1) of the first ``features`` features x.
 
-    Attributes
-    ----------
-    calibration
-        As of :class:`AlgorithmSettings`.
-    features
-        d: the first so many features are looked at.
-    center
-        Public, subtracted from every feature.
-    intercept
-        Whether x' ends with a constant 1.
-    whitening
-        ``public``: x' begins with V (D + I)^-1/2 V' (x - mean)/deviation, scaled so that three quarters of the public
-        rows are within ``norm``, in the place of x - center; all of it from the public sample's moments.
-    private
-        The curator's people are the ``target``, and the public sample the source; or the other way round.
-    mu
-        Of one call; null for no privacy at all.
+    Attributes:
+        calibration: As of :class:`AlgorithmSettings`.
+        features: d: the first so many features are looked at.
+        center: Public, subtracted from every feature.
+        intercept: Whether x' ends with a constant 1.
+        whitening: ``public``: x' begins with V (D + I)^-1/2 V' (x - mean)/deviation, scaled so that three quarters of
+            the public rows are within ``norm``, in the place of x - center; all of it from the public sample's moments.
+        private: The curator's people are the ``target``, and the public sample the source; or the other way round.
+        mu: Of one call; null for no privacy at all.
     """
 
     reweighs: ClassVar[bool] = False
@@ -191,12 +163,9 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
 
         mu is mu*(eps, delta), or that of the printed noise with the paper's bounds, where it is private.
 
-        Raises
-        ------
-        BadScenario
-            If the budget has no positive delta.
-        BadInput
-            If the paper's noise is not private at this epsilon.
+        Raises:
+            BadScenario: If the budget has no positive delta.
+            BadInput: If the paper's noise is not private at this epsilon.
         """
         mu = _most(task, self.discrepancy_share) if self.mu == PLAN else self.mu
         return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
@@ -236,11 +205,9 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
 class OpenCnvxAdap(OpenAdaptation, ConvexFields):
     """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.learners.CnvxAdap`).
 
-    Attributes
-    ----------
-    response
-        The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the algorithm
-        sees it as 2 y - 1, and what is released is a regressor. Null: the label, and a half-space.
+    Attributes:
+        response: The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the
+            algorithm sees it as 2 y - 1, and what is released is a regressor. Null: the label, and a half-space.
     """
 
     name: Literal["cnvx-adap"] = "cnvx-adap"

@@ -35,12 +35,9 @@ class OpenGnMax(Value):
 
     Give either ``noise`` or both ``epsilon`` and ``delta``.
 
-    Attributes
-    ----------
-    noise
-        sigma of each count, in votes.
-    epsilon, delta
-        Of all m answers together: the least noise follows.
+    Attributes:
+        noise: sigma of each count, in votes.
+        epsilon, delta: Of all m answers together: the least noise follows.
     """
 
     name: Literal["gnmax"] = "gnmax"
@@ -52,10 +49,8 @@ class OpenGnMax(Value):
 class OpenStability(Value):
     """Algorithm 1, A_stab, for every vote: a winner is released if it is stable. Pays for easy votes as for hard ones.
 
-    Attributes
-    ----------
-    epsilon, delta
-        Of all m answers together, by optimal composition.
+    Attributes:
+        epsilon, delta: Of all m answers together, by optimal composition.
     """
 
     name: Literal["stability"] = "stability"
@@ -66,19 +61,14 @@ class OpenStability(Value):
 class OpenSparseVector(Value):
     """Algorithm 2 of Bassily, Thakkar and Thakurta, corrected: pays for the votes that do not agree, and for no others.
 
-    Attributes
-    ----------
-    epsilon, delta
-        Of one whole sequence of m answers.
-    cutoff
-        T: after so many bottoms nothing more is released.
-    estimate
-        Share of epsilon that pays for an estimate of the teachers' mistakes on people that are set aside; T is then
-        what Theorem 3.2 wants for that many mistakes, at most ``cutoff`` (Remark 1).
-    bounds
-        ``tight``: calibrated exactly; ``paper``: the constants as Algorithm 2 prints them, with its number of chunks.
-    beta
-        Failure probability of the accuracy, for the printed constants and for T.
+    Attributes:
+        epsilon, delta: Of one whole sequence of m answers.
+        cutoff: T: after so many bottoms nothing more is released.
+        estimate: Share of epsilon that pays for an estimate of the teachers' mistakes on people that are set aside; T
+            is then what Theorem 3.2 wants for that many mistakes, at most ``cutoff`` (Remark 1).
+        bounds: ``tight``: calibrated exactly; ``paper``: the constants as Algorithm 2 prints them, with its number of
+            chunks.
+        beta: Failure probability of the accuracy, for the printed constants and for T.
     """
 
     name: Literal["sparse-vector"] = "sparse-vector"
@@ -107,10 +97,8 @@ class Aggregation(Value):
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         """Refuse what could not be guaranteed, before anything private is touched.
 
-        Raises
-        ------
-        BadScenario
-            Saying which number would have to change.
+        Raises:
+            BadScenario: Saying which number would have to change.
         """
 
 
@@ -184,10 +172,8 @@ class SparseVector(OpenSparseVector, Aggregation):
     def thresholds(self, queries: int, cutoff: int) -> Thresholds:
         """Return the calibration for a given T: for what the estimate leaves of epsilon.
 
-        Raises
-        ------
-        BadInput
-            If there is none.
+        Raises:
+            BadInput: If there is none.
         """
         left = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
         if self.bounds == "paper":
@@ -221,10 +207,8 @@ _ADAPTER: TypeAdapter[GnMax | Stability | SparseVector] = TypeAdapter(AnyAggrega
 def parse_aggregation(wire: Any) -> GnMax | Stability | SparseVector:
     """Return a settled aggregation from its JSON form.
 
-    Raises
-    ------
-    BadScenario
-        If a number is out of range.
+    Raises:
+        BadScenario: If a number is out of range.
     """
     try:
         return _ADAPTER.validate_python(wire)

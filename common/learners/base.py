@@ -32,24 +32,15 @@ S = TypeVar("S", bound="LearnerSettings")
 class PlanRequest:
     """The numbers of a scenario that the plan of its learner depends on; ``plan`` where one is open.
 
-    Attributes
-    ----------
-    paper
-        Whether to compute as the paper does.
-    alpha, beta, accuracy
-        Of the run; and the loss on mu, at most, that every call is to reach.
-    source
-        The curator's people.
-    chi_squared, supremum
-        X = chi^2(T||S) + 1 and, where it is known, D_inf.
-    vc_dimension, hypotheses
-        Size of the class, where the scenario says it.
-    epsilon, delta
-        The curator's whole budget; None for none.
-    other_epsilon
-        What is spent beside the learner's calls, out of the same budget.
-    given_n, given_rounds
-        n and T as the scenario has them.
+    Attributes:
+        paper: Whether to compute as the paper does.
+        alpha, beta, accuracy: Of the run; and the loss on mu, at most, that every call is to reach.
+        source: The curator's people.
+        chi_squared, supremum: X = chi^2(T||S) + 1 and, where it is known, D_inf.
+        vc_dimension, hypotheses: Size of the class, where the scenario says it.
+        epsilon, delta: The curator's whole budget; None for none.
+        other_epsilon: What is spent beside the learner's calls, out of the same budget.
+        given_n, given_rounds: n and T as the scenario has them.
     """
 
     paper: bool
@@ -75,10 +66,8 @@ class PlanRequest:
     def delta_budget(self, what: str) -> tuple[float, float]:
         """Return the curator's epsilon and its delta, which must be positive to plan ``what``.
 
-        Raises
-        ------
-        BadScenario
-            If one of them is missing.
+        Raises:
+            BadScenario: If one of them is missing.
         """
         if self.epsilon is None or not self.delta:
             raise BadScenario(f"planning {what} needs the curator's epsilon and a positive delta")
@@ -89,18 +78,12 @@ class PlanRequest:
 class PlanTask(PlanRequest):
     """A request with what was settled before its learner.
 
-    Attributes
-    ----------
-    rounds
-        T.
-    kappa, eta
-        Density (None without projection) and step of multiplicative weights.
-    sample
-        n that the statistics ask for.
-    before
-        Number of reweighs before the first round.
-    beside
-        What is released beside the learner's calls, out of the same budget.
+    Attributes:
+        rounds: T.
+        kappa, eta: Density (None without projection) and step of multiplicative weights.
+        sample: n that the statistics ask for.
+        before: Number of reweighs before the first round.
+        beside: What is released beside the learner's calls, out of the same budget.
     """
 
     rounds: int
@@ -193,17 +176,12 @@ class OpenSettings(Value):
     def settled(self, kind: type[S], **numbers: Any) -> S:
         """Return these settings with the given numbers where they are at ``plan``.
 
-        Parameters
-        ----------
-        kind
-            The class of the settled ones.
-        numbers
-            By setting, in JSON form; those that are not at ``plan`` stay.
+        Args:
+            kind: The class of the settled ones.
+            numbers: By setting, in JSON form; those that are not at ``plan`` stay.
 
-        Raises
-        ------
-        BadScenario
-            If one is out of range.
+        Raises:
+            BadScenario: If one is out of range.
         """
         return _read(
             kind.parse,
@@ -223,10 +201,8 @@ class OpenSettings(Value):
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
         """Fill in what the settings leave open, for n people (None: n follows later).
 
-        Raises
-        ------
-        BadScenario, BadInput, BudgetExceeded
-            If there is no such number.
+        Raises:
+            BadScenario, BadInput, BudgetExceeded: If there is no such number.
         """
         if not isinstance(self, LearnerSettings):
             raise BadScenario(f"nothing of the learner {self.name!r} can be left at plan")
@@ -235,10 +211,8 @@ class OpenSettings(Value):
     def plan(self, task: PlanTask) -> tuple[LearnerSettings, PlannedValue]:
         """Return the settled settings, and n.
 
-        Raises
-        ------
-        BadScenario, BadInput, BudgetExceeded
-            If there is no such number.
+        Raises:
+            BadScenario, BadInput, BudgetExceeded: If there is no such number.
         """
         learner = self.complete(task, None if task.given_n == PLAN else task.given_n)
         return learner, learner.planned_people(task)
@@ -254,10 +228,9 @@ class LearnerSettings(OpenSettings):
     def event(self, tv_bound: float) -> Event:
         """Declare what one call costs, before it runs.
 
-        Parameters
-        ----------
-        tv_bound
-            Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at most).
+        Args:
+            tv_bound: Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at
+                most).
         """
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
@@ -324,10 +297,8 @@ def open_form(name: str) -> type[OpenSettings]:
 def parse_settings(written: Any) -> OpenSettings:
     """Return a learner's settings: settled ones (:class:`LearnerSettings`) unless a value is at ``plan``.
 
-    Raises
-    ------
-    BadScenario
-        If the name is unknown, a setting is wrong, or one is at ``plan`` that cannot be planned.
+    Raises:
+        BadScenario: If the name is unknown, a setting is wrong, or one is at ``plan`` that cannot be planned.
     """
     opened = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
     if not opened:
@@ -366,10 +337,8 @@ AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]
 def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | None:
     """Return the events of one call a round; None if the learner guarantees nothing.
 
-    Parameters
-    ----------
-    schedule
-        One sampling bound s_t >= TV(mu, mu') a round.
+    Args:
+        schedule: One sampling bound s_t >= TV(mu, mu') a round.
     """
     rounds: Counter[Event] = Counter()
     for tv_bound, times in Counter(schedule).items():
@@ -381,16 +350,11 @@ def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | N
 class Calls:
     """A run's calls of its learner, one a round.
 
-    Attributes
-    ----------
-    n
-        Size of the curator's sample.
-    kappa, eta
-        Density (None without projection) and step of multiplicative weights.
-    rounds
-        T.
-    before
-        Number of reweighs before the first round.
+    Attributes:
+        n: Size of the curator's sample.
+        kappa, eta: Density (None without projection) and step of multiplicative weights.
+        rounds: T.
+        before: Number of reweighs before the first round.
     """
 
     n: int
@@ -415,12 +379,9 @@ class Calls:
     ) -> bool:
         """Tell whether the budget holds all calls; quicker than :meth:`spent`, most of all if ``quick``.
 
-        Parameters
-        ----------
-        beside
-            What else is released out of the same budget.
-        quick
-            Ask only accountants that answer at once.
+        Args:
+            beside: What else is released out of the same budget.
+            quick: Ask only accountants that answer at once.
         """
         events = self.events(learner)
         return events is not None and fits([*events, *beside], epsilon, delta, quick=quick)

@@ -28,28 +28,20 @@ Mu = Annotated[float, Field(gt=0, le=1e6)]
 class OpenChosen(OpenSettings):
     """Settings of a private choice (:class:`curator.learners.chosen.ChosenLearner`).
 
-    Attributes
-    ----------
-    learner
-        Settings of the learner that is run, without ``mu``. It must learn from the sample itself and declare
-        Gaussian releases of at most ``mu`` in all.
-    grid
-        Values to try, by setting of that learner; every combination is a candidate.
-    law
-        Of K.
-    mu
-        Of one run: given to the learner as its ``mu``, and spent on its score.
-    validation
-        Share of the places for validation, in (0, 1).
-    judges
-        ``held-out``: part of the places. ``public``: for a public sample of the people that the hypothesis is for
-        (reverse adaptation); it is split in the place of the private sample, all of which is for training, and scores
-        on public records are post-processing and need no noise.
-    loss
-        What is scored: the loss that agents test.
-    cut
-        Losses above are counted as this much, in scores only. The noise of a score is cut/mu, so that a public bound on
-        the losses that matter (squared residuals of a tenth: .01) makes it as much smaller. Mistakes are not cut.
+    Attributes:
+        learner: Settings of the learner that is run, without ``mu``. It must learn from the sample itself and declare
+            Gaussian releases of at most ``mu`` in all.
+        grid: Values to try, by setting of that learner; every combination is a candidate.
+        law: Of K.
+        mu: Of one run: given to the learner as its ``mu``, and spent on its score.
+        validation: Share of the places for validation, in (0, 1).
+        judges: ``held-out``: part of the places. ``public``: for a public sample of the people that the hypothesis is
+            for (reverse adaptation); it is split in the place of the private sample, all of which is for training, and
+            scores on public records are post-processing and need no noise.
+        loss: What is scored: the loss that agents test.
+        cut: Losses above are counted as this much, in scores only. The noise of a score is cut/mu, so that a public
+            bound on the losses that matter (squared residuals of a tenth: .01) makes it as much smaller. Mistakes are
+            not cut.
     """
 
     reweighs: ClassVar[bool] = False
@@ -89,10 +81,8 @@ class OpenChosen(OpenSettings):
     def complete(self, task: PlanTask, n: int | None) -> ChosenSettings:
         """Fill in ``mu`` of a run, so that one choice costs the curator's whole budget.
 
-        Raises
-        ------
-        BadScenario
-            If there is no budget with a positive delta, or more than one round to share it.
+        Raises:
+            BadScenario: If there is no budget with a positive delta, or more than one round to share it.
         """
         if self.mu != PLAN:
             return self.settled(ChosenSettings, mu=self.mu)

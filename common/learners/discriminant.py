@@ -25,17 +25,12 @@ Mu = Annotated[float, Field(gt=0, le=_MOST)]
 class OpenDiscriminant(OpenSettings):
     """Settings of the discriminant (:class:`curator.learners.discriminant.Discriminant`).
 
-    Attributes
-    ----------
-    mu
-        The one release is mu-GDP.
-    norm
-        r, public. Features are clipped to this Euclidean norm.
-    second
-        Share of a record's squared length in the release that its products of features have; the features themselves
-        have the rest. More of it means less noise in the covariance and more in the means.
-    ridge
-        What is added to the covariance's diagonal, in units of the spectral norm of its noise.
+    Attributes:
+        mu: The one release is mu-GDP.
+        norm: r, public. Features are clipped to this Euclidean norm.
+        second: Share of a record's squared length in the release that its products of features have; the features
+            themselves have the rest. More of it means less noise in the covariance and more in the means.
+        ridge: What is added to the covariance's diagonal, in units of the spectral norm of its noise.
     """
 
     reweighs: ClassVar[bool] = False
@@ -52,10 +47,8 @@ class OpenDiscriminant(OpenSettings):
     def complete(self, task: PlanTask, n: int | None) -> DiscriminantSettings:
         """Fill in ``mu``: the greatest of which one release a round fits the budget.
 
-        Raises
-        ------
-        BadScenario
-            If none fits, or there is no budget.
+        Raises:
+            BadScenario: If none fits, or there is no budget.
         """
         if self.mu != PLAN:
             return self.settled(DiscriminantSettings)

@@ -24,19 +24,13 @@ Epsilon = Annotated[float, Field(gt=0)]
 class OpenExponential(OpenSettings):
     """Settings of the exponential mechanism (:class:`curator.learners.exponential.Exponential`).
 
-    Attributes
-    ----------
-    hypotheses
-        ``conjunctions`` of ``literals`` features (0/1 features only), or ``stumps``.
-    draws
-        m.
-    epsilon
-        Of one call, for the m draws.
-    literals
-        s, 1 to 8. |H| = C(d, s), at most 2^31 (a second or so for every 2^27 of them).
-    low, high, cells
-        Stumps: thresholds are the ``cells`` numbers low, ..., high, equally spaced and public. |H| = 2 d
-        cells.
+    Attributes:
+        hypotheses: ``conjunctions`` of ``literals`` features (0/1 features only), or ``stumps``.
+        draws: m.
+        epsilon: Of one call, for the m draws.
+        literals: s, 1 to 8. |H| = C(d, s), at most 2^31 (a second or so for every 2^27 of them).
+        low, high, cells: Stumps: thresholds are the ``cells`` numbers low, ..., high, equally spaced and public. |H| =
+            2 d cells.
     """
 
     least: ClassVar[tuple[str, ...]] = ("draws",)

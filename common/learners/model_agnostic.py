@@ -52,12 +52,9 @@ TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}
 class ClassColumns(Value):
     """C classes that stand as one-hot columns among the features.
 
-    Attributes
-    ----------
-    first
-        The first of these columns.
-    count
-        C, from 2 to 64.
+    Attributes:
+        first: The first of these columns.
+        count: C, from 2 to 64.
     """
 
     first: int = Field(ge=1, lt=1 << 16)
@@ -67,32 +64,22 @@ class ClassColumns(Value):
 class OpenModelAgnostic(OpenSettings):
     """Settings of A_priv (:class:`curator.learners.model_agnostic.ModelAgnostic`).
 
-    Attributes
-    ----------
-    chunks
-        k, public; more than there are records are refused. Accuracy: with n/k records a teacher of a class of dimension
-        V errs on about V k/n, so k <= n/(V m) makes all m answers of most teachers right (Remark 3's target accuracy
-        1/m); the noise wants k well above sigma, or the sparse vector's level.
-    by
-        ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers`). The latter costs
-        twice as much.
-    teacher, student
-        Classifiers of scikit-learn.
-    aggregation
-        ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability``
-        (:mod:`common.learners.aggregation`).
-    queries
-        m, the public points that are labelled: the first so many.
-    draws
-        m', or null.
-    protects
-        ``records``, or ``labels``: then the features of the curator's people are taken for public, and the student may
-        hold any of them as it is.
-    public_features
-        Real people with ``protects: labels`` only: true says that everybody may see their features.
-    classes
-        Columns in which the class stands, in the place of the label; null: the label. The student is then one binary
-        student a class, released as the ``argmax`` of what they say.
+    Attributes:
+        chunks: k, public; more than there are records are refused. Accuracy: with n/k records a teacher of a class of
+            dimension V errs on about V k/n, so k <= n/(V m) makes all m answers of most teachers right (Remark 3's
+            target accuracy 1/m); the noise wants k well above sigma, or the sparse vector's level.
+        by: ``slot`` or ``content``: what identifies a record (:mod:`curator.learners.teachers`). The latter costs twice
+            as much.
+        teacher, student: Classifiers of scikit-learn.
+        aggregation: ``gnmax``, noisy counts; ``sparse-vector``, the paper's; or ``stability``
+            (:mod:`common.learners.aggregation`).
+        queries: m, the public points that are labelled: the first so many.
+        draws: m', or null.
+        protects: ``records``, or ``labels``: then the features of the curator's people are taken for public, and the
+            student may hold any of them as it is.
+        public_features: Real people with ``protects: labels`` only: true says that everybody may see their features.
+        classes: Columns in which the class stands, in the place of the label; null: the label. The student is then one
+            binary student a class, released as the ``argmax`` of what they say.
     """
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})

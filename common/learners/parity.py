@@ -27,14 +27,10 @@ _BLOCKS = 1
 class OpenParity(OpenSettings):
     """Settings of the learner of parities (:class:`curator.learners.parity.ParityLearner`).
 
-    Attributes
-    ----------
-    epsilon
-        Of one call.
-    rule
-        ``tight`` or ``paper``: which p, and how often bottom.
-    blocks
-        R, at least 1.
+    Attributes:
+        epsilon: Of one call.
+        rule: ``tight`` or ``paper``: which p, and how often bottom.
+        blocks: R, at least 1.
     """
 
     reweighs: ClassVar[bool] = False

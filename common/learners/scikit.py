@@ -33,15 +33,12 @@ Argument = Annotated[
 class Classifier(Value):
     """A classifier of scikit-learn with its constructor's arguments.
 
-    Attributes
-    ----------
-    classifier
-        The class's name.
-    parameters
-        Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of numbers, or
-        of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as ``estimators``).
-        ``random_state`` comes from the curator's source wherever it is not given. What a classifier may be given is
-        in :data:`common.learners.scikit.ALLOWED`.
+    Attributes:
+        classifier: The class's name.
+        parameters: Numbers, strings, booleans, null; a classifier ({"classifier": ..., "parameters": ...}); lists of
+            numbers, or of classifiers (``VotingClassifier`` and ``StackingClassifier`` take such a list as
+            ``estimators``). ``random_state`` comes from the curator's source wherever it is not given. What a
+            classifier may be given is in :data:`common.learners.scikit.ALLOWED`.
     """
 
     classifier: str = Field(max_length=64)
@@ -57,12 +54,9 @@ class Classifier(Value):
 class ScikitSettings(LearnerSettings, Classifier):
     """Settings of a classifier of scikit-learn (:class:`curator.learners.scikit.Scikit`).
 
-    Attributes
-    ----------
-    classifier, parameters
-        As of a :class:`Classifier`.
-    draws
-        m.
+    Attributes:
+        classifier, parameters: As of a :class:`Classifier`.
+        draws: m.
     """
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
@@ -173,15 +167,11 @@ arguments that are callables or objects of scikit-learn.
 def check_arguments(classifier: str, given: Iterable[str]) -> None:
     """Refuse a classifier without an allow-list, and arguments that are not on it.
 
-    Parameters
-    ----------
-    given
-        The names of the arguments.
+    Args:
+        given: The names of the arguments.
 
-    Raises
-    ------
-    ValueError
-        Naming what is refused, and what is allowed.
+    Raises:
+        ValueError: Naming what is refused, and what is allowed.
     """
     if classifier in SEVERAL:
         raise ValueError(f"{classifier} predicts several labels at once; people have one")

@@ -29,36 +29,23 @@ Noise = Annotated[float, Field(ge=0, le=1 << 17)]
 class OpenSgd(OpenSettings):
     """Settings of gradient descent (:class:`curator.learners.sgd.Sgd`).
 
-    Attributes
-    ----------
-    loss
-        ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the
-        paper's with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck).
-    steps
-        R.
-    clip
-        L, public. Neighbouring draws' gradients lie in a ball of this radius around 0.
-    noise
-        sigma / L, up to 2^17; 0 is not private.
-    diameter
-        D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
-    domain
-        ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):
-        <w, x> > b with all of w and b in [0, 1], where the features are squares.
-    regularization
-        lambda >= 0.
-    lasso
-        Weight >= 0 of the L1 norm that every proximal step adds to the loss (ISTA's soft threshold); the Lasso
-        of Appendix D. ``last`` gives the sparse iterate; an average is sparse only where all its iterates are.
-    intercept
-        c, the value of the feature appended to every record: m = <w, x> + c h_last; 0 for none. If it is
-        negative, h_last = b / abs(c) stands for the threshold itself.
-    start
-        Every coordinate of the public start.
-    output
-        ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
-    warm
-        Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
+    Attributes:
+        loss: ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the paper's
+            with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck).
+        steps: R.
+        clip: L, public. Neighbouring draws' gradients lie in a ball of this radius around 0.
+        noise: sigma / L, up to 2^17; 0 is not private.
+        diameter: D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
+        domain: ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):
+            <w, x> > b with all of w and b in [0, 1], where the features are squares.
+        regularization: lambda >= 0.
+        lasso: Weight >= 0 of the L1 norm that every proximal step adds to the loss (ISTA's soft threshold); the Lasso
+            of Appendix D. ``last`` gives the sparse iterate; an average is sparse only where all its iterates are.
+        intercept: c, the value of the feature appended to every record: m = <w, x> + c h_last; 0 for none. If it is
+            negative, h_last = b / abs(c) stands for the threshold itself.
+        start: Every coordinate of the public start.
+        output: ``average`` of all iterates, ``suffix`` (average of the last half) or ``last``.
+        warm: Begin at the previously released hypothesis (public), where there is one, instead of ``start``.
     """
 
     least: ClassVar[tuple[str, ...]] = ("steps",)
@@ -103,10 +90,8 @@ class OpenSgd(OpenSettings):
         accountant admits, rounded up and at least ``MIN_NOISE``. Steps are as many as reach the learner's accuracy;
         where noise and steps are both open they belong together, and the search prices them together.
 
-        Raises
-        ------
-        BadScenario
-            If no noise fits the budget.
+        Raises:
+            BadScenario: If no noise fits the budget.
         """
 
         def at(noise: float) -> SgdSettings:

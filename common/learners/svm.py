@@ -16,18 +16,13 @@ from common.privacy.events import Event, NonPrivate
 class SvmSettings(LearnerSettings):
     """Settings of the linear support vector machine (:class:`curator.learners.svm.Svm`).
 
-    Attributes
-    ----------
-    draws
-        m. A half-space in d dimensions without a mistake on ``(d + ln(T/beta)) / alpha`` draws has loss about alpha on
-        their distribution (Appendix C prints the logarithm with the wrong sign; docs/corrections.md, K8).
-    penalty
-        C. Appendix C has 10^30, for "as exact a hyperplane as possible"; 100 separates its draws.
-    intercept
-        Value of the feature appended to every record; 0 for none.
-    until
-        ``separated``: stop as soon as no draw is on the wrong side, or else at the minimum; ``minimum``: go there
-        always.
+    Attributes:
+        draws: m. A half-space in d dimensions without a mistake on ``(d + ln(T/beta)) / alpha`` draws has loss about
+            alpha on their distribution (Appendix C prints the logarithm with the wrong sign; docs/corrections.md, K8).
+        penalty: C. Appendix C has 10^30, for "as exact a hyperplane as possible"; 100 separates its draws.
+        intercept: Value of the feature appended to every record; 0 for none.
+        until: ``separated``: stop as soon as no draw is on the wrong side, or else at the minimum; ``minimum``: go
+            there always.
     """
 
     name: Literal["svm"] = "svm"

@@ -27,14 +27,10 @@ from common.scenario.sections import Lifetime
 class Account:
     """The people of one side of a run in the ledger of people.
 
-    Parameters
-    ----------
-    charging
-        Where they are charged.
-    scenario
-        Resolved.
-    side
-        Theirs.
+    Args:
+        charging: Where they are charged.
+        scenario: Resolved.
+        side: Theirs.
     """
 
     def __init__(self, charging: Charging, scenario: ResolvedScenario, side: Side) -> None:
@@ -48,17 +44,12 @@ class Account:
     def identify(self, people: RecordSource | None = None, given: GivenPeople | None = None) -> None:
         """Find out who the people are, and for a curator those of the population where they are at hand.
 
-        Parameters
-        ----------
-        people
-            Their records.
-        given
-            The people as they were handed over; by default as :class:`Charging` says.
+        Args:
+            people: Their records.
+            given: The people as they were handed over; by default as :class:`Charging` says.
 
-        Raises
-        ------
-        BadData
-            If the table cannot be read, or its id column does not tell people apart.
+        Raises:
+            BadData: If the table cannot be read, or its id column does not tell people apart.
         """
         digester = self._ledger.digester()
         self._who = self._read(digester, self._side, people, given)
@@ -69,15 +60,12 @@ class Account:
     def check(self, party: str) -> Spent:
         """Return what they will have spent with the run.
 
-        Parameters
-        ----------
-        party
-            The curator's or host's public key.
+        Args:
+            party: The curator's or host's public key.
 
-        Raises
-        ------
-        BudgetExceeded, CannotWrite
-            As :meth:`common.lifetime.ledger.PeopleLedger.check`, for both sides where both are at hand.
+        Raises:
+            BudgetExceeded, CannotWrite: As :meth:`common.lifetime.ledger.PeopleLedger.check`, for both sides where both
+                are at hand.
         """
         charge = replace(self._charge(self._side), party=party)
         return self._ledger.check([(charge, self._met()), *self._beside])[0]
@@ -85,20 +73,14 @@ class Account:
     def attach(self, journal: Journal, *, seen: Head | None, opened: bool) -> None:
         """Make the ledger of people a witness of a curator's ledger; refuse to begin what they may not take part in.
 
-        Parameters
-        ----------
-        seen
-            The head of the ledger of people that the curator's ledger holds.
-        opened
-            Whether the curator's budget belongs to a run already.
+        Args:
+            seen: The head of the ledger of people that the curator's ledger holds.
+            opened: Whether the curator's budget belongs to a run already.
 
-        Raises
-        ------
-        BrokenLedger
-            If the ledger of people does not know of a run that was opened, or either ledger is not the one that the
-            other has seen.
-        BudgetExceeded
-            If the people have spent their budget in other runs.
+        Raises:
+            BrokenLedger: If the ledger of people does not know of a run that was opened, or either ledger is not the
+                one that the other has seen.
+            BudgetExceeded: If the people have spent their budget in other runs.
         """
         curator = journal.identity.public
         if opened and not self._ledger.knows(curator):
@@ -119,17 +101,12 @@ class Account:
     def charge(self, party: str, digest: str) -> tuple[Spent, Head]:
         """Charge the run to its people, once.
 
-        Parameters
-        ----------
-        party
-            The curator's or host's public key.
-        digest
-            Of the run's configuration.
+        Args:
+            party: The curator's or host's public key.
+            digest: Of the run's configuration.
 
-        Raises
-        ------
-        BudgetExceeded, CannotWrite
-            As :meth:`common.lifetime.ledger.PeopleLedger.charge`.
+        Raises:
+            BudgetExceeded, CannotWrite: As :meth:`common.lifetime.ledger.PeopleLedger.charge`.
         """
         charge = replace(self._charge(self._side), party=party, digest=digest)
         beside = [(replace(other, digest=digest), who) for other, who in self._beside]

@@ -21,18 +21,12 @@ Side = Literal["source", "target"]
 class GivenPeople:
     """People as they were handed over, where that is not by the files that a scenario names.
 
-    Attributes
-    ----------
-    frame
-        Their rows as columns of text, whatever is read of them.
-    named
-        Whether the columns have names that mean something.
-    id_column
-        The column that says who is who, None if there is none.
-    files
-        Those that the rows come from.
-    apart
-        Whether chance has shared out the rows of one table between the two sides.
+    Attributes:
+        frame: Their rows as columns of text, whatever is read of them.
+        named: Whether the columns have names that mean something.
+        id_column: The column that says who is who, None if there is none.
+        files: Those that the rows come from.
+        apart: Whether chance has shared out the rows of one table between the two sides.
     """
 
     frame: polars.DataFrame
@@ -46,18 +40,14 @@ class GivenPeople:
 class Charging:
     """Where runs are charged to real people; simulated ones have nothing to protect.
 
-    Attributes
-    ----------
-    folder
-        The ledger of people; None: this user's own.
-    ephemeral
-        Charge nobody: for experiments on records that are public.
-    witnesses
-        Further places for the heads of that ledger.
-    given
-        The people of a side as they were handed over; by default a side's people are read from the scenario's files.
-    both
-        Whether the people of both sides are at hand, so that a run is checked for both before anything is charged.
+    Attributes:
+        folder: The ledger of people; None: this user's own.
+        ephemeral: Charge nobody: for experiments on records that are public.
+        witnesses: Further places for the heads of that ledger.
+        given: The people of a side as they were handed over; by default a side's people are read from the scenario's
+            files.
+        both: Whether the people of both sides are at hand, so that a run is checked for both before anything is
+            charged.
     """
 
     folder: Path | None = None
@@ -69,10 +59,8 @@ class Charging:
     def charges(self, scenario: ResolvedScenario, side: Side) -> bool:
         """Tell whether the people on a side of a run are charged: those of a table, unless nobody is to be.
 
-        Raises
-        ------
-        BadScenario
-            If nobody is to be charged, and the people are real and no experiment.
+        Raises:
+            BadScenario: If nobody is to be charged, and the people are real and no experiment.
         """
         if scenario.people == "simulated":
             return False

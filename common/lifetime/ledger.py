@@ -61,31 +61,19 @@ SECTIONS = {"source": "curator", "target": "agents"}
 class Charge:
     """What one party's run costs the people on its side.
 
-    Attributes
-    ----------
-    side
-        ``source`` or ``target``.
-    party
-        The public key of the curator or host: each is charged once.
-    digest
-        Of the run's configuration, which joins the charges of both sides; empty before it is known.
-    scenario
-        Its name.
-    people
-        How many there are.
-    epsilon, delta
-        What each of them is charged.
-    lifetime
-        What they were promised for all of their runs, if anything.
-    experiment
-        Whether it is one on public records: it is counted, and needs no lifetime budget.
-    both
-        Whether it covers the agents' answers, too, as both sides read the same file.
-    apart
-        Whether every row is on one side of the run at most, as chance has shared them out: then a person pays for one
-        side, and rows of the two sides that look alike are other people.
-    labels
-        Whether labels alone are protected: then nothing more is by the sum.
+    Attributes:
+        side: ``source`` or ``target``.
+        party: The public key of the curator or host: each is charged once.
+        digest: Of the run's configuration, which joins the charges of both sides; empty before it is known.
+        scenario: Its name.
+        people: How many there are.
+        epsilon, delta: What each of them is charged.
+        lifetime: What they were promised for all of their runs, if anything.
+        experiment: Whether it is one on public records: it is counted, and needs no lifetime budget.
+        both: Whether it covers the agents' answers, too, as both sides read the same file.
+        apart: Whether every row is on one side of the run at most, as chance has shared them out: then a person pays
+            for one side, and rows of the two sides that look alike are other people.
+        labels: Whether labels alone are protected: then nothing more is by the sum.
     """
 
     side: Side
@@ -122,13 +110,10 @@ class PeopleLedger:
     Its heads go to the file ``FOLDER.heads`` beside the folder, to the ledger of each curator that it charges, and to
     the witnesses that are named: so a copy of the folder that is put back is not taken for the ledger.
 
-    Parameters
-    ----------
-    folder
-        None: ``people`` in this user's state directory (:func:`common.core.durable.user_state`).
-    witnesses
-        Further places of heads (:func:`common.net.witness_client.witness_at`), beside that of the environment's
-        ``TANDEM_LEDGER_WITNESS``. The ledger remembers them: later uses need not name them.
+    Args:
+        folder: None: ``people`` in this user's state directory (:func:`common.core.durable.user_state`).
+        witnesses: Further places of heads (:func:`common.net.witness_client.witness_at`), beside that of the
+            environment's ``TANDEM_LEDGER_WITNESS``. The ledger remembers them: later uses need not name them.
     """
 
     def __init__(self, folder: Path | None = None, witnesses: Sequence[str] = ()) -> None:
@@ -141,10 +126,9 @@ class PeopleLedger:
     def digester(self) -> Digester:
         """Return what makes digests of people under this ledger's key.
 
-        Raises
-        ------
-        BrokenLedger
-            If the key is gone, or another one lies in its place: nobody in the ledger would be recognised.
+        Raises:
+            BrokenLedger: If the key is gone, or another one lies in its place: nobody in the ledger would be
+                recognised.
         """
         with self._opened():
             return Digester(durable_secret(self._key_file).words(4).tobytes())
@@ -163,10 +147,8 @@ class PeopleLedger:
     def check_head(self, head: Head) -> None:
         """Refuse a ledger that is not the one, or older than the one, which a curator was charged by.
 
-        Raises
-        ------
-        BrokenLedger
-            Saying so.
+        Raises:
+            BrokenLedger: Saying so.
         """
         with self._opened() as journal:
             if not journal.chain.holds(head):
@@ -179,13 +161,10 @@ class PeopleLedger:
     def check(self, charges: Sequence[tuple[Charge, People]]) -> list[Spent]:
         """Return what the people of a run will have spent with its charges, of one side or of both; charges nothing.
 
-        Raises
-        ------
-        BudgetExceeded
-            If some have been in other runs and no lifetime budget holds all of them, or the run alone exceeds it; says
-            who was recognised, what was spent, by which runs, and what to do.
-        CannotWrite
-            If the ledger could not be written.
+        Raises:
+            BudgetExceeded: If some have been in other runs and no lifetime budget holds all of them, or the run alone
+                exceeds it; says who was recognised, what was spent, by which runs, and what to do.
+            CannotWrite: If the ledger could not be written.
         """
         with self._opened() as journal:
             try:
@@ -197,17 +176,13 @@ class PeopleLedger:
     def charge(self, charge: Charge, who: People, beside: Sequence[tuple[Charge, People]] = ()) -> tuple[Spent, Head]:
         """Charge people, durably, once; return what they have spent, and the ledger's head.
 
-        Parameters
-        ----------
-        beside
-            The charges of the same run's other side, where its people are at hand: who is on both sides is counted so.
+        Args:
+            beside: The charges of the same run's other side, where its people are at hand: who is on both sides is
+                counted so.
 
-        Raises
-        ------
-        BudgetExceeded
-            As :meth:`check`; nothing is charged then.
-        CannotWrite
-            If the disk does not take it.
+        Raises:
+            BudgetExceeded: As :meth:`check`; nothing is charged then.
+            CannotWrite: If the disk does not take it.
         """
         with self._opened() as journal:
             known = _own(journal, charge.party)
@@ -310,10 +285,9 @@ class PeopleLedger:
     def _keep(self, who: People, *, old: bool) -> str:
         """Keep the digests in a file by their own digest, before the entry that names it.
 
-        Parameters
-        ----------
-        old
-            Whether the ledger has charges of a release up to 0.3: then what recognises these people there is kept, too.
+        Args:
+            old: Whether the ledger has charges of a release up to 0.3: then what recognises these people there is kept,
+                too.
         """
         content = who.encoded(features=old)
         name = hashlib.sha256(content).hexdigest()
@@ -360,7 +334,6 @@ class PeopleLedger:
         return np.full(len(who), shared)
 
     def _rest(self, covering: Entry, who: People) -> People:
-        """Return those of a host's people whom the curator's charge of a file that both read does not cover."""
         known = self._people(covering)
         rest = ~recognised(known, replace(who, files=()))
         return replace(who, cells=who.cells[rest], files=tuple(file for file in who.files if file not in known.files))
@@ -479,7 +452,6 @@ def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begu
 
 
 def _covering(journal: Journal, charge: Charge) -> Entry | None:
-    """Return the charge of the same run's curator that covers a host's, as both read the same file."""
     if charge.side == "source" or not charge.digest:
         return None
     run = (entry for entry in _charged(journal) if entry.body.get("digest") == charge.digest)
@@ -541,6 +513,5 @@ def _one_side_each(costs: Sequence[tuple[_Cost, AnyArray]]) -> list[tuple[_Cost,
 
 
 def _pair(spent: Spent | Lifetime | Charge) -> str:
-    """Return an epsilon and a delta in words that are compared: all digits, where six do not say the number."""
     shown = (f"{value:g}" if float(f"{value:g}") == value else repr(value) for value in (spent.epsilon, spent.delta))
     return f"({', '.join(shown)})"

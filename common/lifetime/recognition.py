@@ -60,20 +60,13 @@ _TRUTHS = {"true": "1", "false": "0"}
 class People:
     """The people of a table under a secret key.
 
-    Attributes
-    ----------
-    cells
-        Shape (n, d): the digest of each cell. About 8 n d bytes are held in memory and stored.
-    names
-        Shape (d,): the digest of each column's name; 0 where it has none.
-    id_name
-        The digest of the name of the id column, which is one of ``names``; 0 if none was named.
-    files
-        Digests of the files that the rows come from, whatever is read of these, and however they are compressed.
-    features
-        Returns what releases up to 0.3 have stored of these people (:meth:`Digester.features`).
-    old
-        Whether only that is known of them, one in each row.
+    Attributes:
+        cells: Shape (n, d): the digest of each cell. About 8 n d bytes are held in memory and stored.
+        names: Shape (d,): the digest of each column's name; 0 where it has none.
+        id_name: The digest of the name of the id column, which is one of ``names``; 0 if none was named.
+        files: Digests of the files that the rows come from, whatever is read of these, and however they are compressed.
+        features: Returns what releases up to 0.3 have stored of these people (:meth:`Digester.features`).
+        old: Whether only that is known of them, one in each row.
     """
 
     cells: Words
@@ -111,10 +104,8 @@ class People:
 class Digester:
     """Makes digests under a secret key.
 
-    Parameters
-    ----------
-    key
-        32 bytes.
+    Args:
+        key: 32 bytes.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -134,23 +125,16 @@ class Digester:
     ) -> People:
         """Return the people of a table that is given in pieces.
 
-        Parameters
-        ----------
-        frames
-            The rows, all with the same columns, at least one; an absent field is null or the empty text.
-        files
-            Those that they come from.
-        named
-            Whether the columns have names that mean something.
-        id_column
-            The column that says who is who.
-        features
-            As :attr:`People.features`.
+        Args:
+            frames: The rows, all with the same columns, at least one; an absent field is null or the empty text.
+            files: Those that they come from.
+            named: Whether the columns have names that mean something.
+            id_column: The column that says who is who.
+            features: As :attr:`People.features`.
 
-        Raises
-        ------
-        BadData
-            If a person has no id, or two rows have the same one: what is promised to one row would be false for them.
+        Raises:
+            BadData: If a person has no id, or two rows have the same one: what is promised to one row would be false
+                for them.
         """
         columns: list[str] = []
         parts = []
@@ -216,14 +200,11 @@ class Digester:
     def features(self, features: AnyArray) -> Words:
         """Return what releases up to 0.3 have stored of people: digests of their encoded features.
 
-        Parameters
-        ----------
-        features
-            Shape (n, d), float32.
+        Args:
+            features: Shape (n, d), float32.
 
-        Returns
-        -------
-        Sorted, without repetitions.
+        Returns:
+            Sorted, without repetitions.
         """
         rows = np.ascontiguousarray(features)
         rows = rows + rows.dtype.type(0)  # -0.0 is 0.0
@@ -250,14 +231,11 @@ def decimals(numbers: Floats) -> tuple[Indices, Indices]:
 
     Whole numbers of more digits keep all of them.
 
-    Parameters
-    ----------
-    numbers
-        Shape (n,), finite, below 2^53.
+    Args:
+        numbers: Shape (n,), finite, below 2^53.
 
-    Returns
-    -------
-    k and e, each of shape (n,); both 0 for 0.
+    Returns:
+        k and e, each of shape (n,); both 0 for 0.
     """
     sizes = np.abs(numbers)
     places = np.zeros(len(numbers), dtype=np.int64)
@@ -294,7 +272,6 @@ def recognised(known: People, people: People) -> AnyArray:
 
 
 def _among(digests: Words, known: Words) -> AnyArray:
-    """Say which digests are among the known ones, shape (n,), by a hash table."""
     return polars.Series(digests).is_in(polars.Series(known).implode()).to_numpy().astype(np.bool_)
 
 
@@ -332,7 +309,6 @@ def _sums(cells: Words) -> Words:
 
 
 def _placed(cells: Words) -> Words:
-    """Return digests that depend on the place of their column, too, so that the same value elsewhere is another one."""
     words = np.random.Generator(np.random.Philox(0)).integers(0, 2**64, cells.shape[1], dtype=np.uint64)
     return np.asarray(cells * (words | np.uint64(1)))
 
@@ -421,14 +397,12 @@ def _by_values(one: Words, other: Words) -> Iterator[tuple[Words, Words, bool]]:
 
 
 def _matched(one: Words, other: Words, columns: dict[int, int]) -> Iterator[tuple[Words, Words, bool]]:
-    """Compare on columns of one table with those of the other, if they are half of either table's."""
     if columns and 2 * len(columns) >= min(one.shape[1], other.shape[1]):
         before, now = one[:, list(columns)], other[:, list(columns.values())]
         yield _sums(_placed(before)), _sums(_placed(now)), False
 
 
 def _sketch(column: Words) -> tuple[Words, Floats]:
-    """Return the smallest distinct digests of a column, and how many rows have each."""
     values, counts = np.unique(column, return_counts=True)
     return values[:SKETCH], counts[:SKETCH].astype(np.float64)
 
@@ -449,10 +423,8 @@ def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.
     The same people with another label are the same people. Columns that are not in all of the files, twice in one, or
     of values that have no text (lists, say) are left out.
 
-    Raises
-    ------
-    BadData
-        If a file cannot be read.
+    Raises:
+        BadData: If a file cannot be read.
     """
     shared: set[str] = set()
     for number, path in enumerate(paths):
@@ -485,20 +457,14 @@ def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[st
 def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.DataFrame, bool]:
     """Return all rows of somebody's data, all columns but the label, and whether its columns have names.
 
-    Parameters
-    ----------
-    data
-        A file, a frame, or an array of shape (n, d). Columns that are there twice, or of values that have no text, are
-        left out.
-    label
-        The column of the label, None if it is none of the data's.
-    layout
-        How text files are written.
+    Args:
+        data: A file, a frame, or an array of shape (n, d). Columns that are there twice, or of values that have no
+            text, are left out.
+        label: The column of the label, None if it is none of the data's.
+        layout: How text files are written.
 
-    Raises
-    ------
-    BadData
-        If a file cannot be read.
+    Raises:
+        BadData: If a file cannot be read.
     """
     if is_file(data):
         path, names = Path(data), columns_of(Path(data), layout)

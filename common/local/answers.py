@@ -24,14 +24,10 @@ class AskAgents:
 class Answers:
     """The answers of one batch.
 
-    Attributes
-    ----------
-    asked
-        How many agents were asked (fewer than wanted when the pool is empty).
-    values
-        The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
-    slots
-        Their positions in the batch.
+    Attributes:
+        asked: How many agents were asked (fewer than wanted when the pool is empty).
+        values: The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
+        slots: Their positions in the batch.
     """
 
     asked: int
@@ -42,12 +38,9 @@ class Answers:
 class MassAnswers(Answers):
     """The answers of very many: their positions are worked out when somebody asks for them, from a mask.
 
-    Parameters
-    ----------
-    asked, values
-        As those of :class:`Answers`.
-    mask
-        Who has answered, over the positions (:mod:`common.local.masks`).
+    Args:
+        asked, values: As those of :class:`Answers`.
+        mask: Who has answered, over the positions (:mod:`common.local.masks`).
     """
 
     def __init__(self, asked: int, values: AnyArray, mask: NDArray[np.uint8]) -> None:

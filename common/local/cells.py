@@ -27,14 +27,10 @@ class ScoreCells(Value):
     Cell ``group * bins + bin``; an *item* is a cell with a label, number ``2 * cell + (label > 0)``. The shares of the
     items are all that thresholds, intercepts and calibrations of the model depend on.
 
-    Attributes
-    ----------
-    hypothesis
-        Whose scores: of a kind that every party accepts.
-    cuts
-        Ascending, at most 255: bin b holds the scores above b of them. A score that is not a number is in bin 0.
-    groups
-        See :data:`common.local.records.Groups`.
+    Attributes:
+        hypothesis: Whose scores: of a kind that every party accepts.
+        cuts: Ascending, at most 255: bin b holds the scores above b of them. A score that is not a number is in bin 0.
+        groups: See :data:`common.local.records.Groups`.
     """
 
     hypothesis: PlainHypothesis
@@ -86,12 +82,9 @@ class ScoreCells(Value):
 class Tilt(Value):
     """A weight for every item, as a :class:`~common.local.losses.Weighing`: what raking multiplies weights by.
 
-    Attributes
-    ----------
-    cells
-        The cells.
-    parts
-        One number an item, 0..1024 parts of 1.
+    Attributes:
+        cells: The cells.
+        parts: One number an item, 0..1024 parts of 1.
     """
 
     cells: ScoreCells

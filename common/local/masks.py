@@ -80,10 +80,8 @@ def encode(mask: Mask) -> str:
 def decode(text: str, people: int) -> Mask:
     """Decode :func:`encode`.
 
-    Raises
-    ------
-    BadMessage
-        If the text is no mask over so many people.
+    Raises:
+        BadMessage: If the text is no mask over so many people.
     """
     try:
         found = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)

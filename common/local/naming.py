@@ -26,14 +26,10 @@ Texts = Annotated[tuple[str, ...], Field(max_length=1 << 12)]
 class Column(Value):
     """Where one feature comes from: a number, clipped to its bounds and scaled to [0, 1], or a category as 0 or 1.
 
-    Attributes
-    ----------
-    column
-        The column's name.
-    values
-        Of a category: the texts of which each makes the feature 1. A number has none.
-    low, high
-        Of a number: its bounds.
+    Attributes:
+        column: The column's name.
+        values: Of a category: the texts of which each makes the feature 1. A number has none.
+        low, high: Of a number: its bounds.
     """
 
     column: str
@@ -45,18 +41,12 @@ class Column(Value):
 class Names(Value):
     """The names of a record's features, in order, and of its label. Without any names, features have their numbers.
 
-    Attributes
-    ----------
-    features
-        One for each feature.
-    label
-        The column of the label; empty where nothing is known of it.
-    positive, negative
-        The texts that are the label +1, and those that are -1.
-    above
-        In their place: numbers above this one are the label +1.
-    shortened
-        Whether longer records were shortened to a norm: a number is then no share of its bounds any more.
+    Attributes:
+        features: One for each feature.
+        label: The column of the label; empty where nothing is known of it.
+        positive, negative: The texts that are the label +1, and those that are -1.
+        above: In their place: numbers above this one are the label +1.
+        shortened: Whether longer records were shortened to a norm: a number is then no share of its bounds any more.
     """
 
     features: Annotated[tuple[Column, ...], Field(max_length=1 << 16)] = ()
@@ -72,10 +62,8 @@ class Names(Value):
 
         It is read here without the code for tables, which an individual's agent does not load.
 
-        Raises
-        ------
-        BadMessage
-            If it is no description of a table.
+        Raises:
+            BadMessage: If it is no description of a table.
         """
         try:
             label = table["label"]
@@ -106,10 +94,8 @@ class Names(Value):
     def true(self, feature: int, share: float = 0.0) -> str:
         """Return what it means that a feature is above a share of 1, as a condition: ``"plan" is "pro"``.
 
-        Parameters
-        ----------
-        share
-            In [0, 1).
+        Args:
+            share: In [0, 1).
         """
         named = self._named(feature)
         if named is None or (self.shortened and share > 0.0):

@@ -41,14 +41,10 @@ def packed_bytes(people: int, kind: AnswerKind) -> int:
 def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKind) -> bytes:
     """Encode answers.
 
-    Parameters
-    ----------
-    answered
-        Shape (k,): who answered.
-    answers
-        Shape (k,), of :func:`answer_type`; ignored where not answered.
-    kind
-        What an answer is.
+    Args:
+        answered: Shape (k,): who answered.
+        answers: Shape (k,), of :func:`answer_type`; ignored where not answered.
+        kind: What an answer is.
     """
     filled = np.where(answered, answers, 0).astype(answer_type(kind))
     return np.packbits(answered).tobytes() + (np.packbits(filled) if kind == "bit" else filled).tobytes()
@@ -57,11 +53,9 @@ def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKin
 def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.bool_], AnyArray]:
     """Decode :func:`pack_answers` into (answered, answers of all).
 
-    Raises
-    ------
-    BadMessage
-        If the length is wrong, padding is not zero, a silent agent has an answer, or an answer is not finite or none of
-        the symbols.
+    Raises:
+        BadMessage: If the length is wrong, padding is not zero, a silent agent has an answer, or an answer is not
+            finite or none of the symbols.
     """
     head, dtype, expected = mask_bytes(people), answer_type(kind), packed_bytes(people, kind)
     if len(body) != expected:
@@ -75,10 +69,8 @@ def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[
 def count_answers(body: bytes, people: int, kind: AnswerKind) -> int:
     """Return how many people have answered, of :func:`pack_answers`; of bits nothing is unpacked for that.
 
-    Raises
-    ------
-    BadMessage
-        As :func:`unpack_answers`.
+    Raises:
+        BadMessage: As :func:`unpack_answers`.
     """
     if kind != "bit":
         return int(unpack_answers(body, people, kind)[0].sum())
@@ -91,10 +83,8 @@ def count_answers(body: bytes, people: int, kind: AnswerKind) -> int:
 def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.uint8], Iterator[AnyArray]]:
     """Decode :func:`pack_answers` into the mask of who answered and, piece by piece, their answers, in order.
 
-    Raises
-    ------
-    BadMessage
-        As :func:`unpack_answers`.
+    Raises:
+        BadMessage: As :func:`unpack_answers`.
     """
     if kind != "bit":
         whole, answers = unpack_answers(body, people, kind)
@@ -126,10 +116,8 @@ def _halves(body: bytes, people: int) -> tuple[NDArray[np.uint8], NDArray[np.uin
 def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.bool_], AnyArray]:
     """Decode many packed answers of one agent each, as :func:`unpack_answers` decodes one.
 
-    Raises
-    ------
-    BadMessage
-        If one of them is not the answer of one agent.
+    Raises:
+        BadMessage: If one of them is not the answer of one agent.
     """
     size = 1 + (1 if kind == "bit" else answer_type(kind).itemsize)
     if any(len(body) != size for body in bodies):
@@ -147,10 +135,8 @@ def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.b
 def pack_one(answer: float, kind: AnswerKind) -> bytes:
     """Encode one agent's answer, given as a number.
 
-    Raises
-    ------
-    BadMessage
-        If it is none of the kind.
+    Raises:
+        BadMessage: If it is none of the kind.
     """
     if kind == "real":
         return _ANSWERED + struct.pack("<d", answer)

@@ -20,12 +20,10 @@ _BLOCK = 1 << 16
 class Records:
     """n people: row i of ``features`` and ``labels[i]`` belong to the same one.
 
-    Attributes
-    ----------
-    features
-        Shape (n, d), C-contiguous, float32 (finite, already scaled and clipped by public bounds) or uint8 (0/1).
-    labels
-        Shape (n,), int8, each -1 or +1.
+    Attributes:
+        features: Shape (n, d), C-contiguous, float32 (finite, already scaled and clipped by public bounds) or uint8
+            (0/1).
+        labels: Shape (n,), int8, each -1 or +1.
     """
 
     features: AnyArray
@@ -72,10 +70,8 @@ class Records:
     def check(self) -> Records:
         """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
 
-        Raises
-        ------
-        BadData
-            Saying how many rows are affected, never which values they hold.
+        Raises:
+            BadData: Saying how many rows are affected, never which values they hold.
         """
         single = self.features.dtype == np.float32
         bad = odd = 0

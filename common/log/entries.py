@@ -37,10 +37,8 @@ class Entry(Value):
 class Verifier:
     """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever.
 
-    Attributes
-    ----------
-    entries, hash
-        How far it has come: the number of entries, and the hash of the last one.
+    Attributes:
+        entries, hash: How far it has come: the number of entries, and the hash of the last one.
     """
 
     def __init__(self) -> None:
@@ -49,12 +47,10 @@ class Verifier:
     def follow(self, entry: Entry) -> str:
         """Take the next entry, and return its link.
 
-        Raises
-        ------
-        Forged
-            If it does not follow the entry before it, or its hash is not that of its content; nothing changed then.
-        BadMessage
-            If its content has no canonical form.
+        Raises:
+            Forged: If it does not follow the entry before it, or its hash is not that of its content; nothing changed
+                then.
+            BadMessage: If its content has no canonical form.
         """
         if (entry.index, entry.previous) != (self.entries, self.hash):
             raise Forged("does not follow the one before it: the chain is broken")
@@ -116,10 +112,8 @@ def linked(previous: str, content: str) -> str:
 def following(last: Entry | None, kind: str, body: dict[str, Any]) -> Entry:
     """Return the entry that follows ``last``, None at the beginning.
 
-    Raises
-    ------
-    BadMessage
-        If the content has no canonical form.
+    Raises:
+        BadMessage: If the content has no canonical form.
     """
     index, previous = (0, START) if last is None else (last.index + 1, last.hash)
     content = link(index, kind, body)

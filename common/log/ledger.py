@@ -46,15 +46,12 @@ class Chain:
     Commits go to the main file itself (no write-ahead log stays behind), so that a copy of the one file is a whole
     ledger, and one that is cut off is noticed.
 
-    Parameters
-    ----------
-    path
-        The SQLite file; created if absent, and brought to the newest schema.
+    Args:
+        path: The SQLite file; created if absent, and brought to the newest schema.
 
-    Raises
-    ------
-    BrokenLedger
-        If it is no database, or its entries are not a chain: they were changed, taken out or put in another order.
+    Raises:
+        BrokenLedger: If it is no database, or its entries are not a chain: they were changed, taken out or put in
+            another order.
     """
 
     def __init__(self, path: Path) -> None:
@@ -90,10 +87,8 @@ class Chain:
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably, and return the head that it makes.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the disk does not take it; nothing changed then.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the disk does not take it; nothing changed then.
         """
         entry = following(self.entries[-1] if self.entries else None, kind, body)
         text = canonical.encode(body).decode("utf-8")
@@ -105,10 +100,8 @@ class Chain:
     def check_writable(self) -> None:
         """Begin to write, and take it back: nothing is changed.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the file cannot be read or written at present.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the file cannot be read or written at present.
         """
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -134,7 +127,6 @@ class Chain:
         return enumerate(self.entries, start=1)
 
     def _enter(self, entry: Entry, content: str) -> None:
-        """Take over an entry, given its link."""
         self._links.append(content)
         self.entries.append(entry)
 
@@ -142,17 +134,12 @@ class Chain:
 def verified_rows(rows: Iterable[tuple[Any, ...]], file: Path) -> Iterator[tuple[Entry, str]]:
     """Yield the entries of a ledger's file, each with its link, as far as they are a chain.
 
-    Parameters
-    ----------
-    rows
-        Position, kind, body in JSON and hash of each entry, in order.
-    file
-        Where they come from, for the message.
+    Args:
+        rows: Position, kind, body in JSON and hash of each entry, in order.
+        file: Where they come from, for the message.
 
-    Raises
-    ------
-    BrokenLedger
-        At the first entry that does not follow the one before it.
+    Raises:
+        BrokenLedger: At the first entry that does not follow the one before it.
     """
     verifier = Verifier()
     for position, kind, body, found in rows:
@@ -183,23 +170,15 @@ GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 class Journal:
     """The ledger in a folder, with its key and its head.
 
-    Parameters
-    ----------
-    folder
-        Held by this process; what is missing is made, if all of it is missing.
-    about
-        What a new ledger says of itself in its first entry.
-    witnesses
-        Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
-    reach
-        Opens a witness of the ledger that is not named, by its place; None: each must be named.
+    Args:
+        folder: Held by this process; what is missing is made, if all of it is missing.
+        about: What a new ledger says of itself in its first entry.
+        witnesses: Where heads go, too. Which they are is an entry of the ledger: later starts must name them.
+        reach: Opens a witness of the ledger that is not named, by its place; None: each must be named.
 
-    Raises
-    ------
-    BrokenLedger
-        If the ledger is missing, cut off, edited, or not the one that its head or a witness has seen.
-    CannotWrite
-        If the disk is full.
+    Raises:
+        BrokenLedger: If the ledger is missing, cut off, edited, or not the one that its head or a witness has seen.
+        CannotWrite: If the disk is full.
     """
 
     def __init__(
@@ -240,10 +219,8 @@ class Journal:
     def append(self, kind: str, body: dict[str, Any]) -> Head:
         """Append an entry durably; :meth:`publish` before anybody relies on it.
 
-        Raises
-        ------
-        CannotWrite
-            If the disk does not take it; nothing changed then.
+        Raises:
+            CannotWrite: If the disk does not take it; nothing changed then.
         """
         try:
             return self.chain.append(kind, body)
@@ -253,14 +230,10 @@ class Journal:
     def publish(self) -> None:
         """Bring the head to where it must be before anything leaves: beside the ledger, and to the witnesses.
 
-        Raises
-        ------
-        CannotWrite
-            If a disk does not take it: to be called again.
-        RolledBack
-            If a witness has seen another ledger.
-        PeerUnavailable
-            If a witness does not answer.
+        Raises:
+            CannotWrite: If a disk does not take it: to be called again.
+            RolledBack: If a witness has seen another ledger.
+            PeerUnavailable: If a witness does not answer.
         """
         head = self.chain.head()
         if head == self._published:
@@ -297,15 +270,11 @@ class Journal:
     def attend(self, witness: Witness, *, opened: bool) -> None:
         """Tell a further witness from now on, which later starts need not name.
 
-        Parameters
-        ----------
-        opened
-            Whether it must have seen this ledger before.
+        Args:
+            opened: Whether it must have seen this ledger before.
 
-        Raises
-        ------
-        BrokenLedger
-            If it has not, or has seen another one.
+        Raises:
+            BrokenLedger: If it has not, or has seen another one.
         """
         if self.closed is not None:
             return
@@ -334,7 +303,6 @@ class Journal:
         self.publish()
 
     def _beside(self) -> Head | None:
-        """Return the head beside the ledger; it may be missing only while nothing stands behind the first entry."""
         if not self._head.exists():
             if len(self.chain) > 1:
                 raise BrokenLedger(f"the ledger's head {self._head} is gone. {REMEDY}")
@@ -388,10 +356,8 @@ def _reachable(witness: Witness) -> bool:
 def read_head(path: Path, key: str) -> Head:
     """Read a head that a key has signed.
 
-    Raises
-    ------
-    BrokenLedger
-        If the file holds none.
+    Raises:
+        BrokenLedger: If the file holds none.
     """
     try:
         return Head.parse(verify(Signed.parse(json.loads(path.read_bytes())), Head.KIND, key))

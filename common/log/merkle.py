@@ -17,10 +17,8 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 class Tree:
     """A tree with all of its nodes: 64 bytes a leaf.
 
-    Parameters
-    ----------
-    leaves
-        Byte strings, in order; gone through once.
+    Args:
+        leaves: Byte strings, in order; gone through once.
     """
 
     def __init__(self, leaves: Iterable[bytes]) -> None:
@@ -49,10 +47,8 @@ class Tree:
     def path(self, index: int) -> tuple[str, ...]:
         """Return the hashes beside the way from a leaf to the root, from below, hex.
 
-        Raises
-        ------
-        IndexError
-            If there is no such leaf.
+        Raises:
+            IndexError: If there is no such leaf.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} leaves, and none with number {index}")
@@ -67,10 +63,8 @@ class Tree:
     def consistency(self, first: int) -> tuple[str, ...]:
         """Return the path that shows of which root the first leaves were, hex (RFC 9162, section 2.1.4.1).
 
-        Raises
-        ------
-        IndexError
-            If there are not so many leaves, or ``first`` is none.
+        Raises:
+            IndexError: If there are not so many leaves, or ``first`` is none.
         """
         if not 1 <= first <= len(self):
             raise IndexError(f"there are {len(self)} leaves, and the first {first} are not the beginning of them")
@@ -79,10 +73,8 @@ class Tree:
     def beginning(self, first: int) -> str:
         """Return the root over the first leaves alone, hex.
 
-        Raises
-        ------
-        IndexError
-            If there are not so many leaves.
+        Raises:
+            IndexError: If there are not so many leaves.
         """
         if not 0 <= first <= len(self):
             raise IndexError(f"there are {len(self)} leaves, and not {first}")
@@ -169,12 +161,9 @@ def root_from_inclusion_proof(leaf: bytes, index: int, count: int, path: Sequenc
 def verify_consistency(older: str, first: int, newer: str, count: int, path: Sequence[str]) -> bool:
     """Tell whether a path shows that a list with a root begins with another one (RFC 9162, section 2.1.4.2).
 
-    Parameters
-    ----------
-    older, first
-        Root and number of leaves of the list that is to be the beginning.
-    newer, count
-        Those of the list that is to begin with it.
+    Args:
+        older, first: Root and number of leaves of the list that is to be the beginning.
+        newer, count: Those of the list that is to begin with it.
     """
     if not 1 <= first <= count:
         return False

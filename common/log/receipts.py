@@ -70,10 +70,8 @@ class Checkpoint(Value):
     def covers(self, entries: Sequence[AnyEntry], tree: Tree | None = None) -> bool:
         """Tell whether it is of a transcript with these entries, or of its beginning.
 
-        Parameters
-        ----------
-        tree
-            Over all entries (:func:`entries_tree`), where several checkpoints are compared with them.
+        Args:
+            tree: Over all entries (:func:`entries_tree`), where several checkpoints are compared with them.
         """
         if len(entries) < self.entries or entries[self.entries - 1].hash != self.hash:
             return False
@@ -103,20 +101,16 @@ class StoredCheckpoint(Value):
     def said(self, referee: str | None = None) -> Checkpoint:
         """Return what the referee said.
 
-        Raises
-        ------
-        Forged, BadMessage
-            If it is no checkpoint of a referee with this key.
+        Raises:
+            Forged, BadMessage: If it is no checkpoint of a referee with this key.
         """
         return Checkpoint.parse(verify(self.checkpoint, Checkpoint.KIND, referee))
 
     def seen(self) -> dict[str, Witnessed]:
         """Return what each witness has signed, by its key.
 
-        Raises
-        ------
-        Forged, BadMessage
-            If one has not signed it, or signed another checkpoint.
+        Raises:
+            Forged, BadMessage: If one has not signed it, or signed another checkpoint.
         """
         found = {}
         digest = Checkpoint.parse(self.checkpoint.message).fingerprint()
@@ -131,19 +125,13 @@ class StoredCheckpoint(Value):
 def check_contradiction(shown: object, put: Signed, witness: str) -> None:
     """Refuse that a run has another history than a checkpoint of it says, unless its own referee has signed that.
 
-    Parameters
-    ----------
-    shown
-        What the witness shows for it, as it came: the newest checkpoint that it has kept, as JSON.
-    put
-        The checkpoint that the witness does not keep.
-    witness
-        Who says so, for messages.
+    Args:
+        shown: What the witness shows for it, as it came: the newest checkpoint that it has kept, as JSON.
+        put: The checkpoint that the witness does not keep.
+        witness: Who says so, for messages.
 
-    Raises
-    ------
-    PeerMisbehaved
-        If nothing is shown that contradicts the checkpoint.
+    Raises:
+        PeerMisbehaved: If nothing is shown that contradicts the checkpoint.
     """
     said = Checkpoint.parse(put.message)
     try:
@@ -185,21 +173,14 @@ class ProofRequest(Value):
 class Proof(Value):
     """That a report is under the root of its question, and this root in the transcript.
 
-    Attributes
-    ----------
-    entry
-        The transcript's entry with the counts and the root of the question, signed by the referee.
-    index, reports, path
-        The report's place among those on the question, their number, and its path to the root.
-    body
-        The packed answer of an individual, hex; empty for a host, which has its own.
-    kept
-        The newest checkpoint: it covers the entry.
-    entry_path
-        Path of the entry's hash to the checkpoint's root.
-    consistency
-        That the transcript of the checkpoint begins with as many entries as the request names
-        (:func:`common.log.merkle.extends`); left out where it names none.
+    Attributes:
+        entry: The transcript's entry with the counts and the root of the question, signed by the referee.
+        index, reports, path: The report's place among those on the question, their number, and its path to the root.
+        body: The packed answer of an individual, hex; empty for a host, which has its own.
+        kept: The newest checkpoint: it covers the entry.
+        entry_path: Path of the entry's hash to the checkpoint's root.
+        consistency: That the transcript of the checkpoint begins with as many entries as the request names
+            (:func:`common.log.merkle.extends`); left out where it names none.
     """
 
     entry: dict[str, Any]
@@ -241,15 +222,11 @@ def receipt_for(signer: Identity, report: SignedReport, now: Time) -> bytes:
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
     """Return a receipt, if it is the referee's for this report.
 
-    Parameters
-    ----------
-    whose
-        As in :func:`common.crypto.identity.verify`.
+    Args:
+        whose: As in :func:`common.crypto.identity.verify`.
 
-    Raises
-    ------
-    Forged
-        If it is not.
+    Raises:
+        Forged: If it is not.
     """
     receipt = Receipt.parse(verify(signed, Receipt.KIND, referee, whose))
     if (receipt.run, receipt.question, receipt.report) != (
@@ -266,10 +243,8 @@ def signed_checkpoint(
 ) -> Signed:
     """Return a referee's checkpoint of a transcript.
 
-    Raises
-    ------
-    BadMessage
-        If there are no entries.
+    Raises:
+        BadMessage: If there are no entries.
     """
     return checkpoint_of(signer, run, configuration, [(entry.kind, entry.hash) for entry in entries], now)
 
@@ -279,10 +254,8 @@ def checkpoint_of(
 ) -> Signed:
     """Return a referee's checkpoint of a transcript of which kinds and hashes of all entries are given, in order.
 
-    Raises
-    ------
-    BadMessage
-        If there are none.
+    Raises:
+        BadMessage: If there are none.
     """
     hashes = [link for _, link in links]
     if not hashes:

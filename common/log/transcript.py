@@ -40,17 +40,12 @@ class SignedEntry(Entry):
 class StoredEntry:
     """An entry in the bytes of its line: a long transcript takes the memory of its file, not many times as much.
 
-    Parameters
-    ----------
-    entry
-        What the line holds.
-    line
-        The line, without its newline.
+    Args:
+        entry: What the line holds.
+        line: The line, without its newline.
 
-    Attributes
-    ----------
-    index, kind, hash
-        Those of the entry.
+    Attributes:
+        index, kind, hash: Those of the entry.
     """
 
     __slots__ = ("_line", "hash", "index", "kind")
@@ -78,10 +73,8 @@ def append(last: SignedEntry | None, kind: str, body: dict[str, Any], signer: Id
 def split(raw: bytes) -> list[str]:
     """Return the lines of a transcript's file, each ended by exactly one newline byte.
 
-    Raises
-    ------
-    AuditFailed
-        If the bytes are not such lines.
+    Raises:
+        AuditFailed: If the bytes are not such lines.
     """
     try:
         *lines, rest = raw.decode("utf-8").split("\n")
@@ -95,10 +88,8 @@ def split(raw: bytes) -> list[str]:
 def check_entry(entry: SignedEntry, key: str) -> None:
     """Check that an entry says what its hash says, and that the hash is signed.
 
-    Raises
-    ------
-    Forged
-        If not.
+    Raises:
+        Forged: If not.
     """
     if entry.hash != linked(entry.previous, link(entry.index, entry.kind, entry.body)):
         raise Forged(f"entry {entry.index} of the transcript is not what its hash says")
@@ -108,17 +99,12 @@ def check_entry(entry: SignedEntry, key: str) -> None:
 def read(lines: Iterable[str], key: str | None = None) -> list[SignedEntry]:
     """Parse and verify a whole transcript.
 
-    Parameters
-    ----------
-    lines
-        The lines of the file (:func:`split`).
-    key
-        The referee's public key; by default the one named in entry 0's configuration.
+    Args:
+        lines: The lines of the file (:func:`split`).
+        key: The referee's public key; by default the one named in entry 0's configuration.
 
-    Raises
-    ------
-    AuditFailed
-        Naming the first line that does not verify, and why.
+    Raises:
+        AuditFailed: Naming the first line that does not verify, and why.
     """
     entries = list(_verified((line.encode("utf-8") for line in lines), key))
     if not entries:
@@ -176,7 +162,6 @@ def _verified_lines(lines: Iterable[bytes], key: str | None) -> Iterator[tuple[S
 
 
 def _check_protocol(body: dict[str, Any]) -> None:
-    """Refuse the run of another protocol by its version, before its chain: older ones have another rule of hashes."""
     configuration = body.get("configuration")
     found = configuration.get("version") if isinstance(configuration, dict) else None
     if isinstance(found, int) and found != PROTOCOL:

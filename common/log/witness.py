@@ -33,22 +33,17 @@ class Witness(Protocol):
     def put(self, signed: Signed) -> None:
         """Keep the head of a signed :class:`~common.log.entries.Extension`; the same again changes nothing.
 
-        Raises
-        ------
-        RolledBack
-            If it does not extend the last one.
-        Forged
-            If another key signed the ones before.
+        Raises:
+            RolledBack: If it does not extend the last one.
+            Forged: If another key signed the ones before.
         """
         ...
 
     def check_writable(self) -> None:
         """See whether a head could be put here now; nothing is changed.
 
-        Raises
-        ------
-        OSError, TandemError
-            If not.
+        Raises:
+            OSError, TandemError: If not.
         """
         ...
 
@@ -56,10 +51,8 @@ class Witness(Protocol):
 class FileWitness:
     """A witness that is a file: one signed extension a line, each synchronised before the next is taken.
 
-    Parameters
-    ----------
-    path
-        The file; it is made at the first head, in a folder that exists.
+    Args:
+        path: The file; it is made at the first head, in a folder that exists.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,10 +66,8 @@ class FileWitness:
     def newest(self) -> Signed | None:
         """Return the newest head, as it was signed.
 
-        Raises
-        ------
-        BrokenLedger
-            If the file is no list of heads.
+        Raises:
+            BrokenLedger: If the file is no list of heads.
         """
         return self._newest(self._path.read_bytes()) if self._path.exists() else None
 

@@ -32,18 +32,12 @@ MAX_LINES = 60
 class Term:
     """What one feature adds to a sum.
 
-    Attributes
-    ----------
-    column
-        Its column.
-    value
-        The value of a category for which it is added; None for a number.
-    effect
-        Added where the row has that value, or for each unit of the number.
-    weight
-        Of the feature: for a number, what is added from ``low`` to ``high``.
-    low, high
-        Bounds of a number.
+    Attributes:
+        column: Its column.
+        value: The value of a category for which it is added; None for a number.
+        effect: Added where the row has that value, or for each unit of the number.
+        weight: Of the feature: for a number, what is added from ``low`` to ``high``.
+        low, high: Bounds of a number.
     """
 
     column: str
@@ -106,7 +100,6 @@ def lines(model: Model) -> list[str]:
 
 @singledispatch
 def _lines(hypothesis: Value, model: Model) -> list[str]:
-    """Any kind that says nothing more of itself."""
     seen = list(dict.fromkeys(feature_at(model, number)[0].column for number in getattr(hypothesis, "inputs", ())))
     return [f"A model of kind {getattr(hypothesis, 'kind', '?')!r}, which looks at {', '.join(seen) or 'no column'}."]
 

@@ -35,10 +35,8 @@ def parse_document(tree: Any) -> Model:
 
     The words are for readers, and left alone; the sum is what programs may have taken from the document.
 
-    Raises
-    ------
-    BadMessage
-        Naming the first field that is wrong; or if the sum is not that of the hypothesis.
+    Raises:
+        BadMessage: Naming the first field that is wrong; or if the sum is not that of the hypothesis.
     """
     if not isinstance(tree, dict):
         raise BadMessage(f"a model must be a mapping of fields, found {type(tree).__name__}")
@@ -69,10 +67,8 @@ def save(model: Model, path: str | Path) -> Path:
 def load(path: str | Path) -> Model:
     """Read a model that was written as JSON.
 
-    Raises
-    ------
-    BadData
-        If it cannot be read, or is no such document.
+    Raises:
+        BadData: If it cannot be read, or is no such document.
     """
     path = Path(path)
     try:
@@ -87,19 +83,15 @@ SUFFIXES = (".json", ".onnx", ".joblib")
 def export(model: Model, path: str | Path) -> Path:
     """Write a model to a file, in the form that its suffix names.
 
-    Parameters
-    ----------
-    model
-        The model.
-    path
-        ``.json``: everything, with the names of columns; :func:`common.models.export.load` reads it. ``.onnx``: raw
-        columns in, labels out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`, pickled:
-        loading a pickle runs code that is in it, so load only one that you have written.
+    Args:
+        model: The model.
+        path: ``.json``: everything, with the names of columns; :func:`common.models.export.load` reads it. ``.onnx``:
+            raw columns in, labels out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`,
+            pickled: loading a pickle runs code that is in it, so load only one that you have written.
 
-    Raises
-    ------
-    BadInput
-        If there is no such form, a package that it needs is not installed, or the kind of model does not go into it.
+    Raises:
+        BadInput: If there is no such form, a package that it needs is not installed, or the kind of model does not go
+            into it.
     """
     path = Path(path)
     if path.suffix == ".json":

@@ -25,23 +25,15 @@ from common.statistics.intervals import Estimate
 class Model(Value):
     """A hypothesis over the columns of a table.
 
-    Attributes
-    ----------
-    scenario, title
-        What it was learned in.
-    table
-        How columns become features, and which column is the label.
-    hypothesis
-        What was released.
-    classes
-        What the negative and the positive label are called.
-    loss
-        The surrogate loss that was minimised, where the learner's settings name one: the probabilities of a model are
-        those of logistic regression only where it is ``logistic``.
-    estimate
-        What the agents' answers say about it, if they were asked.
-    privacy
-        What the run promised: to each person of the curator, to each agent.
+    Attributes:
+        scenario, title: What it was learned in.
+        table: How columns become features, and which column is the label.
+        hypothesis: What was released.
+        classes: What the negative and the positive label are called.
+        loss: The surrogate loss that was minimised, where the learner's settings name one: the probabilities of a model
+            are those of logistic regression only where it is ``logistic``.
+        estimate: What the agents' answers say about it, if they were asked.
+        privacy: What the run promised: to each person of the curator, to each agent.
     """
 
     format: Literal["tandem-model"] = "tandem-model"
@@ -69,10 +61,8 @@ class Model(Value):
     def inputs(self) -> frozenset[int]:
         """The features that a prediction needs: all where rows are shortened, since each has a part in the length.
 
-        Raises
-        ------
-        BadInput
-            If rows are shortened together with what is to be predicted: of a new row that is unknown.
+        Raises:
+            BadInput: If rows are shortened together with what is to be predicted: of a new row that is unknown.
         """
         looked_at = self.hypothesis.inputs
         if not self.table.shortens:
@@ -108,19 +98,13 @@ def label_classes(label: Label | None) -> tuple[str, str]:
 def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = None) -> Model:
     """Return the model that a run ended with.
 
-    Parameters
-    ----------
-    scenario
-        The run's.
-    result
-        Its result document.
-    task
-        Of a run that learned several things, which one, from 1; None: its answer, that of the last.
+    Args:
+        scenario: The run's.
+        result: Its result document.
+        task: Of a run that learned several things, which one, from 1; None: its answer, that of the last.
 
-    Raises
-    ------
-    BadInput
-        If there is no answer, it is no hypothesis, or the people are simulated, so that there are no columns.
+    Raises:
+        BadInput: If there is no answer, it is no hypothesis, or the people are simulated, so that there are no columns.
     """
     ended = result if task is None else _task(result, task)
     hypothesis = _hypothesis(scenario, ended)

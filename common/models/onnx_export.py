@@ -48,19 +48,13 @@ _BLOCK = 128
 class RowsWriter:
     """A graph under construction, whose inputs are columns of raw values.
 
-    Parameters
-    ----------
-    model
-        Says which columns, and how they become features.
+    Args:
+        model: Says which columns, and how they become features.
 
-    Attributes
-    ----------
-    features
-        Name of the matrix of features, float32, one row a person; what the model leaves alone is 0.
-    inputs, outputs
-        What is known of each: the inputs by name, in the order of the features.
-    opset
-        Version of the operators.
+    Attributes:
+        features: Name of the matrix of features, float32, one row a person; what the model leaves alone is 0.
+        inputs, outputs: What is known of each: the inputs by name, in the order of the features.
+        opset: Version of the operators.
     """
 
     def __init__(self, model: Model) -> None:
@@ -226,14 +220,10 @@ class RowsWriter:
 class Written:
     """Columns of a graph that say what a hypothesis says.
 
-    Attributes
-    ----------
-    positive
-        Whether it predicts +1.
-    score
-        What is compared between classes, double.
-    margin
-        Of a half-space, or of a score that was recalibrated: the margin, float32.
+    Attributes:
+        positive: Whether it predicts +1.
+        score: What is compared between classes, double.
+        margin: Of a half-space, or of a score that was recalibrated: the margin, float32.
     """
 
     positive: str
@@ -244,10 +234,8 @@ class Written:
 def onnx_bytes(model: Model) -> bytes:
     """Return the ONNX model.
 
-    Raises
-    ------
-    BadInput
-        If the model's kind cannot be written so, or the model cannot be used on new rows.
+    Raises:
+        BadInput: If the model's kind cannot be written so, or the model cannot be used on new rows.
     """
     graph, outcome = RowsWriter(model), target_of(model)
     found = model.hypothesis
@@ -274,12 +262,9 @@ def onnx_bytes(model: Model) -> bytes:
 def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
     """Return rows as the ONNX file takes them: by name, shape (n, 1), float64 or texts.
 
-    Parameters
-    ----------
-    model
-        The model that was exported.
-    data
-        As :func:`common.models.predict.predict` takes it.
+    Args:
+        model: The model that was exported.
+        data: As :func:`common.models.predict.predict` takes it.
     """
     given = RowsWriter(model).inputs
     parts: dict[str, list[AnyArray]] = {name: [] for name in given}
@@ -298,10 +283,8 @@ def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
 def write(hypothesis: Hypothesis, graph: RowsWriter) -> Written:
     """Write what a hypothesis says of ``graph.features``; a kind of one's own registers a function of its own here.
 
-    Raises
-    ------
-    BadInput
-        If the kind has no writer.
+    Raises:
+        BadInput: If the kind has no writer.
     """
     raise BadInput(f"a model of kind {hypothesis.kind!r} has no writer for ONNX: write .json, which takes all kinds")
 
@@ -364,7 +347,6 @@ def _(hypothesis: Stump, graph: RowsWriter) -> Written:
 
 
 def _set(graph: RowsWriter, features: tuple[int, ...]) -> str:
-    """Return how many features of a set are above 1/2: a column of whole numbers."""
     above = graph("Greater", graph.columns(graph.features, features), np.float32(0.5))
     return graph("ReduceSum", graph("Cast", above, to=INT), np.array([1], dtype=np.int64))
 
@@ -423,7 +405,6 @@ def _(hypothesis: Onnx, graph: RowsWriter) -> Written:
 
 
 def _value(graph: RowsWriter, hypothesis: Hypothesis) -> str:
-    """Return the prediction of a regression in [0, 1]: a column, double."""
     if not isinstance(hypothesis, Regressor):
         raise BadInput(f"a model of kind {hypothesis.kind!r} predicts a number that cannot be written as ONNX")
     weights = np.asarray(hypothesis.weights, dtype=np.float32)

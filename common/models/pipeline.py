@@ -27,10 +27,8 @@ from common.models.predict import feature_names, features_of, predictions, targe
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base of both steps.
 
-    Parameters
-    ----------
-    document
-        The model's own fields, as JSON.
+    Args:
+        document: The model's own fields, as JSON.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -49,10 +47,8 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def fit(self, X: Any, y: Any = None) -> Self:
         """Refuse: the model was learned by a run.
 
-        Raises
-        ------
-        BadInput
-            Always.
+        Raises:
+            BadInput: Always.
         """
         raise BadInput("a released model is not fitted again: its run has learned it, and was paid for")
 
@@ -143,10 +139,8 @@ class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]  # sci
 def as_pipeline(model: Model) -> Pipeline:
     """Return a model as a pipeline of two steps, ``columns`` and ``model``, that takes raw rows.
 
-    Raises
-    ------
-    BadInput
-        If the model cannot be used on new rows.
+    Raises:
+        BadInput: If the model cannot be used on new rows.
     """
     _ = model.inputs
     document = model.wire()

@@ -31,14 +31,10 @@ class DataNote(UserWarning):
 class Predicted:
     """The predictions for n rows.
 
-    Attributes
-    ----------
-    values
-        Shape (n,): texts as the table spells them, or numbers in the column's own unit.
-    probabilities
-        Shape (n,), of the positive label; None where they were not asked for.
-    notes
-        What was clipped, unlisted or missing.
+    Attributes:
+        values: Shape (n,): texts as the table spells them, or numbers in the column's own unit.
+        probabilities: Shape (n,), of the positive label; None where they were not asked for.
+        notes: What was clipped, unlisted or missing.
     """
 
     values: AnyArray
@@ -50,24 +46,16 @@ class Predicted:
 def predict(model: Model, data: Any, *, probabilities: bool = False, strict: bool = False) -> Predicted:
     """Predict for rows.
 
-    Parameters
-    ----------
-    model
-        The model.
-    data
-        A file's path, a frame of polars or pandas, or a list of mappings, with the model's columns; others, the label
-        among them, are left alone.
-    probabilities
-        Whether to give those as well.
-    strict
-        Refuse rows in which something is beyond its bounds, unlisted or missing, instead of counting it.
+    Args:
+        model: The model.
+        data: A file's path, a frame of polars or pandas, or a list of mappings, with the model's columns; others, the
+            label among them, are left alone.
+        probabilities: Whether to give those as well.
+        strict: Refuse rows in which something is beyond its bounds, unlisted or missing, instead of counting it.
 
-    Raises
-    ------
-    BadData
-        If a file cannot be read, a column is missing, or a number is none.
-    BadInput
-        If the model gives no probabilities, or cannot be used on new rows.
+    Raises:
+        BadData: If a file cannot be read, a column is missing, or a number is none.
+        BadInput: If the model gives no probabilities, or cannot be used on new rows.
     """
     inputs, columns = model.inputs, frozenset(model.columns)
     _probabilities(model, np.zeros((0, model.table.dimension), np.float32), probabilities)
@@ -87,10 +75,8 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
 def features_of(model: Model, data: Any) -> Singles:
     """Return what the model sees of rows, shape (n, ``model.table.dimension``), float32; what it leaves alone is 0.
 
-    Raises
-    ------
-    BadData, BadInput
-        As :func:`predict`.
+    Raises:
+        BadData, BadInput: As :func:`predict`.
     """
     inputs, columns = model.inputs, frozenset(model.columns)
     parts = [encode_piece(piece, model.table, inputs) for piece in rows_of(data, columns, model.table.layout)]
@@ -102,7 +88,6 @@ def _nothing(model: Model) -> AnyArray:
 
 
 def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
-    """Return the probabilities of the positive label, and None where they were not asked for."""
     return model.hypothesis.probabilities(features) if wanted else np.zeros(0)
 
 
@@ -127,14 +112,10 @@ def calibration(model: Model) -> str:
 class Target:
     """What is predicted of a row.
 
-    Attributes
-    ----------
-    column
-        The column that would have it.
-    names
-        Of two: the negative, the positive. Of several: by their number. Of a number: none.
-    low, high
-        Of a number: its public bounds, which 0 and 1 stand for.
+    Attributes:
+        column: The column that would have it.
+        names: Of two: the negative, the positive. Of several: by their number. Of a number: none.
+        low, high: Of a number: its public bounds, which 0 and 1 stand for.
     """
 
     column: str
@@ -151,12 +132,9 @@ def target_of(model: Model) -> Target:
 def predictions(model: Model, features: Singles) -> AnyArray:
     """Return the predictions for n rows, shape (n,): texts, or float64 in the column's own unit.
 
-    Parameters
-    ----------
-    model
-        The model.
-    features
-        Shape (n, d), float32, as the table makes them.
+    Args:
+        model: The model.
+        features: Shape (n, d), float32, as the table makes them.
     """
     found, outcome = model.hypothesis, target_of(model)
     if not outcome.names:
@@ -168,7 +146,6 @@ def predictions(model: Model, features: Singles) -> AnyArray:
 
 @singledispatch
 def _outcome(hypothesis: Hypothesis, model: Model) -> Target:
-    """Any kind that is about the record's own label."""
     label = model.table.label
     return Target("label" if label is None else label.column, model.classes)
 

@@ -36,10 +36,8 @@ def is_address(text: str) -> bool:
 def read(url: str) -> SplitResult:
     """Return the parts of the address of a service.
 
-    Raises
-    ------
-    BadInput
-        If it is none.
+    Raises:
+        BadInput: If it is none.
     """
     if not is_address(url):
         raise BadInput(f"an address begins with http:// or https://, found {url!r}")
@@ -60,10 +58,8 @@ def read(url: str) -> SplitResult:
 def base(url: str) -> str:
     """Return the base address of a service, to which paths are appended.
 
-    Raises
-    ------
-    BadInput
-        If it is none.
+    Raises:
+        BadInput: If it is none.
     """
     read(url)
     return url.rstrip("/")

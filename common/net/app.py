@@ -65,12 +65,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 class Service(FastAPI):
     """An app behind its edge: what the edge answers does not pass through the framework.
 
-    Parameters
-    ----------
-    threads
-        What works for this service beside its requests.
-    **settings
-        Of the framework.
+    Args:
+        threads: What works for this service beside its requests.
+        **settings: Of the framework.
     """
 
     def __init__(self, threads: Iterable[Supervised] = (), **settings: Any) -> None:
@@ -112,16 +109,11 @@ def create_app(
 ) -> Service:
     """Return an app with what all have in common: problem documents, limits, liveness and readiness.
 
-    Parameters
-    ----------
-    limits
-        Of its :class:`~common.net.edge.Bodies`.
-    short
-        Of its :class:`~common.net.edge.Edge`.
-    checks
-        Of its :class:`~common.net.readiness.Readiness`, which checks the threads as well.
-    threads
-        Of its :class:`Service`.
+    Args:
+        limits: Of its :class:`~common.net.edge.Bodies`.
+        short: Of its :class:`~common.net.edge.Edge`.
+        checks: Of its :class:`~common.net.readiness.Readiness`, which checks the threads as well.
+        threads: Of its :class:`Service`.
     """
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
     app = Service(threads, **about, docs_url=None, redoc_url=None)
@@ -186,10 +178,8 @@ def _answer_problems(app: Service) -> None:
 def metrics_token() -> str:
     """Return the token of :data:`METRICS_TOKEN`; empty if there is none: then nobody may read metrics with it.
 
-    Raises
-    ------
-    BadInput
-        If it is too short to be one.
+    Raises:
+        BadInput: If it is too short to be one.
     """
     token = os.environ.get(METRICS_TOKEN, "")
     if 0 < len(token) < 8:
@@ -228,10 +218,8 @@ def of_requests(app: Service) -> list[Family]:
 async def read_signed(request: Request, kind: str) -> Signed:
     """Read a signed message of a kind from a request body, strictly, beside the service's loop.
 
-    Raises
-    ------
-    BadMessage
-        If it is not one. (The signature itself is the domain's to verify.)
+    Raises:
+        BadMessage: If it is not one. (The signature itself is the domain's to verify.)
     """
     return await run_in_threadpool(signed_of, await request.body(), kind)
 
@@ -239,10 +227,8 @@ async def read_signed(request: Request, kind: str) -> Signed:
 def signed_of(raw: bytes, kind: str) -> Signed:
     """Parse a signed message of a kind, strictly.
 
-    Raises
-    ------
-    BadMessage
-        As :func:`read_signed`.
+    Raises:
+        BadMessage: As :func:`read_signed`.
     """
     signed = Signed.parse(canonical.decode(raw))
     if signed.kind != kind:
@@ -253,10 +239,8 @@ def signed_of(raw: bytes, kind: str) -> Signed:
 async def handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
     """Answer a request that the framework has routed as the edge does.
 
-    Parameters
-    ----------
-    first_line
-        Whether the handler wants the body's first line apart.
+    Args:
+        first_line: Whether the handler wants the body's first line apart.
     """
     body = await request.body()
     line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)

@@ -24,13 +24,11 @@ WAITING = 8192
 class Grouped(Generic[Item, Outcome]):
     """One group after the other: while one is worked on, the next one gathers. Alone, an item waits for nobody.
 
-    Parameters
-    ----------
-    work
-        Called in a thread with a group; returns an outcome for each of its items. What it raises, all of them get.
-    check
-        Called with a group before that, in a thread of its own, while ``work`` is busy with the group before. It
-        returns for each item what ``work`` is called with; by default that is the item itself.
+    Args:
+        work: Called in a thread with a group; returns an outcome for each of its items. What it raises, all of them
+            get.
+        check: Called with a group before that, in a thread of its own, while ``work`` is busy with the group before. It
+            returns for each item what ``work`` is called with; by default that is the item itself.
     """
 
     @overload
@@ -71,10 +69,8 @@ class Grouped(Generic[Item, Outcome]):
     def check_room(self) -> None:
         """Refuse a further item before any work is done for it.
 
-        Raises
-        ------
-        Busy
-            If too many items wait already.
+        Raises:
+            Busy: If too many items wait already.
         """
         if len(self._items) >= WAITING:
             raise Busy(f"{WAITING} requests of this kind wait already")
@@ -82,10 +78,8 @@ class Grouped(Generic[Item, Outcome]):
     async def __call__(self, item: Item) -> Outcome:
         """Return what becomes of an item.
 
-        Raises
-        ------
-        Busy
-            If too many items wait already.
+        Raises:
+            Busy: If too many items wait already.
         """
         self.check_room()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -56,14 +56,10 @@ _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_A
 class Made:
     """What became of one certificate.
 
-    Attributes
-    ----------
-    path
-        Of the certificate.
-    fresh
-        Whether it was made now; else it is as it was.
-    ends
-        When it ends (UTC).
+    Attributes:
+        path: Of the certificate.
+        fresh: Whether it was made now; else it is as it was.
+        ends: When it ends (UTC).
     """
 
     path: Path
@@ -74,15 +70,11 @@ class Made:
 def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return under which names each service is dialled: its own, this machine's, and those given.
 
-    Parameters
-    ----------
-    hosts
-        ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
+    Args:
+        hosts: ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
 
-    Raises
-    ------
-    BadInput
-        If a party is unknown, or a name is none.
+    Raises:
+        BadInput: If a party is unknown, or a name is none.
     """
     found: dict[str, list[str]] = {party: [party, *OWN_NAMES] for party in SERVERS}
     for host in hosts:
@@ -102,21 +94,14 @@ def make_all(
 
     So the same command again renews, and changes nothing before it is time.
 
-    Parameters
-    ----------
-    folder
-        Where the parties' directories lie, or will.
-    names
-        Of each service, as :func:`names_of` gives them.
-    days
-        For which a new certificate of a party holds, at most as long as the authority.
-    now
-        The present; None asks the clock.
+    Args:
+        folder: Where the parties' directories lie, or will.
+        names: Of each service, as :func:`names_of` gives them.
+        days: For which a new certificate of a party holds, at most as long as the authority.
+        now: The present; None asks the clock.
 
-    Raises
-    ------
-    BadInput
-        If there is an authority that cannot be used: its key is gone or another one's, or it has ended.
+    Raises:
+        BadInput: If there is an authority that cannot be used: its key is gone or another one's, or it has ended.
     """
     now = now or datetime.datetime.now(datetime.UTC)
     authority, key, made = _authority(folder / "authority", now)
@@ -134,10 +119,8 @@ def make_all(
 def read(path: Path) -> x509.Certificate:
     """Read a certificate.
 
-    Raises
-    ------
-    BadInput
-        If the file is none, or cannot be read.
+    Raises:
+        BadInput: If the file is none, or cannot be read.
     """
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
@@ -149,17 +132,12 @@ def read(path: Path) -> x509.Certificate:
 def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) -> None:
     """Refuse a certificate that does not hold at present.
 
-    Parameters
-    ----------
-    path
-        Of the certificate.
-    whose
-        For the message: ``this curator``, ...
+    Args:
+        path: Of the certificate.
+        whose: For the message: ``this curator``, ...
 
-    Raises
-    ------
-    BadInput
-        If it has ended or not begun; says when, and what to do.
+    Raises:
+        BadInput: If it has ended or not begun; says when, and what to do.
     """
     now, found = now or datetime.datetime.now(datetime.UTC), read(path)
     again = "make another (referee certificates DIR), put it there and start again"

@@ -144,7 +144,6 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def _database_errors() -> tuple[type[Exception], ...]:
-    """Return what a database raises that cannot be used; nothing, if this process has loaded none."""
     loaded = sys.modules.get("sqlalchemy.exc")
     return () if loaded is None else (loaded.DatabaseError,)
 
@@ -177,10 +176,8 @@ _begun = threading.Event()
 def read_within_limits(large: bool) -> None:
     """Let the rest of a command read what anybody may have written: beyond the limits it is ended, with one line.
 
-    Parameters
-    ----------
-    large
-        Set no limits.
+    Args:
+        large: Set no limits.
     """
     if _begun.is_set() and not large:
         machine.go_on_within(MEMORY, SECONDS, _took_too_much)
@@ -216,10 +213,8 @@ def begin() -> None:
 def log_plainly() -> None:
     """Write warnings to standard error, each in a line of visible characters; as JSON if :data:`LOG_FORMAT` says so.
 
-    Raises
-    ------
-    SystemExit
-        With status 2, if it says something else.
+    Raises:
+        SystemExit: With status 2, if it says something else.
     """
     wanted = os.environ.get(LOG_FORMAT) or "plain"
     formats: dict[str, Callable[[], logging.Formatter]] = {
@@ -245,7 +240,6 @@ def log_plainly() -> None:
 
 
 def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Log what nothing has caught: it may quote a peer, and Python writes it to the terminal as it is."""
     if not issubclass(kind, KeyboardInterrupt | SystemExit):
         logging.getLogger("tandem").critical("a fault of this program", exc_info=(kind, error, trace))
 
@@ -260,7 +254,6 @@ def _kept(name: str) -> Callable[[Path | None], Path | None]:
 
 
 def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
-    """Return an option that names a file; what a client is made of is ``kept`` in the environment."""
     callback = _kept(variable) if kept else None
     return typer.Option(option, envvar=variable, callback=callback, help=help, show_default=False)
 
@@ -378,10 +371,8 @@ class ClientTlsOptions:
 def serving(party: str, cert: Path | None, key: Path | None, clients: Path | None = None) -> ssl.SSLContext | None:
     """Return how a service speaks TLS; None if no certificate is given.
 
-    Raises
-    ------
-    BadInput
-        If a file cannot be used, or one is given that means nothing without a certificate.
+    Raises:
+        BadInput: If a file cannot be used, or one is given that means nothing without a certificate.
     """
     if cert is not None:
         return tls.server_context(tls.CertificateFiles.of(f"this {party}", cert, key), clients)

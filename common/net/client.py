@@ -50,22 +50,15 @@ class Client:
     of all attempts together. No redirect is followed, nothing compressed is read, and no cookie is kept: requests are
     built by the library's client, and sent past it.
 
-    Parameters
-    ----------
-    url
-        Base address.
-    patience
-        Seconds to keep trying while the service does not answer.
-    transport
-        Another way to carry requests.
-    timeout
-        Seconds that one attempt may take: no more than the patience, or :data:`SOON`; each 64 KiB that come or go add
-        one.
+    Args:
+        url: Base address.
+        patience: Seconds to keep trying while the service does not answer.
+        transport: Another way to carry requests.
+        timeout: Seconds that one attempt may take: no more than the patience, or :data:`SOON`; each 64 KiB that come or
+            go add one.
 
-    Raises
-    ------
-    BadInput
-        If ``url`` is not an address of a web service, or a file that TLS needs cannot be used.
+    Raises:
+        BadInput: If ``url`` is not an address of a web service, or a file that TLS needs cannot be used.
     """
 
     party: ClassVar[str] = "service"
@@ -107,30 +100,21 @@ class Client:
     ) -> httpx.Response:
         """Send a request, again and again while the service does not answer or says 503, or 202 where it may.
 
-        Parameters
-        ----------
-        patience
-            Seconds to keep trying, and for which the service may be at work; None: as long as this client does.
-        timeout
-            Seconds of one attempt; None: as this client has it.
-        most
-            Bytes of the answer, at most; None: :attr:`most`.
+        Args:
+            patience: Seconds to keep trying, and for which the service may be at work; None: as long as this client
+                does.
+            timeout: Seconds of one attempt; None: as this client has it.
+            most: Bytes of the answer, at most; None: :attr:`most`.
 
-        Raises
-        ------
-        CannotWrite
-            If the service is there and cannot store anything at present: whoever asks decides how long to wait. Where
-            the client insists, only if that is still so after the patience.
-        PeerUnavailable
-            If the service did not answer within the patience.
-        PeerUntrusted
-            If TLS does not show that it is the service which is meant, or it does not accept our certificate.
-        PeerMisbehaved
-            If it answers more than it may, or is at work for too long.
-        Overdue
-            If the time is over that the caller allows (:func:`common.net.transport.time_limit`).
-        TandemError
-            The error that the service reported, as its own type.
+        Raises:
+            CannotWrite: If the service is there and cannot store anything at present: whoever asks decides how long to
+                wait. Where the client insists, only if that is still so after the patience.
+            PeerUnavailable: If the service did not answer within the patience.
+            PeerUntrusted: If TLS does not show that it is the service which is meant, or it does not accept our
+                certificate.
+            PeerMisbehaved: If it answers more than it may, or is at work for too long.
+            Overdue: If the time is over that the caller allows (:func:`common.net.transport.time_limit`).
+            TandemError: The error that the service reported, as its own type.
         """
         works = self.works if patience is None else min(self.works, patience)
         patience = self._patience if patience is None else patience
@@ -170,10 +154,8 @@ class Client:
     def _pause_at_work(self, asked: str, took: float, works: float) -> None:
         """Wait before a peer is asked again that is at work on a request for some seconds.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If that is longer than it may be.
+        Raises:
+            PeerMisbehaved: If that is longer than it may be.
         """
         if took >= works:
             limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
@@ -186,10 +168,8 @@ class Client:
     def _fault(self, error: Exception) -> str:
         """Return why there is no answer.
 
-        Raises
-        ------
-        PeerUntrusted
-            If that is of TLS, and the service has never answered.
+        Raises:
+            PeerUntrusted: If that is of TLS, and the service has never answered.
         """
         fault = fault_of(error)
         if fault is not None and not self._met:
@@ -203,10 +183,8 @@ class Client:
     def check_states_protocol(self, response: httpx.Response) -> None:
         """Refuse a peer that states no protocol, at the first contact: it is an older one.
 
-        Raises
-        ------
-        VersionSkew
-            Naming both versions.
+        Raises:
+            VersionSkew: Naming both versions.
         """
         if HEADER not in response.headers:
             raise skew(self._peer, None, BEFORE)
@@ -238,20 +216,16 @@ class Client:
     def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
         """Send a request and return the JSON object that it is answered with.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If the answer is none.
+        Raises:
+            PeerMisbehaved: If the answer is none.
         """
         return self.document_of(self.request(method, path, **parts))
 
     def document_of(self, response: httpx.Response) -> dict[str, Any]:
         """Return the JSON object of a response.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If it is none.
+        Raises:
+            PeerMisbehaved: If it is none.
         """
         document = json_of(response)
         if not isinstance(document, dict):
@@ -276,10 +250,8 @@ def json_of(response: httpx.Response) -> Any:
 def read_signed_reply(response: httpx.Response) -> Signed:
     """Parse a signed reply.
 
-    Raises
-    ------
-    PeerMisbehaved
-        If it is none.
+    Raises:
+        PeerMisbehaved: If it is none.
     """
     try:
         canonical.check_shape(response.content)

@@ -63,17 +63,12 @@ Message = MutableMapping[str, Any]
 class Limits:
     """How connections are held.
 
-    Attributes
-    ----------
-    connections
-        How many are open at the same time.
-    head
-        Seconds from the first byte of a request, or from the connection's beginning, to the end of its headers.
-    idle
-        Seconds between an answer and the next request.
-    stalled
-        Seconds in which somebody who is sent an answer must take some of it; a tenth of that
-        where too much waits on all connections together.
+    Attributes:
+        connections: How many are open at the same time.
+        head: Seconds from the first byte of a request, or from the connection's beginning, to the end of its headers.
+        idle: Seconds between an answer and the next request.
+        stalled: Seconds in which somebody who is sent an answer must take some of it; a tenth of that where too much
+            waits on all connections together.
     """
 
     connections: int
@@ -85,20 +80,13 @@ class Limits:
 class ServerState:
     """What all connections of a server share.
 
-    Attributes
-    ----------
-    app, edge
-        The ASGI app that answers, and its edge, which knows the handlers of the fast path.
-    connections
-        All that are open.
-    waiting
-        Those on which no whole request has come yet, the longest waiting first.
-    handshakes
-        Those on which a TLS handshake is under way, the longest first.
-    untaken
-        Bytes of answers that wait on all connections that are full.
-    tasks
-        Requests that are answered at present.
+    Attributes:
+        app, edge: The ASGI app that answers, and its edge, which knows the handlers of the fast path.
+        connections: All that are open.
+        waiting: Those on which no whole request has come yet, the longest waiting first.
+        handshakes: Those on which a TLS handshake is under way, the longest first.
+        untaken: Bytes of answers that wait on all connections that are full.
+        tasks: Requests that are answered at present.
     """
 
     def __init__(self, app: App, edge: Edge, limits: Limits, tls: ssl.SSLContext | None) -> None:
@@ -156,10 +144,8 @@ class _Tls:
     def decrypt(self, data: bytes) -> bytes:
         """Return what came, so far as it is whole: nothing while the handshake lasts. Then send :meth:`outgoing`.
 
-        Raises
-        ------
-        ssl.SSLError
-            If it is no TLS, or not such as the context accepts; an alert is among what is to be sent.
+        Raises:
+            ssl.SSLError: If it is no TLS, or not such as the context accepts; an alert is among what is to be sent.
         """
         if self._object is None:
             self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -229,10 +215,8 @@ class _Request:
     def scope(self) -> Message:
         """The request as ASGI has it.
 
-        Raises
-        ------
-        httptools.HttpParserInvalidURLError
-            If the target is none.
+        Raises:
+            httptools.HttpParserInvalidURLError: If the target is none.
         """
         url = httptools.parse_url(self.target)
         path = url.path.decode("ascii")
@@ -304,14 +288,10 @@ class _Request:
 class HttpConnection(asyncio.Protocol):
     """One connection; the parser calls the methods whose names begin with ``on_``.
 
-    Attributes
-    ----------
-    headers, expects_continue
-        Of the request whose head is parsed at present.
-    full
-        Whether so much waits to be taken that nothing more is sent.
-    lost
-        Whether the connection has ended.
+    Attributes:
+        headers, expects_continue: Of the request whose head is parsed at present.
+        full: Whether so much waits to be taken that nothing more is sent.
+        lost: Whether the connection has ended.
     """
 
     __slots__ = (
@@ -397,7 +377,6 @@ class HttpConnection(asyncio.Protocol):
             self.transport.close()
 
     def _reject(self, error: TandemError) -> None:
-        """Answer somebody whose request is not read, so far as something can be said, and end the connection."""
         reply = problem(error)
         self.write(b"".join([*_head_of(reply), self.date, b"connection: close\r\n\r\n", reply.body]))
         self._close()
@@ -639,7 +618,6 @@ class HttpConnection(asyncio.Protocol):
         self._wait_if_sent()
 
     def _watch(self, unsent: int, idle: int) -> None:
-        """Look again later; so many looks in a row have found nothing taken."""
         self._state.untaken += unsent - self._unsent
         self._unsent = unsent
         self._watching = self._loop.call_later(self._state.limits.stalled / LOOKS, self._look, idle)

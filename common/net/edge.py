@@ -70,14 +70,10 @@ class Admitted:
 class Guarded:
     """A resource of which no body is read before somebody has said that it may come.
 
-    Attributes
-    ----------
-    most
-        Bytes of the largest body, whoever sends it.
-    admit
-        Judges what opens a request. It raises what is wrong; nothing more is read then.
-    line
-        Bytes that the body's first line may have; 0: ``admit`` judges by the headers alone.
+    Attributes:
+        most: Bytes of the largest body, whoever sends it.
+        admit: Judges what opens a request. It raises what is wrong; nothing more is read then.
+        line: Bytes that the body's first line may have; 0: ``admit`` judges by the headers alone.
     """
 
     most: int
@@ -89,10 +85,8 @@ class Guarded:
 class Bodies:
     """All bodies that are on their way to a service.
 
-    Attributes
-    ----------
-    limits
-        Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
+    Attributes:
+        limits: Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
     """
 
     limits: dict[str, int | Guarded] = field(default_factory=dict)
@@ -123,16 +117,11 @@ class Arriving:
     async def whole(self) -> tuple[bytes, bytes]:
         """Read it; returns the first line, where the resource wants it apart, and the rest.
 
-        Raises
-        ------
-        TooLarge, TooSlow, Busy
-            If it has too many bytes, takes too long, or too many others are there.
-        BadMessage, Forged
-            If its first line does not end, or it is not the one that was announced.
-        ConnectionError
-            If who sends it has gone.
-        TandemError
-            What the resource says of its opening.
+        Raises:
+            TooLarge, TooSlow, Busy: If it has too many bytes, takes too long, or too many others are there.
+            BadMessage, Forged: If its first line does not end, or it is not the one that was announced.
+            ConnectionError: If who sends it has gone.
+            TandemError: What the resource says of its opening.
         """
         headers = self._opening.headers
         declared = headers.get(b"content-length", b"0")
@@ -237,16 +226,11 @@ Handler = Callable[[Call], Awaitable[Reply]]
 class Edge:
     """An ASGI app before another one.
 
-    Attributes
-    ----------
-    app
-        The service behind it.
-    bodies
-        What it reads.
-    short
-        Handlers by method and path; a path that ends with a slash takes one further part.
-    statuses, problems
-        How many requests were answered with which status, and with which problem.
+    Attributes:
+        app: The service behind it.
+        bodies: What it reads.
+        short: Handlers by method and path; a path that ends with a slash takes one further part.
+        statuses, problems: How many requests were answered with which status, and with which problem.
     """
 
     app: App
@@ -340,10 +324,8 @@ def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
 
     Two servers that read such a request differently would answer it differently (RFC 9112, 3.2).
 
-    Raises
-    ------
-    BadHost
-        Naming what was found.
+    Raises:
+        BadHost: Naming what was found.
     """
     found = [value for name, value in headers if name == b"host"]
     if len(found) > 1 or (not found and version != "1.0"):
@@ -355,10 +337,8 @@ def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
 def check_peer(headers: Mapping[bytes, bytes]) -> None:
     """Refuse a peer that states another protocol than this service's; who states none may be no party at all.
 
-    Raises
-    ------
-    VersionSkew
-        Naming both versions.
+    Raises:
+        VersionSkew: Naming both versions.
     """
     stated_by_peer = headers.get(_STATES)
     if stated_by_peer is not None:

@@ -68,12 +68,9 @@ class Configuration(Value):
     def parse(cls, wire: Any) -> Self:
         """Validate a JSON form in full.
 
-        Raises
-        ------
-        VersionSkew
-            If it is one of another protocol, whatever else it holds: names both versions.
-        BadMessage
-            Naming the first field that is wrong and why.
+        Raises:
+            VersionSkew: If it is one of another protocol, whatever else it holds: names both versions.
+            BadMessage: Naming the first field that is wrong and why.
         """
         found = wire.get("version") if isinstance(wire, dict) else None
         if isinstance(found, int) and found != PROTOCOL:
@@ -181,14 +178,10 @@ class AgentPolicy(Value):
     It says nothing of a record but how many features it has, and gives no permission: an agent checks each question by
     its own rules.
 
-    Attributes
-    ----------
-    refuses
-        Kinds of queries, of those that come with Tandem.
-    epsilon, delta
-        The lifetime budget; null where there is no limit, for simulated people.
-    features
-        Of each record.
+    Attributes:
+        refuses: Kinds of queries, of those that come with Tandem.
+        epsilon, delta: The lifetime budget; null where there is no limit, for simulated people.
+        features: Of each record.
     """
 
     refuses: Annotated[tuple[QueryKind, ...], Field(max_length=64)] = ()
@@ -340,10 +333,8 @@ def pack_index(value: int) -> str:
 def unpack_indices(text: str) -> Indices:
     """Decode :func:`pack_indices`.
 
-    Raises
-    ------
-    BadMessage
-        If the text is not base64 of whole 32-bit words, or of too many.
+    Raises:
+        BadMessage: If the text is not base64 of whole 32-bit words, or of too many.
     """
     try:
         raw = base64.b64decode(text, validate=True)

@@ -42,12 +42,9 @@ class Family(NamedTuple):
 class Histogram:
     """How often which values came, by one label.
 
-    Parameters
-    ----------
-    bounds
-        Upper bounds of the buckets, increasing.
-    label
-        The label's name.
+    Args:
+        bounds: Upper bounds of the buckets, increasing.
+        label: The label's name.
     """
 
     def __init__(self, bounds: Sequence[float], label: str) -> None:

@@ -31,12 +31,9 @@ PROBE = 64 << 10
 class Readiness:
     """The checks of one service.
 
-    Parameters
-    ----------
-    checks
-        By name, in the order in which they are told.
-    clock
-        Seconds since some moment.
+    Args:
+        checks: By name, in the order in which they are told.
+        clock: Seconds since some moment.
     """
 
     def __init__(self, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,10 +68,8 @@ class Readiness:
 def require(wrong: Mapping[str, str]) -> None:
     """Raise what is wrong, if anything is.
 
-    Raises
-    ------
-    NotReady
-        Naming each check that failed.
+    Raises:
+        NotReady: Naming each check that failed.
     """
     if wrong:
         detail = "; ".join(f"{name}: {why}" for name, why in wrong.items())

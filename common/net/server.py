@@ -44,10 +44,8 @@ GRACE = 5.0
 def raise_descriptors() -> int:
     """Raise this process's limit of descriptors as far as it may, and return how many connections that leaves room for.
 
-    Raises
-    ------
-    BadInput
-        If it leaves room for none.
+    Raises:
+        BadInput: If it leaves room for none.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -70,16 +68,11 @@ def raise_descriptors() -> int:
 class Server:
     """Serves an app on one socket.
 
-    Parameters
-    ----------
-    app
-        What answers; its edge knows the handlers of the fast path.
-    limits
-        How connections are held.
-    tls
-        How they are encrypted; None: not at all.
-    grace
-        Seconds that requests under way have when the server stops.
+    Args:
+        app: What answers; its edge knows the handlers of the fast path.
+        limits: How connections are held.
+        tls: How they are encrypted; None: not at all.
+        grace: Seconds that requests under way have when the server stops.
     """
 
     def __init__(
@@ -150,7 +143,6 @@ class Server:
 
 
 def _loop_factory() -> Any:
-    """Return what makes an event loop: uvloop's where it is installed."""
     try:
         import uvloop
     except ImportError:  # there is none for Windows
@@ -161,10 +153,8 @@ def _loop_factory() -> Any:
 def listen(host: str, port: int) -> socket.socket:
     """Take a port (0: any free one) of an address of this machine, or of one that a name means.
 
-    Raises
-    ------
-    BadInput
-        If it is in use or not ours to take, or is none; one line that says which.
+    Raises:
+        BadInput: If it is in use or not ours to take, or is none; one line that says which.
     """
     host = addresses.bare(host)
     place = addresses.written(host, port)
@@ -198,10 +188,8 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext | None = None) -> None:
     """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections.
 
-    Parameters
-    ----------
-    tls
-        How connections are encrypted (:func:`common.net.tls.server_context`); None: not here.
+    Args:
+        tls: How connections are encrypted (:func:`common.net.tls.server_context`); None: not here.
     """
     host, port = listener.getsockname()[:2]
     if tls is None and not ip_address(host).is_loopback:

@@ -34,14 +34,10 @@ _REPORT = re.compile(
 class SignedBytes:
     """A signed message in the usual form; nobody has verified its signature yet.
 
-    Attributes
-    ----------
-    kind, key, signature
-        As in :class:`~common.crypto.identity.Signed`.
-    payload
-        What was signed, in canonical JSON.
-    value
-        What it says.
+    Attributes:
+        kind, key, signature: As in :class:`~common.crypto.identity.Signed`.
+        payload: What was signed, in canonical JSON.
+        value: What it says.
     """
 
     __slots__ = ("key", "kind", "payload", "signature", "value")
@@ -65,10 +61,8 @@ AnySigned = Signed | SignedBytes
 def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
     """Return a signed message of its parts: of its payload in canonical JSON.
 
-    Raises
-    ------
-    BadMessage
-        If the payload is no JSON object, or a part is none of a signed message.
+    Raises:
+        BadMessage: If the payload is no JSON object, or a part is none of a signed message.
     """
     find = _VALUES.get(kind.encode())
     value = None if find is None else find(payload)
@@ -80,10 +74,8 @@ def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySign
 def read(raw: bytes) -> AnySigned:
     """Read a signed message.
 
-    Raises
-    ------
-    BadMessage
-        If it is none. (The signature itself is not verified here.)
+    Raises:
+        BadMessage: If it is none. (The signature itself is not verified here.)
     """
     found = _ENVELOPE.fullmatch(raw)
     if found is not None:
@@ -97,10 +89,8 @@ def read(raw: bytes) -> AnySigned:
 def payload(signed: AnySigned) -> bytes:
     """Return what was signed, in canonical JSON.
 
-    Raises
-    ------
-    BadMessage
-        If it has no canonical form.
+    Raises:
+        BadMessage: If it has no canonical form.
     """
     return signed.payload if isinstance(signed, SignedBytes) else canonical.encode(signed.message)
 
@@ -108,10 +98,8 @@ def payload(signed: AnySigned) -> bytes:
 def parse_payload(signed: AnySigned, kind: type[Message]) -> Message:
     """Return what a signed message of a kind says.
 
-    Raises
-    ------
-    BadMessage
-        If it is no message of the kind.
+    Raises:
+        BadMessage: If it is no message of the kind.
     """
     if isinstance(signed, SignedBytes) and isinstance(signed.value, kind):
         return signed.value

@@ -35,10 +35,8 @@ OF_SERVICES = (CERT, KEY, CLIENT_CA)
 class CertificateFiles:
     """A certificate and its key, in files.
 
-    Attributes
-    ----------
-    whose
-        For messages: ``this curator``, ...
+    Attributes:
+        whose: For messages: ``this curator``, ...
     """
 
     whose: str
@@ -53,10 +51,8 @@ class CertificateFiles:
     def load_into(self, context: ssl.SSLContext) -> None:
         """Give a context the pair.
 
-        Raises
-        ------
-        BadInput
-            If one cannot be read, they do not belong together, or the certificate does not hold at present.
+        Raises:
+            BadInput: If one cannot be read, they do not belong together, or the certificate does not hold at present.
         """
         from common.net.certificates import check_holds
 
@@ -76,15 +72,11 @@ class CertificateFiles:
 def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.SSLContext:
     """Return how a service speaks TLS.
 
-    Parameters
-    ----------
-    clients
-        File of the authorities whose clients are admitted; None: no certificate is asked for.
+    Args:
+        clients: File of the authorities whose clients are admitted; None: no certificate is asked for.
 
-    Raises
-    ------
-    BadInput
-        If a file cannot be used.
+    Raises:
+        BadInput: If a file cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -99,17 +91,12 @@ def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.
 def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ssl.SSLContext:
     """Return how somebody who dials speaks TLS: names are checked, and nothing older than 1.3 is spoken.
 
-    Parameters
-    ----------
-    ca
-        File of the authorities that are believed; None: those of the system.
-    shown
-        The certificate that is shown to a service that asks for one.
+    Args:
+        ca: File of the authorities that are believed; None: those of the system.
+        shown: The certificate that is shown to a service that asks for one.
 
-    Raises
-    ------
-    BadInput
-        If a file cannot be used.
+    Raises:
+        BadInput: If a file cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -125,20 +112,14 @@ def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ss
 def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
     """Return how an address is dialled, by this process's environment; None where nothing is encrypted.
 
-    Parameters
-    ----------
-    url
-        Address of a service.
-    party
-        What it is.
-    shows
-        Whether the certificate of :data:`CLIENT_CERT` is for it.
+    Args:
+        url: Address of a service.
+        party: What it is.
+        shows: Whether the certificate of :data:`CLIENT_CERT` is for it.
 
-    Raises
-    ------
-    BadInput
-        If a file cannot be used, or an authority is named and the address begins with ``http://`` and leads to another
-        machine: who means TLS does not lose it by a letter.
+    Raises:
+        BadInput: If a file cannot be used, or an authority is named and the address begins with ``http://`` and leads
+            to another machine: who means TLS does not lose it by a letter.
     """
     ca = os.environ.get(CA) or None
     if not url.startswith("https://"):

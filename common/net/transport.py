@@ -59,18 +59,13 @@ _PRESENT: ContextVar[_Limit | None] = ContextVar("time limit", default=None)
 def time_limit(seconds: float, look: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Limit the time of all requests that are sent in this context, in this thread, together.
 
-    Parameters
-    ----------
-    seconds
-        From now.
-    look
-        Called at least every :data:`LOOK` seconds while a request waits; it ends the wait by raising. Only a new
-        connection may keep it waiting for longer (:data:`DIAL`).
+    Args:
+        seconds: From now.
+        look: Called at least every :data:`LOOK` seconds while a request waits; it ends the wait by raising. Only a new
+            connection may keep it waiting for longer (:data:`DIAL`).
 
-    Raises
-    ------
-    Overdue
-        Out of the request that waits when the time is over.
+    Raises:
+        Overdue: Out of the request that waits when the time is over.
     """
     limit = _Limit(seconds, look, _PRESENT.get())
     token = _PRESENT.set(limit)
@@ -98,25 +93,17 @@ def send(
 ) -> httpx.Response:
     """Send a request and return its whole response.
 
-    Parameters
-    ----------
-    transport
-        Sends it; its response may still be on its way.
-    seconds
-        In which the response must be whole; each :data:`SLOWEST` bytes that come or go add one.
-    most
-        Bytes of the response's body, at most.
-    peer
-        Who answers, for messages.
+    Args:
+        transport: Sends it; its response may still be on its way.
+        seconds: In which the response must be whole; each :data:`SLOWEST` bytes that come or go add one.
+        most: Bytes of the response's body, at most.
+        peer: Who answers, for messages.
 
-    Raises
-    ------
-    httpx.TransportError
-        If there is no whole response in time.
-    PeerMisbehaved
-        If it has more bytes or headers, or is compressed, which nobody asked for: a small body could become a huge one.
-    Overdue
-        If the caller's own time is over.
+    Raises:
+        httpx.TransportError: If there is no whole response in time.
+        PeerMisbehaved: If it has more bytes or headers, or is compressed, which nobody asked for: a small body could
+            become a huge one.
+        Overdue: If the caller's own time is over.
     """
     exchange = _Exchange(seconds, lambda: None, _PRESENT.get())
     exchange.left = 2 * most + CARRYING
@@ -167,12 +154,9 @@ class _TooMuch(Exception):
 def _left(wanted: float | None) -> float:
     """Return the seconds that are left, at most ``wanted``; look up first.
 
-    Raises
-    ------
-    TimeoutError
-        If the peer's time is over.
-    Overdue
-        If the caller's is.
+    Raises:
+        TimeoutError: If the peer's time is over.
+        Overdue: If the caller's is.
     """
     now = time.monotonic()
     seconds = float("inf") if wanted is None else wanted
@@ -269,10 +253,8 @@ class _Backend(httpcore.NetworkBackend):
 class Transport(httpx.BaseTransport):
     """Sends requests over HTTP/1.1, each within the time limits of its context (:func:`send`).
 
-    Parameters
-    ----------
-    tls
-        How connections are encrypted; None: not at all.
+    Args:
+        tls: How connections are encrypted; None: not at all.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:

@@ -34,14 +34,10 @@ _BYTES = 32 << 20
 class WitnessClient(Client):
     """:class:`referee.runs.checkpoints.RunWitness` over HTTP.
 
-    Parameters
-    ----------
-    url
-        Address of the witness.
-    token
-        What admits those who put checkpoints; whoever only reads needs none.
-    patience
-        Seconds to keep trying while it does not answer.
+    Args:
+        url: Address of the witness.
+        token: What admits those who put checkpoints; whoever only reads needs none.
+        patience: Seconds to keep trying while it does not answer.
     """
 
     party = "witness"
@@ -65,10 +61,8 @@ class WitnessClient(Client):
     def keep(self, signed: Signed) -> Signed:
         """Keep a checkpoint; return the witness's word.
 
-        Raises
-        ------
-        RolledBack
-            If it has seen another history of the run, and shows one that the same referee has signed.
+        Raises:
+            RolledBack: If it has seen another history of the run, and shows one that the same referee has signed.
         """
         path = f"/v1/runs/{signed.key}/{signed.message['run']}"
         try:
@@ -83,20 +77,16 @@ class WitnessClient(Client):
     def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
         """Return all that it has seen of a run, oldest first.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If its pages have no end.
+        Raises:
+            PeerMisbehaved: If its pages have no end.
         """
         return self._pages(f"/v1/runs/{referee}/{run}", StoredCheckpoint.parse, len)
 
     def runs(self, referee: str) -> list[RunSeen]:
         """Return the runs of a referee that it has seen, by name.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If its pages have no end.
+        Raises:
+            PeerMisbehaved: If its pages have no end.
         """
         return self._pages(f"/v1/runs/{referee}", RunSeen.parse, lambda found: found[-1].run if found else "")
 
@@ -134,15 +124,11 @@ PROMPT = 1.0
 class HttpWitness:
     """:class:`common.log.witness.Witness` over HTTP.
 
-    Parameters
-    ----------
-    url
-        Of this ledger's heads: ``http://HOST:PORT/v1/heads/NAME``.
+    Args:
+        url: Of this ledger's heads: ``http://HOST:PORT/v1/heads/NAME``.
 
-    Raises
-    ------
-    BadInput
-        If it is no address of a service.
+    Raises:
+        BadInput: If it is no address of a service.
     """
 
     def __init__(self, url: str) -> None:

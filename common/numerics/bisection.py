@@ -16,16 +16,13 @@ _FAR, _LEVEL, _TRIES = 50.0, 1e-14, 30
 def between(good: float, bad: float, holds: Callable[[float], bool], width: float) -> float:
     """Return a value that holds, near one that does not.
 
-    Parameters
-    ----------
-    good, bad
-        At least 0; the condition holds at the first and not at the second, which may be the greater or the smaller.
-    width
-        How far apart they may be at the end, as a share of the greater of them.
+    Args:
+        good, bad: At least 0; the condition holds at the first and not at the second, which may be the greater or the
+            smaller.
+        width: How far apart they may be at the end, as a share of the greater of them.
 
-    Returns
-    -------
-    ``good`` itself, or a value at which ``holds`` was called and returned True.
+    Returns:
+        ``good`` itself, or a value at which ``holds`` was called and returned True.
     """
     while abs(bad - good) > width * max(good, bad):
         middle = 0.5 * (good + bad)
@@ -44,16 +41,12 @@ def crossing(good: float, bad: float, excess: Callable[[float], float], width: f
     The straight line through both ends says where to look next (the Illinois method: an end that stays twice is given
     half its excess), and now and then the middle.
 
-    Parameters
-    ----------
-    good, bad
-        At least 0; the excess is at most 0 at the first, and more at the second.
-    width
-        How far apart they may be at the end, as a share of the greater of them.
+    Args:
+        good, bad: At least 0; the excess is at most 0 at the first, and more at the second.
+        width: How far apart they may be at the end, as a share of the greater of them.
 
-    Returns
-    -------
-    ``good`` itself, or a value at which the excess was found to be at most 0.
+    Returns:
+        ``good`` itself, or a value at which the excess was found to be at most 0.
     """
     below, above = excess(good), excess(bad)
     stayed, steps = "", 0
@@ -76,14 +69,10 @@ def crossing(good: float, bad: float, excess: Callable[[float], float], width: f
 def largest(holds: Callable[[float], bool], first: float, width: float, limit: float = math.inf) -> float:
     """Return the largest value that holds, to within ``width`` of it; 0 where none does.
 
-    Parameters
-    ----------
-    holds
-        True up to some value, and false beyond it.
-    first
-        Where the search begins, positive; it doubles this as long as it holds.
-    limit
-        Values from here on are not tried.
+    Args:
+        holds: True up to some value, and false beyond it.
+        first: Where the search begins, positive; it doubles this as long as it holds.
+        limit: Values from here on are not tried.
     """
     good, bad = 0.0, first
     while bad < limit and holds(bad):
@@ -94,15 +83,11 @@ def largest(holds: Callable[[float], bool], first: float, width: float, limit: f
 def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf, share: float = 0.0) -> int:
     """Return the least integer from ``first`` >= 0 on that holds; whatever is greater must hold, too.
 
-    Parameters
-    ----------
-    share
-        The search may end on an integer that holds and is greater by this share of itself.
+    Args:
+        share: The search may end on an integer that holds and is greater by this share of itself.
 
-    Raises
-    ------
-    LookupError
-        If none does among those tried up to ``most``.
+    Raises:
+        LookupError: If none does among those tried up to ``most``.
     """
     if holds(first):
         return first
@@ -117,10 +102,8 @@ def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf, 
 def least_near(holds: Callable[[int], bool], guess: int, first: int = 0, most: float = math.inf) -> int:
     """Return what :func:`least` returns, in two questions where the guess is right, and a few more where it nearly is.
 
-    Raises
-    ------
-    LookupError
-        As there.
+    Raises:
+        LookupError: As there.
     """
     step = 1
     if not holds(guess):
@@ -177,7 +160,6 @@ def guessed_least(value: Callable[[int], float], level: float, first: int, most:
 
 
 def _fading(found: float, before: float) -> float:
-    """Return by how much the other end counts less, now that one end has moved (Anderson and Bjorck 1973)."""
     share = 1.0 - found / before
     return share if share > 0.0 else 0.5
 

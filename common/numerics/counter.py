@@ -92,10 +92,8 @@ _FAR_BELOW: Coefficients = (
 def stream(seed: int, number: int) -> np.uint64:
     """Return the 64-bit key of a stream; a seed has independent streams (such as source and target people).
 
-    Raises
-    ------
-    ValueError
-        If ``seed`` is not in 0..2^64-1.
+    Raises:
+        ValueError: If ``seed`` is not in 0..2^64-1.
     """
     if not 0 <= seed < 1 << 64:
         raise ValueError(f"seed must be in 0..2^64-1, got {seed}")
@@ -215,12 +213,9 @@ def fill_words(key: np.uint64, people: Indices, out: Words) -> None:
 def fill_bits(key: np.uint64, people: Indices, special: Indices, chances: Floats, out: Bits) -> None:
     """Fill row i of ``out`` with the fair coins of person ``people[i]``, and its ``special`` places with others.
 
-    Parameters
-    ----------
-    special, chances
-        Shape (k,): the places that are 1 with another chance than 1/2, and these chances.
-    out
-        Shape (n, d), uint8.
+    Args:
+        special, chances: Shape (k,): the places that are 1 with another chance than 1/2, and these chances.
+        out: Shape (n, d), uint8.
     """
     width = out.shape[1]
     words = (width + 63) // 64

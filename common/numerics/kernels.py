@@ -104,7 +104,6 @@ class _Inlined(_Loop[P, R]):
 
     @cached_property
     def within(self) -> Any:
-        """What loops take in; never to be called from the interpreter."""
         return _compiled(self.plain, self._options)
 
 

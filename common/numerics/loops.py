@@ -36,7 +36,6 @@ def exp(x: Any) -> Any:
 
 @njit_inlined
 def _power_of_two(exponent: Any) -> Any:
-    """Return 2^k, for k in [-1022, 1023]."""
     return double_of(np.int64(exponent + np.int64(1023)) << np.int64(52))
 
 

@@ -30,12 +30,9 @@ _BLOCK = 1 << 15
 class RandomSource:
     """A stream of random words, and the few distributions that Tandem needs from it.
 
-    Parameters
-    ----------
-    key
-        32 bytes, which determine the stream.
-    simulated
-        True if the key comes from a public seed: good for simulated people only.
+    Args:
+        key: 32 bytes, which determine the stream.
+        simulated: True if the key comes from a public seed: good for simulated people only.
     """
 
     def __init__(self, key: bytes, *, simulated: bool) -> None:
@@ -68,7 +65,6 @@ class RandomSource:
 
     @cached_property
     def _stream(self) -> CipherContext:
-        """The cipher, made when the first word is drawn: many sources only have others derived from them."""
         return Cipher(algorithms.AES(self._key), modes.CTR(bytes(16))).encryptor()
 
     def _keystream(self, size: int) -> Bits:
@@ -87,10 +83,8 @@ class RandomSource:
     def integers(self, bound: int, count: int) -> Indices:
         """Draw ``count`` integers uniform on 0..bound-1, exactly (rejection of the incomplete last stripe).
 
-        Raises
-        ------
-        ValueError
-            If ``bound`` is not in 1..2^62.
+        Raises:
+            ValueError: If ``bound`` is not in 1..2^62.
         """
         if not 1 <= bound <= 1 << 62:
             raise ValueError(f"bound must be in 1..2^62, got {bound}")
@@ -107,10 +101,8 @@ class RandomSource:
 
         A draw takes one word, and as long, whatever comes.
 
-        Raises
-        ------
-        ValueError
-            If ``probability`` is not in [0, 1].
+        Raises:
+            ValueError: If ``probability`` is not in [0, 1].
         """
         if not 0.0 <= probability <= 1.0:
             raise ValueError(f"probability must be in [0, 1], got {probability}")

@@ -20,10 +20,8 @@ _primitive: Any = models.PrimitiveModel
 class Lanes(types.Type):
     """The type of a vector in compiled code.
 
-    Parameters
-    ----------
-    item
-        float32, float64, or an integer type.
+    Args:
+        item: float32, float64, or an integer type.
     """
 
     def __init__(self, item: Any) -> None:
@@ -55,14 +53,12 @@ def _spread(builder: Any, scalar: Any) -> Any:
 
 
 def _as(context: Any, builder: Any, value: Any, kind: Any, wanted: Any) -> Any:
-    """Return a scalar or vector of one type as another: spread, rounded or both."""
     if isinstance(kind, Lanes) or not isinstance(wanted, Lanes):
         return value if kind == wanted else context.cast(builder, value, kind, wanted)
     return _spread(builder, context.cast(builder, value, kind, wanted.item))
 
 
 def _common(arguments: Any) -> Any:
-    """Return the one type of vector among the arguments, where all others are numbers; None where there is none."""
     kinds = {kind for kind in arguments if isinstance(kind, Lanes)}
     others = all(isinstance(kind, Lanes | types.Number) for kind in arguments)
     return kinds.pop() if len(kinds) == 1 and others else None

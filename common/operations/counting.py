@@ -21,10 +21,8 @@ class ReleasedCount(Result):
 class Count(Operation[ReleasedCount]):
     """Count the records of which a feature is 1, and release the number with noise.
 
-    Attributes
-    ----------
-    epsilon
-        What this costs, in [0.001, 30].
+    Attributes:
+        epsilon: What this costs, in [0.001, 30].
     """
 
     result: ClassVar = ReleasedCount
@@ -51,10 +49,8 @@ class SelectedFeature(Result):
 class Select(Operation[SelectedFeature]):
     """Select the feature that is 1 most often, among ``count`` ones from ``first`` on, and release its number.
 
-    Attributes
-    ----------
-    epsilon
-        What this costs.
+    Attributes:
+        epsilon: What this costs.
     """
 
     result: ClassVar = SelectedFeature
@@ -92,14 +88,10 @@ class CountedHead(Result):
 class HeadList(Operation[CountedHead]):
     """List the values that many people hold, and count their holders among other people.
 
-    Attributes
-    ----------
-    first, bits
-        The features that are the bits of the value, most significant first.
-    most
-        Values that are listed at most.
-    epsilon
-        What this costs.
+    Attributes:
+        first, bits: The features that are the bits of the value, most significant first.
+        most: Values that are listed at most.
+        epsilon: What this costs.
     """
 
     result: ClassVar = CountedHead
@@ -118,7 +110,6 @@ class HeadList(Operation[CountedHead]):
         return self.first + self.bits
 
     def check(self, result: CountedHead) -> None:
-        """Refuse a list that is too long, has a value twice or one of more bits, lacks a count, or counted no one."""
         items = result.items
         if len(items) != len(result.counts) or len(set(items)) != len(items) or len(items) > self.most:
             raise BadMessage(f"{self.most} different items at most, each with a count, were asked for")

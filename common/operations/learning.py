@@ -24,12 +24,9 @@ class Learned(Result):
 class Learn(Operation[Learned]):
     """Learn a hypothesis from draws of the current reweighed distribution, and release it.
 
-    Attributes
-    ----------
-    round
-        Counted over all tasks.
-    task
-        As what the learner sees the draws; None: as they are.
+    Attributes:
+        round: Counted over all tasks.
+        task: As what the learner sees the draws; None: as they are.
     """
 
     result: ClassVar = Learned
@@ -48,10 +45,8 @@ class Learn(Operation[Learned]):
     def about_records(self, result: Learned) -> Hypothesis:
         """Return what was learned as a hypothesis about whole records.
 
-        Raises
-        ------
-        BadMessage
-            If the task can have no such hypothesis.
+        Raises:
+            BadMessage: If the task can have no such hypothesis.
         """
         return result.hypothesis if self.task is None else self.task.about(result.hypothesis)
 
@@ -62,14 +57,10 @@ class Learn(Operation[Learned]):
 class Labelled(Result):
     """The labels of the points, and a student's model where one was asked for.
 
-    Attributes
-    ----------
-    labels
-        One a point: -1, +1, the number of a class, or None where the vote has no winner.
-    protects
-        Whether the guarantee is for the records or for their labels only.
-    hypothesis
-        The student's model; None (and left out of the JSON form) where ``transfer`` did not ask for it.
+    Attributes:
+        labels: One a point: -1, +1, the number of a class, or None where the vote has no winner.
+        protects: Whether the guarantee is for the records or for their labels only.
+        hypothesis: The student's model; None (and left out of the JSON form) where ``transfer`` did not ask for it.
     """
 
     labels: tuple[Annotated[int, Field(strict=True, ge=-1)] | None, ...]
@@ -77,7 +68,6 @@ class Labelled(Result):
     hypothesis: AnyHypothesis | None = None
 
     def wire(self) -> dict[str, Any]:
-        """Return the JSON form: without a model that was not asked for."""
         wire = super().wire()
         if self.hypothesis is None:
             del wire["hypothesis"]
@@ -92,13 +82,10 @@ class LabelPoints(Operation[Labelled]):
     The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
     that costs again.
 
-    Attributes
-    ----------
-    first, count
-        Number of the first point of the public sample, and how many to label from there on. A sparse vector answers all
-        of its learner's queries at once, or none.
-    transfer
-        Whether to train the learner's student on these points, too, and release its model.
+    Attributes:
+        first, count: Number of the first point of the public sample, and how many to label from there on. A sparse
+            vector answers all of its learner's queries at once, or none.
+        transfer: Whether to train the learner's student on these points, too, and release its model.
     """
 
     result: ClassVar = Labelled
@@ -132,20 +119,13 @@ class BlockParities(Result):
 class LearnParities(Operation[BlockParities]):
     """Learn a parity in each of several blocks of the people, who are sorted by a value; release what each says.
 
-    Attributes
-    ----------
-    features
-        The first so many features, and a constant 1, are what parities sum up; the label is their sum.
-    first, bits
-        The features that are the bits of the value, most significant first.
-    blocks
-        Number of blocks of equally many people.
-    parts
-        Each of so many disjoint parts of the people answers for all blocks.
-    epsilon
-        What this costs.
-    rule
-        How KLNRS keeps records: ``tight`` or ``paper``.
+    Attributes:
+        features: The first so many features, and a constant 1, are what parities sum up; the label is their sum.
+        first, bits: The features that are the bits of the value, most significant first.
+        blocks: Number of blocks of equally many people.
+        parts: Each of so many disjoint parts of the people answers for all blocks.
+        epsilon: What this costs.
+        rule: How KLNRS keeps records: ``tight`` or ``paper``.
     """
 
     result: ClassVar = BlockParities

@@ -34,10 +34,8 @@ R = TypeVar("R", bound=Result)
 class Operation(Value, Generic[R]):
     """A request to the curator, as a frozen value with a ``kind``.
 
-    Attributes
-    ----------
-    result
-        The type of what it releases: the class that this one is generic in.
+    Attributes:
+        result: The type of what it releases: the class that this one is generic in.
     """
 
     kind: str
@@ -64,19 +62,15 @@ class Operation(Value, Generic[R]):
     def check(self, result: R) -> None:
         """Refuse a result that does not answer this request.
 
-        Raises
-        ------
-        BadMessage
-            Saying what was wanted.
+        Raises:
+            BadMessage: Saying what was wanted.
         """
 
     def read(self, release: Any) -> R:
         """Return the result in the JSON form of a release, whole and checked against this request.
 
-        Raises
-        ------
-        BadMessage
-            If there is none, or not what was asked for.
+        Raises:
+            BadMessage: If there is none, or not what was asked for.
         """
         if not isinstance(release, dict):
             raise BadMessage(f"a release is an object, found {type(release).__name__}")
@@ -98,10 +92,8 @@ def findings(release: dict[str, Any]) -> dict[str, Any]:
 def declared_event(release: dict[str, Any]) -> Event:
     """Return the event that a release declares.
 
-    Raises
-    ------
-    BadMessage
-        If it declares none that is known.
+    Raises:
+        BadMessage: If it declares none that is known.
     """
     return parse_event(release.get(_EVENT))
 

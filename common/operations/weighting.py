@@ -25,13 +25,10 @@ class Reweighed(Result):
 class Reweigh(Operation[Reweighed]):
     """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing.
 
-    Attributes
-    ----------
-    hypothesis
-        Any; not only those that this curator released.
-    loss
-        ``zero-one``, ``hinge`` or ``perceptron``, the latter two clamped to [0, 1]: see
-        :data:`common.local.losses.Loss`.
+    Attributes:
+        hypothesis: Any; not only those that this curator released.
+        loss: ``zero-one``, ``hinge`` or ``perceptron``, the latter two clamped to [0, 1]: see
+            :data:`common.local.losses.Loss`.
     """
 
     result: ClassVar = Reweighed
@@ -56,11 +53,9 @@ class Reweigh(Operation[Reweighed]):
 class Rake(Operation[Reweighed]):
     """Multiply every record's weight by exp(-eta (1 - tilt)), the tilt being that of its item. Releases nothing.
 
-    Attributes
-    ----------
-    tilt
-        A number in [0, 1] for each item. That of a person is a function of their record and of this message, so what
-        is proven of reweighing by losses holds for it.
+    Attributes:
+        tilt: A number in [0, 1] for each item. That of a person is a function of their record and of this message, so
+            what is proven of reweighing by losses holds for it.
     """
 
     result: ClassVar = Reweighed
@@ -88,12 +83,9 @@ LEAST_EPSILON = 0.0025
 class NoisyMargins(Result):
     """The weighted margins with noise, on a public grid.
 
-    Attributes
-    ----------
-    shares
-        One an item (:class:`~common.local.cells.ScoreCells`), in units: with noise negative or above ``whole``.
-    whole
-        How many units make a share of 1, a power of two. It follows from public numbers.
+    Attributes:
+        shares: One an item (:class:`~common.local.cells.ScoreCells`), in units: with noise negative or above ``whole``.
+        whole: How many units make a share of 1, a power of two. It follows from public numbers.
     """
 
     shares: tuple[Whole, ...]
@@ -111,13 +103,10 @@ class Margins(Operation[NoisyMargins]):
 
     Where nothing was reweighed all weights are alike, and these are plain shares.
 
-    Attributes
-    ----------
-    cells
-        The items.
-    epsilon
-        What this costs, in [0.0025, 30]. The noise has scale 2 s/epsilon, s a bound on one person's weight: 1/n before
-        the first reweigh, 1/(kappa n) after some.
+    Attributes:
+        cells: The items.
+        epsilon: What this costs, in [0.0025, 30]. The noise has scale 2 s/epsilon, s a bound on one person's weight:
+            1/n before the first reweigh, 1/(kappa n) after some.
     """
 
     result: ClassVar = NoisyMargins

@@ -76,16 +76,11 @@ def audit(
 ) -> AuditFinding:
     """Bound the epsilon of ``subject`` at ``delta`` from below, on one pair of neighbouring inputs.
 
-    Parameters
-    ----------
-    subject
-        The randomized function; non-finite outputs count as one value of their own.
-    inputs
-        Two neighbouring inputs; both directions are tried.
-    runs
-        Runs on each input for the search, and again as many for the bound.
-    failure
-        Probability that a private function gets a bound above its epsilon.
+    Args:
+        subject: The randomized function; non-finite outputs count as one value of their own.
+        inputs: Two neighbouring inputs; both directions are tried.
+        runs: Runs on each input for the search, and again as many for the bound.
+        failure: Probability that a private function gets a bound above its epsilon.
     """
     searched = [_rows(subject(value, runs, source.derive("search", i))) for i, value in enumerate(inputs)]
     tested = [_rows(subject(value, runs, source.derive("test", i))) for i, value in enumerate(inputs)]
@@ -128,12 +123,9 @@ def exceeds(
     event is searched for in runs that its bound does not use, so each accuses a private function with at most its
     share, and all of them, by the union bound, which asks for no independence, with at most ``failure``.
 
-    Parameters
-    ----------
-    epsilon, delta
-        The claim.
-    runs
-        Runs of the last audit; all else is as in :func:`audit`.
+    Args:
+        epsilon, delta: The claim.
+        runs: Runs of the last audit; all else is as in :func:`audit`.
     """
     made: dict[tuple[str, int], list[Floats]] = {(what, i): [] for what in ("search", "test") for i in range(2)}
     before = 0

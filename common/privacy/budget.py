@@ -34,14 +34,10 @@ class Budget:
     The filter is fixed by the plan. The guarantee is the cap, never what was spent: publishing the spent
     amount would not be a valid claim. A run that starts again needs a budget of its own.
 
-    Attributes
-    ----------
-    guarantee
-        (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
-    accountant
-        Name of the accountant that counts.
-    certificate
-        Of the plan, for the guarantee; None for a run without privacy.
+    Attributes:
+        guarantee: (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
+        accountant: Name of the accountant that counts.
+        certificate: Of the plan, for the guarantee; None for a run without privacy.
     """
 
     def __init__(
@@ -81,17 +77,12 @@ class Budget:
 
         Costs time in the number of events since the last call, as long as ``charged`` only grows.
 
-        Parameters
-        ----------
-        charged
-            Every event recorded so far in this run, in any order.
-        event
-            The event to come.
+        Args:
+            charged: Every event recorded so far in this run, in any order.
+            event: The event to come.
 
-        Raises
-        ------
-        BudgetExceeded
-            With ``spent``, ``requested``, ``budget`` in the filter's ``unit``.
+        Raises:
+            BudgetExceeded: With ``spent``, ``requested``, ``budget`` in the filter's ``unit``.
         """
         spent = self._sum(charged)
         requested = self._filter.amount(event)
@@ -151,15 +142,12 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
     Infinite if no accountant covers every event of the plan. What the noise may differ from its exact law is paid for
     out of delta (:mod:`common.privacy.sampling_error`).
 
-    Parameters
-    ----------
-    enough
-        Patient accountants are asked where the others show more than this: by default nowhere; everywhere for 0.
+    Args:
+        enough: Patient accountants are asked where the others show more than this: by default nowhere; everywhere for
+            0.
 
-    Raises
-    ------
-    BadInput
-        If delta is not in [0, 1).
+    Raises:
+        BadInput: If delta is not in [0, 1).
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
@@ -178,19 +166,13 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
 def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Event]) -> Budget:
     """Open the budget of a run whose planned events are known, or of a run without privacy.
 
-    Parameters
-    ----------
-    epsilon, delta
-        The curator's cap: epsilon > 0 and 0 <= delta < 1, or both None for no privacy.
-    planned
-        The events of all rounds, T_max of them: the worst case.
+    Args:
+        epsilon, delta: The curator's cap: epsilon > 0 and 0 <= delta < 1, or both None for no privacy.
+        planned: The events of all rounds, T_max of them: the worst case.
 
-    Raises
-    ------
-    BudgetExceeded
-        If the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
-    BadInput
-        If a number is out of range.
+    Raises:
+        BudgetExceeded: If the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
+        BadInput: If a number is out of range.
     """
     plan = grouped(planned)
     if epsilon is None and delta is None:
@@ -227,15 +209,11 @@ def _used(epsilon: float, delta: float, error: Fraction) -> float:
 def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate | None:
     """Return a certificate of the least epsilon that accountants show for a plan; None if none shows any.
 
-    Parameters
-    ----------
-    enough
-        As for :func:`cost`.
+    Args:
+        enough: As for :func:`cost`.
 
-    Raises
-    ------
-    BadInput
-        If delta is not in [0, 1).
+    Raises:
+        BadInput: If delta is not in [0, 1).
     """
     epsilon = cost(plan, delta, enough)
     if not math.isfinite(epsilon):
@@ -248,10 +226,8 @@ def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate |
 def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bool:
     """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes.
 
-    Parameters
-    ----------
-    quick
-        Ask only accountants that answer at once.
+    Args:
+        quick: Ask only accountants that answer at once.
     """
     error = error_paid(plan)
     epsilon = _used(epsilon, delta, error)
@@ -316,6 +292,5 @@ def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, 
 
 
 def _covering(plan: Plan) -> list[tuple[str, Accountant]]:
-    """Return the accountants that know all events of a plan; the one of runs without privacy always does."""
     candidates = [(name, kind()) for name, kind in ACCOUNTANTS.items()]
     return [(name, accountant) for name, accountant in candidates if all(accountant.covers(event) for event, _ in plan)]

@@ -49,23 +49,15 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
     gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept
     between rounds.
 
-    Parameters
-    ----------
-    n
-        Size of the sample, public.
-    kappa
-        Density, in (0, 1], with kappa n > 10.
-    eta
-        Step of multiplicative weights, at least 0.
-    rounds
-        Number of rounds, at least 1.
-    before
-        Number of reweighs before the first round.
+    Args:
+        n: Size of the sample, public.
+        kappa: Density, in (0, 1], with kappa n > 10.
+        eta: Step of multiplicative weights, at least 0.
+        rounds: Number of rounds, at least 1.
+        before: Number of reweighs before the first round.
 
-    Raises
-    ------
-    BadInput
-        If a number is out of range.
+    Raises:
+        BadInput: If a number is out of range.
     """
     if not 0.0 < kappa <= 1.0 or not kappa * n > MIN_SUPPORT:
         few = f"n = {n:,} people are too few, {enough(kappa):,} would do: " if 0.0 < kappa <= 1.0 else ""
@@ -100,16 +92,12 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
 
     Accountants that take seconds an answer are asked for one smaller by :data:`PRECISION`, and then for less.
 
-    Parameters
-    ----------
-    plan
-        The plan as a function of n, for example ``lambda n: steps_plan(sampling_schedule(n, kappa, eta, T),
-        R, u)``; its cost must not grow with n. The n returned fits in any case.
+    Args:
+        plan: The plan as a function of n, for example ``lambda n: steps_plan(sampling_schedule(n, kappa, eta, T), R,
+            u)``; its cost must not grow with n. The n returned fits in any case.
 
-    Raises
-    ------
-    BudgetExceeded
-        If no n up to 2^50 fits.
+    Raises:
+        BudgetExceeded: If no n up to 2^50 fits.
     """
 
     def fits(n: int, *, quick: bool = False) -> bool:

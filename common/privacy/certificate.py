@@ -30,23 +30,16 @@ class Counted(Value):
 class Certificate(Value):
     """That all events together, however adaptively they are chosen within them, are (epsilon, delta)-DP.
 
-    Attributes
-    ----------
-    neighbours
-        The relation that the guarantee is about.
-    events
-        What was planned, or what happened.
-    accountant
-        Name of the accountant that found the bound.
-    numbers
-        Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``,
-        ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it); ``width``
-        (game); none for the others.
-    distance
-        Bound on the total variation between all that is drawn and what is priced
-        (:mod:`common.privacy.sampling_error`). The accountant was given delta - (1 + e^epsilon) distance.
-    epsilon, delta
-        What is claimed, for what is really drawn.
+    Attributes:
+        neighbours: The relation that the guarantee is about.
+        events: What was planned, or what happened.
+        accountant: Name of the accountant that found the bound.
+        numbers: Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``,
+            ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it);
+            ``width`` (game); none for the others.
+        distance: Bound on the total variation between all that is drawn and what is priced
+            (:mod:`common.privacy.sampling_error`). The accountant was given delta - (1 + e^epsilon) distance.
+        epsilon, delta: What is claimed, for what is really drawn.
     """
 
     kind: Literal["privacy-certificate"] = "privacy-certificate"
@@ -64,12 +57,10 @@ def certificate_of(
 ) -> Certificate:
     """Return the certificate of a plan.
 
-    Parameters
-    ----------
-    name, accountant
-        It shows that the plan costs epsilon at most at :func:`common.privacy.sampling_error.delta_left`.
-    error
-        What the plan pays for; nothing is left of delta if it is more than delta.
+    Args:
+        name, accountant: It shows that the plan costs epsilon at most at
+            :func:`common.privacy.sampling_error.delta_left`.
+        error: What the plan pays for; nothing is left of delta if it is more than delta.
     """
     events = tuple(Counted(event=event.wire(), count=count) for event, count in plan)
     numbers = accountant.numbers(plan, max(delta_left(delta, epsilon, error), 0.0))

@@ -40,14 +40,10 @@ class SubsampledSteps(Event):
     One step adds N(0, sigma^2 I) to the gradient at the draw, clipped to the L2 ball of radius L around 0 (a
     public centre; a bound on pairwise distances alone is not enough). It may depend on all earlier steps.
 
-    Attributes
-    ----------
-    count
-        Number of steps.
-    tv_bound
-        s: TV(mu, mu') <= s.
-    ratio
-        u = 2 L / sigma, the diameter of the ball in units of the noise's standard deviation.
+    Attributes:
+        count: Number of steps.
+        tv_bound: s: TV(mu, mu') <= s.
+        ratio: u = 2 L / sigma, the diameter of the ball in units of the noise's standard deviation.
     """
 
     kind: Literal["subsampled-steps"] = "subsampled-steps"
@@ -61,14 +57,10 @@ class SubsampledRelease(Event):
 
     A mechanism on the sample itself is a :class:`Release`.
 
-    Attributes
-    ----------
-    draws
-        m, the number of independent draws.
-    tv_bound
-        s: TV(mu, mu') <= s.
-    epsilon, delta
-        The learner's guarantee for a data set of m records.
+    Attributes:
+        draws: m, the number of independent draws.
+        tv_bound: s: TV(mu, mu') <= s.
+        epsilon, delta: The learner's guarantee for a data set of m records.
     """
 
     kind: Literal["subsampled-release"] = "subsampled-release"
@@ -81,10 +73,8 @@ class SubsampledRelease(Event):
 class Release(Event):
     """The output of a mechanism on the sample itself that is (epsilon, delta)-DP (replace-one).
 
-    Attributes
-    ----------
-    epsilon, delta
-        The mechanism's guarantee.
+    Attributes:
+        epsilon, delta: The mechanism's guarantee.
     """
 
     kind: Literal["release"] = "release"
@@ -97,12 +87,9 @@ class Gaussian(Event):
 
     Gaussian noise on a vector of which one record changes the L2 norm by at most ``mu`` standard deviations.
 
-    Attributes
-    ----------
-    count
-        Number of releases.
-    mu
-        Of each.
+    Attributes:
+        count: Number of releases.
+        mu: Of each.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -113,12 +100,9 @@ class Gaussian(Event):
 class PrivateSelection(Event):
     """The best of a secret random number of releases from the sample itself, by a score released with each.
 
-    Attributes
-    ----------
-    mu
-        Each of the releases, together with its score, is mu-GDP.
-    law
-        Of their number, which is never released.
+    Attributes:
+        mu: Each of the releases, together with its score, is mu-GDP.
+        law: Of their number, which is never released.
     """
 
     kind: Literal["selected"] = "selected"
@@ -140,10 +124,8 @@ _KINDS: dict[str, type[Event]] = {
 def parse_event(wire: Any) -> Event:
     """Validate an event from its JSON form.
 
-    Raises
-    ------
-    BadMessage
-        If the kind is unknown or an attribute is wrong.
+    Raises:
+        BadMessage: If the kind is unknown or an attribute is wrong.
     """
     kind = wire.get("kind") if isinstance(wire, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:

@@ -27,16 +27,11 @@ class Guarantee(Value):
 
     For any two neighbouring worlds and every set E of what may be seen, P(E) <= e^epsilon P'(E) + delta.
 
-    Attributes
-    ----------
-    epsilon, delta
-        Both null if nothing is promised.
-    protects
-        What of a record is protected.
-    neighbours
-        In what the two worlds differ: by replacement, always.
-    covers
-        All that is seen together.
+    Attributes:
+        epsilon, delta: Both null if nothing is promised.
+        protects: What of a record is protected.
+        neighbours: In what the two worlds differ: by replacement, always.
+        covers: All that is seen together.
     """
 
     epsilon: float | None = Field(default=None, ge=0)

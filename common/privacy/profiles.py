@@ -19,10 +19,8 @@ from common.privacy.theorems.profiles import Profile, gaussian_profile, release_
 def profile_of(event: Event) -> Profile:
     """Return the profile of *one* release of an event (of one of its ``count``).
 
-    Raises
-    ------
-    BadInput
-        If no profile is known for this kind of event.
+    Raises:
+        BadInput: If no profile is known for this kind of event.
     """
     if isinstance(event, SubsampledSteps):
         return step_profile(event.tv_bound, event.ratio)

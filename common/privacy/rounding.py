@@ -33,10 +33,8 @@ def above(value: Fraction) -> float:
 def check_epsilon(epsilon: float) -> None:
     """Refuse an epsilon outside (0, ``MAX_EPSILON``].
 
-    Raises
-    ------
-    BadInput
-        If it is outside, or no number.
+    Raises:
+        BadInput: If it is outside, or no number.
     """
     if not 0.0 < epsilon <= MAX_EPSILON:
         raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
@@ -45,10 +43,8 @@ def check_epsilon(epsilon: float) -> None:
 def check_delta(delta: float) -> None:
     """Refuse a delta outside (0, 1).
 
-    Raises
-    ------
-    BadInput
-        If it is outside, or no number.
+    Raises:
+        BadInput: If it is outside, or no number.
     """
     if not 0.0 < delta < 1.0:
         raise BadInput(f"delta must be in (0, 1), found {delta}")

@@ -36,15 +36,11 @@ ALLOWANCE = 1 << 10
 def check_numbers(event: Event, numbers: int) -> None:
     """Refuse an event whose steps, or releases, draw more numbers of Gaussian noise than :func:`sampling_error` counts.
 
-    Parameters
-    ----------
-    numbers
-        Bound on the numbers of one step's vector; of one release, with all that is drawn for it.
+    Args:
+        numbers: Bound on the numbers of one step's vector; of one release, with all that is drawn for it.
 
-    Raises
-    ------
-    BadScenario
-        If they are more than :data:`COORDINATES` or :data:`NUMBERS`; nothing was charged.
+    Raises:
+        BadScenario: If they are more than :data:`COORDINATES` or :data:`NUMBERS`; nothing was charged.
     """
     if isinstance(event, SubsampledSteps):
         most, what = COORDINATES, "a noisy step"

@@ -28,28 +28,19 @@ from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
 class Demands:
     """What a protocol asks for.
 
-    Attributes
-    ----------
-    pattern
-        Who may say what, in which order.
-    reweighs
-        The curator's sample is reweighed, on which the bound on the divergence rests. If not, the curator learns once,
-        and all agents test what was learned.
-    portfolio
-        It judges several models and their repairs; the scenario may say how it spends.
-    claims
-        A theorem says how accurate its answer is, for a sample, rounds and a learner that are large enough
-        (``mode: realizable``). If not, no size is too small: what the agents' answers show holds for any.
-    transfers
-        Its answer is a model of the curator's people that is meant for the population: a portfolio may judge it.
-    further
-        Operations of a kind beyond one a round, by kind.
-    several_tasks
-        It learns several things about the same people, if the scenario names them.
-    alone
-        What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
-    answers
-        What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
+    Attributes:
+        pattern: Who may say what, in which order.
+        reweighs: The curator's sample is reweighed, on which the bound on the divergence rests. If not, the curator
+            learns once, and all agents test what was learned.
+        portfolio: It judges several models and their repairs; the scenario may say how it spends.
+        claims: A theorem says how accurate its answer is, for a sample, rounds and a learner that are large enough
+            (``mode: realizable``). If not, no size is too small: what the agents' answers show holds for any.
+        transfers: Its answer is a model of the curator's people that is meant for the population: a portfolio may judge
+            it.
+        further: Operations of a kind beyond one a round, by kind.
+        several_tasks: It learns several things about the same people, if the scenario names them.
+        alone: What remains of the pattern for a side whose other side is left out: by ``curator`` and ``agents``.
+        answers: What an agent's answer says: a ``value`` in [0, 1], or a ``bit``; None: the problem decides.
     """
 
     pattern: Pattern
@@ -76,10 +67,8 @@ def demands_of(protocol: str) -> Demands:
 def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
     """Return a protocol's message pattern, or what remains of it for a side that is alone.
 
-    Raises
-    ------
-    BadInput
-        If there is no such protocol, or nothing remains of it.
+    Raises:
+        BadInput: If there is no such protocol, or nothing remains of it.
     """
     if protocol not in DEMANDS.names():
         raise BadInput(
@@ -97,10 +86,8 @@ def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
 def as_bits(mechanism: LocalRandomizer) -> BitMechanism:
     """Return the mechanism of agents who answer with a bit.
 
-    Raises
-    ------
-    BadScenario
-        If its answers are something else.
+    Raises:
+        BadScenario: If its answers are something else.
     """
     if not isinstance(mechanism, BitMechanism):
         raise BadScenario(
@@ -113,20 +100,13 @@ def as_bits(mechanism: LocalRandomizer) -> BitMechanism:
 class PlanInputs:
     """The numbers of a scenario from which the plan of its problem follows.
 
-    Attributes
-    ----------
-    alpha, beta
-        Accuracy and failure probability.
-    n, count
-        People of the curator and agents: numbers, or ``plan``.
-    epsilon
-        The curator's budget, None if it has none.
-    learner
-        Settings of the curator's learner, None if it has none.
-    mechanism
-        How agents randomize.
-    dropout
-        Share of the agents who do not answer.
+    Attributes:
+        alpha, beta: Accuracy and failure probability.
+        n, count: People of the curator and agents: numbers, or ``plan``.
+        epsilon: The curator's budget, None if it has none.
+        learner: Settings of the curator's learner, None if it has none.
+        mechanism: How agents randomize.
+        dropout: Share of the agents who do not answer.
     """
 
     alpha: float
@@ -141,10 +121,8 @@ class PlanInputs:
     def private(self, why: str) -> float:
         """Return the curator's epsilon.
 
-        Raises
-        ------
-        BadScenario
-            If there is none; ``why`` says what it is needed for.
+        Raises:
+            BadScenario: If there is none; ``why`` says what it is needed for.
         """
         if self.epsilon is None:
             raise BadScenario(f"curator.epsilon: {why}, give one")
@@ -154,10 +132,8 @@ class PlanInputs:
     def truth(self) -> float:
         """Probability with which an agent tells its true bit.
 
-        Raises
-        ------
-        BadScenario
-            If answers are no bits.
+        Raises:
+            BadScenario: If answers are no bits.
         """
         return as_bits(self.mechanism).truth
 
@@ -191,36 +167,25 @@ class Problem(Value):
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         """Return what only a simulation can know of an answer: ``correct``, and the numbers that say why.
 
-        Parameters
-        ----------
-        answer
-            Its JSON form.
-        alpha
-            The scenario's accuracy.
-        people
-            What T is.
+        Args:
+            answer: Its JSON form.
+            alpha: The scenario's accuracy.
+            people: What T is.
 
-        Raises
-        ------
-        BadMessage
-            If the answer is not one to this problem.
-        BadScenario
-            If the truth about such people is not known.
+        Raises:
+            BadMessage: If the answer is not one to this problem.
+            BadScenario: If the truth about such people is not known.
         """
 
     @abstractmethod
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
 
-        Parameters
-        ----------
-        paper
-            Whether to compute as the paper does.
+        Args:
+            paper: Whether to compute as the paper does.
 
-        Raises
-        ------
-        BadScenario, BadInput
-            If there is no such number: says what would have to change.
+        Raises:
+            BadScenario, BadInput: If there is no such number: says what would have to change.
         """
 
 

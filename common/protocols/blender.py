@@ -53,16 +53,11 @@ class HeadShares(Value):
 class Blender(Problem):
     """List every item that at least the share ``heavy`` of people holds, and each listed share to within ``precise``.
 
-    Attributes
-    ----------
-    bits
-        Items are strings of so many bits, 8 to 64.
-    most
-        Items that are listed at most.
-    heavy
-        In (0, 1).
-    precise
-        In (0, 1).
+    Attributes:
+        bits: Items are strings of so many bits, 8 to 64.
+        most: Items that are listed at most.
+        heavy: In (0, 1).
+        precise: In (0, 1).
     """
 
     name: Literal["blender"] = "blender"
@@ -73,7 +68,6 @@ class Blender(Problem):
 
     @property
     def dimension(self) -> int:
-        """Number of bits."""
         return self.bits
 
     def noise(self, epsilon: float) -> Laplace:
@@ -92,7 +86,6 @@ class Blender(Problem):
         return np.asarray(rates * (1.0 - rates) / (answers * (p - q) ** 2))
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return how many heavy items are missing, and the largest error of a listed share."""
         head = HeadShares.parse(answer)
         if not isinstance(people, ZipfItems):
             raise BadScenario(f"the truth of this problem is known of zipf-items, found {people.name}")

@@ -45,12 +45,9 @@ class SideEvidence(Value):
 class HypothesisTesting(Problem):
     """Definition 6.1 with X = {0, 1}: P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0. Say which it is.
 
-    Attributes
-    ----------
-    bias
-        The total variation distance of D_0 and D_1, below 1.
-    reduction
-        For a side that is alone: decide as the proof of Theorem 6.2 does, by simulating the other side.
+    Attributes:
+        bias: The total variation distance of D_0 and D_1, below 1.
+        reduction: For a side that is alone: decide as the proof of Theorem 6.2 does, by simulating the other side.
     """
 
     name: Literal["hypothesis-testing"] = "hypothesis-testing"
@@ -59,7 +56,6 @@ class HypothesisTesting(Problem):
 
     @property
     def dimension(self) -> int:
-        """One."""
         return 1
 
     def counted(self, count: int, n: int, epsilon: float) -> SideEvidence:
@@ -75,7 +71,6 @@ class HypothesisTesting(Problem):
         return SideEvidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return which it is."""
         decision = Decision.parse(answer)
         if not isinstance(people, BiasedCoins):
             raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")

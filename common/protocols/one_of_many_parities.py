@@ -33,14 +33,10 @@ class WantedParity(Value):
 class OneOfManyParities(Problem):
     """Definition 4.1: find r_s, where s = s_1 + ... + s_{m+1}.
 
-    Attributes
-    ----------
-    c
-        Length of x, 1 to 128.
-    d
-        There are 2^d parities; 1 to 12.
-    shares
-        m + 1. More than the curator has people, so that it misses one.
+    Attributes:
+        c: Length of x, 1 to 128.
+        d: There are 2^d parities; 1 to 12.
+        shares: m + 1. More than the curator has people, so that it misses one.
     """
 
     name: Literal["one-of-many-parities"] = "one-of-many-parities"
@@ -55,11 +51,9 @@ class OneOfManyParities(Problem):
 
     @property
     def dimension(self) -> int:
-        """Length of x, 2^d, one, and the lengths of t and s_t."""
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return the parity that was wanted."""
         found = WantedParity.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of one-of-many-parities, found {people.name}")

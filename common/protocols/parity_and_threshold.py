@@ -39,14 +39,10 @@ class Both(Value):
 class ParityAndThreshold(Problem):
     """Appendix A: from (x, y, Par_k(x), Thr_t(y)) learn both concepts, each with an error of at most ``alpha``.
 
-    Attributes
-    ----------
-    c
-        Length of x, 1 to 128.
-    b
-        Length of y, 1 to 52.
-    interactive
-        Agents in rounds, with a mechanism of bits; or all questions at once, with a frequency oracle.
+    Attributes:
+        c: Length of x, 1 to 128.
+        b: Length of y, 1 to 52.
+        interactive: Agents in rounds, with a mechanism of bits; or all questions at once, with a frequency oracle.
     """
 
     name: Literal["parity-and-threshold"] = "parity-and-threshold"
@@ -56,7 +52,6 @@ class ParityAndThreshold(Problem):
 
     @property
     def dimension(self) -> int:
-        """Length of x, of y, and one: Thr_t(y)."""
         return self.c + self.b + 1
 
     def cuts(self, alpha: float) -> int:
@@ -68,7 +63,6 @@ class ParityAndThreshold(Problem):
         return math.ceil(math.log(8.0 / beta) * width**2 / (2.0 * tolerance**2))
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return the error of each concept on fresh people."""
         found = Both.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of parity-and-threshold, found {people.name}")

@@ -31,12 +31,9 @@ class Secret(Value):
 class ParityChoosesSecret(Problem):
     """Definition 5.1: find s_r = s_{r,1} + ... + s_{r,m+1}, where <x, r> is everybody's label.
 
-    Attributes
-    ----------
-    c
-        Length of x and r, 1 to 16.
-    shares
-        m + 1. More than the curator has people, so that it misses one.
+    Attributes:
+        c: Length of x and r, 1 to 16.
+        shares: m + 1. More than the curator has people, so that it misses one.
     """
 
     name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
@@ -50,11 +47,9 @@ class ParityChoosesSecret(Problem):
 
     @property
     def dimension(self) -> int:
-        """Features of a record: x, t, and a share of each of 2^c secrets."""
         return self.c + self.share_bits + (1 << self.c)
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return the secret that was wanted."""
         found_secret = Secret.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of parity-chooses-secret, found {people.name}")
@@ -102,12 +97,9 @@ def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: floa
     The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed
     exactly, as in :mod:`common.statistics.spanning`, where papers have orders of magnitude.
 
-    Parameters
-    ----------
-    dimension
-        Length of the parity; the features are uniform.
-    useful
-        Share of the records that say something about it; the others say 0 = 0.
+    Args:
+        dimension: Length of the parity; the features are uniform.
+        useful: Share of the records that say something about it; the others say 0 = 0.
     """
     budget, settings = inputs.private("a parity is learned privately"), inputs.learner
     if not isinstance(settings, OpenParity):

@@ -31,12 +31,9 @@ JUDGED = 1 << 17
 class Piecewise(Value):
     """The answer: between two cuts of y the label is the parity of some features of x, and of a constant 1.
 
-    Attributes
-    ----------
-    cuts
-        Ascending: piece i is from cut i - 1 (or 0) up to before cut i.
-    pieces
-        For each piece the features that are summed up, where number c is the constant; None: nobody said.
+    Attributes:
+        cuts: Ascending: piece i is from cut i - 1 (or 0) up to before cut i.
+        pieces: For each piece the features that are summed up, where number c is the constant; None: nobody said.
     """
 
     kind: Literal["parity-xor-threshold"] = "parity-xor-threshold"
@@ -54,16 +51,11 @@ class Piecewise(Value):
 class ParityXorThreshold(Problem):
     """Section 3: learn (x, y) -> Par_k(x) + Thr_t(y) with an error of at most ``alpha``.
 
-    Attributes
-    ----------
-    c
-        Length of x, 1 to 128.
-    b
-        Length of y, 1 to 52.
-    blocks
-        Blocks of equally many people, by y: 1/alpha of the paper.
-    rule
-        How KLNRS keeps records: ``tight`` or ``paper``.
+    Attributes:
+        c: Length of x, 1 to 128.
+        b: Length of y, 1 to 52.
+        blocks: Blocks of equally many people, by y: 1/alpha of the paper.
+        rule: How KLNRS keeps records: ``tight`` or ``paper``.
     """
 
     name: Literal["parity-xor-threshold"] = "parity-xor-threshold"
@@ -74,11 +66,9 @@ class ParityXorThreshold(Problem):
 
     @property
     def dimension(self) -> int:
-        """Length of x and of y."""
         return self.c + self.b
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return the error on fresh people."""
         found = Piecewise.parse(answer)
         if not isinstance(people, People):
             raise BadScenario(f"the truth of this problem is known of parity-xor-threshold, found {people.name}")
@@ -101,10 +91,8 @@ class ParityXorThreshold(Problem):
         agents say, up to t, and where the people of a part do, up to d (Dvoretzky, Kiefer and Wolfowitz; Massart 1990,
         for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
 
-        Raises
-        ------
-        BadScenario
-            If there is no epsilon, or 1/K + 2 d is above alpha.
+        Raises:
+            BadScenario: If there is no epsilon, or 1/K + 2 d is above alpha.
         """
         epsilon, oracle = inputs.private("parities are learned privately"), inputs.mechanism
         if not isinstance(oracle, HadamardResponse):

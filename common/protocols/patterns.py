@@ -45,20 +45,16 @@ class Pattern(ABC):
     def after(self, party: Party, kind: str) -> Pattern:
         """Return what may follow after a message.
 
-        Raises
-        ------
-        PatternViolation
-            If it is not legal here.
+        Raises:
+            PatternViolation: If it is not legal here.
         """
         return self.after_all((party, kind))
 
     def after_all(self, *messages: tuple[Party, str]) -> Pattern:
         """Return what may follow after messages that leave at once.
 
-        Raises
-        ------
-        PatternViolation
-            If they are not legal here.
+        Raises:
+            PatternViolation: If they are not legal here.
         """
         sent = tuple(sorted(messages))
         rest = self._derive(sent)
@@ -70,10 +66,8 @@ class Pattern(ABC):
     def end(self) -> None:
         """End the protocol here.
 
-        Raises
-        ------
-        PatternViolation
-            If more messages must come.
+        Raises:
+            PatternViolation: If more messages must come.
         """
         if not self.may_end:
             raise PatternViolation(f"the protocol may not end here; expected: {', '.join(sorted(self.expected()))}")
@@ -126,18 +120,15 @@ class Messages(Pattern):
 
     @property
     def may_end(self) -> bool:
-        """Never: they are still to come."""
         return False
 
     def kinds(self, party: Party) -> frozenset[str]:
-        """Return those of these messages."""
         return frozenset(kind for to, kind in self.sent if to == party)
 
     def _derive(self, sent: Sent) -> Pattern:
         return END if sent == self.sent else NOTHING
 
     def expected(self) -> frozenset[str]:
-        """Return these messages."""
         return frozenset({_in_words(self.sent)})
 
     def __str__(self) -> str:
@@ -153,11 +144,9 @@ class Sequence(Pattern):
 
     @property
     def may_end(self) -> bool:
-        """If both may."""
         return self.first.may_end and self.then.may_end
 
     def kinds(self, party: Party) -> frozenset[str]:
-        """Return those of both."""
         return self.first.kinds(party) | self.then.kinds(party)
 
     def _derive(self, sent: Sent) -> Pattern:
@@ -165,7 +154,6 @@ class Sequence(Pattern):
         return started | self.then._derive(sent) if self.first.may_end else started
 
     def expected(self) -> frozenset[str]:
-        """Return what the first expects, and the second too if the first may end."""
         return self.first.expected() | (self.then.expected() if self.first.may_end else frozenset())
 
     def __str__(self) -> str:
@@ -181,18 +169,15 @@ class Either(Pattern):
 
     @property
     def may_end(self) -> bool:
-        """If either may."""
         return self.left.may_end or self.right.may_end
 
     def kinds(self, party: Party) -> frozenset[str]:
-        """Return those of either."""
         return self.left.kinds(party) | self.right.kinds(party)
 
     def _derive(self, sent: Sent) -> Pattern:
         return self.left._derive(sent) | self.right._derive(sent)
 
     def expected(self) -> frozenset[str]:
-        """Return what either expects."""
         return self.left.expected() | self.right.expected()
 
     def __str__(self) -> str:
@@ -207,18 +192,15 @@ class Many(Pattern):
 
     @property
     def may_end(self) -> bool:
-        """Always."""
         return True
 
     def kinds(self, party: Party) -> frozenset[str]:
-        """Return those of the body."""
         return self.body.kinds(party)
 
     def _derive(self, sent: Sent) -> Pattern:
         return self.body._derive(sent) + self
 
     def expected(self) -> frozenset[str]:
-        """Return what the body expects."""
         return self.body.expected()
 
     def __str__(self) -> str:

@@ -17,31 +17,23 @@ from common.protocols.patterns import agents, curator, many, maybe, sequence
 class Portfolio(Value):
     """Settings of the protocol ``portfolio``; those who do not know better leave all of them out.
 
-    Attributes
-    ----------
-    margins
-        Share of the curator's epsilon that pays for shares of its people by score, group and label.
-    raking
-        Whether the sample is given the population's share of labels before the curator learns from it. It repairs
-        shifts of label shares and may harm where the shift is another one: then no model of the plain sample competes.
-    repair
-        Share of the agents who tell what to repair: their label alone, then score, group and label. The others judge
-        the candidates. At 0 nothing is repaired and all judge, so that the model and the constants are told apart by
-        as many as there are.
-    labels
-        Share of those agents who tell their label alone.
-    alone
-        Share of those agents from whose answers alone a further candidate is learned (protocol local-averages); the
-        more features there are, the more agents that takes.
-    bins
-        Into how many bins scores are divided, at most; fewer where few agents tell.
-    groups
-        Features that divide people into public groups, each with an intercept of its own.
-    judging
-        What judges of the last two candidates tell: ``losses``, or ``pairs``, where only one of the two errs. A rare
-        event varies less, so pairs compare sharper; they leave the interval of the answer's own loss as wide as it was
-        with more than two left. ``plan``: pairs where the agents' epsilon makes them much sharper
-        (:func:`common.protocols.portfolio.compares`).
+    Attributes:
+        margins: Share of the curator's epsilon that pays for shares of its people by score, group and label.
+        raking: Whether the sample is given the population's share of labels before the curator learns from it. It
+            repairs shifts of label shares and may harm where the shift is another one: then no model of the plain
+            sample competes.
+        repair: Share of the agents who tell what to repair: their label alone, then score, group and label. The others
+            judge the candidates. At 0 nothing is repaired and all judge, so that the model and the constants are told
+            apart by as many as there are.
+        labels: Share of those agents who tell their label alone.
+        alone: Share of those agents from whose answers alone a further candidate is learned (protocol local-averages);
+            the more features there are, the more agents that takes.
+        bins: Into how many bins scores are divided, at most; fewer where few agents tell.
+        groups: Features that divide people into public groups, each with an intercept of its own.
+        judging: What judges of the last two candidates tell: ``losses``, or ``pairs``, where only one of the two errs.
+            A rare event varies less, so pairs compare sharper; they leave the interval of the answer's own loss as wide
+            as it was with more than two left. ``plan``: pairs where the agents' epsilon makes them much sharper
+            (:func:`common.protocols.portfolio.compares`).
     """
 
     margins: float = Field(default=0.1, gt=0, lt=1)

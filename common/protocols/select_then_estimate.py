@@ -35,12 +35,9 @@ class SelectThenEstimate(Problem):
 
     The scenario's ``alpha`` is that of the selection.
 
-    Attributes
-    ----------
-    d
-        Number of features.
-    precise
-        alpha', below alpha: accuracy of the estimate.
+    Attributes:
+        d: Number of features.
+        precise: alpha', below alpha: accuracy of the estimate.
     """
 
     releases: ClassVar[Mapping[str | None, int]] = {"curator": 2}
@@ -51,11 +48,9 @@ class SelectThenEstimate(Problem):
 
     @property
     def dimension(self) -> int:
-        """Number of features, d."""
         return self.d
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
-        """Return the true means of the selected and of the best feature."""
         selected = Selected.parse(answer)
         if not isinstance(people, BiasedCoins):
             raise BadScenario(f"the truth of this problem is known of biased-coins, found {people.name}")
@@ -99,7 +94,6 @@ class SelectThenEstimate(Problem):
 
 
 def _least(error: Callable[[int], float], wanted: float) -> int:
-    """Return the least n with an error of at most what is wanted; the error falls with n."""
     try:
         return least(lambda n: error(n) <= wanted, 1, _MOST)
     except LookupError:

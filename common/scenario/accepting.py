@@ -25,11 +25,9 @@ def accepted(asked: Scenario) -> ResolvedScenario:
     What only one party knows (the curator's learners, the referee's protocols) it checks by itself, before it begins;
     :func:`deploy.checking.checked` asks all of them.
 
-    Raises
-    ------
-    BadScenario
-        If nobody declares the protocol, agents cannot answer it by their mechanism, real people would have no
-        privacy, the sizes are too small for what is promised, or a number at ``plan`` has no value.
+    Raises:
+        BadScenario: If nobody declares the protocol, agents cannot answer it by their mechanism, real people would have
+            no privacy, the sizes are too small for what is promised, or a number at ``plan`` has no value.
     """
     try:
         pattern_of(asked.protocol, asked.alone)
@@ -51,10 +49,8 @@ def accepted(asked: Scenario) -> ResolvedScenario:
 def in_range() -> Iterator[None]:
     """Refuse a scenario from which an event, a query or an operation follows that is out of its own range.
 
-    Raises
-    ------
-    BadScenario
-        Naming the number and its range.
+    Raises:
+        BadScenario: Naming the number and its range.
     """
     try:
         yield
@@ -65,10 +61,8 @@ def in_range() -> Iterator[None]:
 def check_real(scenario: Scenario) -> None:
     """Refuse to ask real people, or to learn from them, without privacy.
 
-    Raises
-    ------
-    BadScenario
-        Saying which side has none.
+    Raises:
+        BadScenario: Saying which side has none.
     """
     curator, agents = scenario.curator, scenario.agents
     if scenario.people == "simulated":
@@ -84,10 +78,8 @@ def check_real(scenario: Scenario) -> None:
 def check_answers(scenario: Scenario) -> None:
     """Refuse a mechanism that cannot randomize what the protocol asks agents for.
 
-    Raises
-    ------
-    BadScenario
-        Saying what is asked for.
+    Raises:
+        BadScenario: Saying what is asked for.
     """
     wanted = demands_of(scenario.protocol).answers
     if wanted == "bit":
@@ -145,7 +137,6 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
 
 
 def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
-    """Check the sizes that a theorem about the answer's accuracy asks for, where one is claimed, and the agents."""
     claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
     return [*(_theorem(scenario, found) if claimed else []), *_agents(scenario, found)]
 

@@ -47,23 +47,15 @@ IGNORANT = math.log(2.0)
 class Sizes:
     """What decides which settings fit, all of it public.
 
-    Attributes
-    ----------
-    n
-        The curator's people.
-    agents
-        The agents who answer: those enrolled, less dropout.
-    dimension
-        d, features of a record.
-    epsilon, delta
-        The curator's budget; None: nothing is private.
-    mechanism
-        How agents randomize.
-    beta
-        Failure probability of the gap that is stated.
-    reach
-        L D/2 of the learner: the Lipschitz constant of its loss times the radius of the ball of its models. 1 where it
-        is not known.
+    Attributes:
+        n: The curator's people.
+        agents: The agents who answer: those enrolled, less dropout.
+        dimension: d, features of a record.
+        epsilon, delta: The curator's budget; None: nothing is private.
+        mechanism: How agents randomize.
+        beta: Failure probability of the gap that is stated.
+        reach: L D/2 of the learner: the Lipschitz constant of its loss times the radius of the ball of its models. 1
+            where it is not known.
     """
 
     n: int
@@ -79,29 +71,20 @@ class Sizes:
 class Advice(Value):
     """What fits so many people.
 
-    Attributes
-    ----------
-    protocol
-        ``portfolio``: agents judge the curator's model and what competes with it. ``learn-and-test``: they are too few
-        to judge, and the curator's model is the answer as it is.
-    rounds
-        How often the curator learns.
-    repair
-        Share of the agents who recalibrate (``portfolio.repair``); 0: all of them judge.
-    candidates
-        What competes.
-    sure
-        The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds with
-        probability 1 - beta (:func:`common.statistics.gaps.detectable_gap`).
-    likely
-        The difference at which the better of two candidates has the smaller estimate with probability ``LIKELY``, by
-        the normal approximation, where losses are near 1/2 and every candidate is asked about equally often.
-    noise
-        What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
-    sentences
-        The same for people.
-    warnings
-        Where the agents, or the curator, cannot add anything; empty if both can.
+    Attributes:
+        protocol: ``portfolio``: agents judge the curator's model and what competes with it. ``learn-and-test``: they
+            are too few to judge, and the curator's model is the answer as it is.
+        rounds: How often the curator learns.
+        repair: Share of the agents who recalibrate (``portfolio.repair``); 0: all of them judge.
+        candidates: What competes.
+        sure: The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds
+            with probability 1 - beta (:func:`common.statistics.gaps.detectable_gap`).
+        likely: The difference at which the better of two candidates has the smaller estimate with probability
+            ``LIKELY``, by the normal approximation, where losses are near 1/2 and every candidate is asked about
+            equally often.
+        noise: What the curator's noise may cost its model, of the learner's own loss: :func:`private_excess`.
+        sentences: The same for people.
+        warnings: Where the agents, or the curator, cannot add anything; empty if both can.
     """
 
     protocol: Literal["portfolio", "learn-and-test"]
@@ -184,10 +167,8 @@ def advise(sizes: Sizes) -> Advice:
 def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
     """Return what fits the people of a scenario; None where its answer is no model that agents could judge.
 
-    Parameters
-    ----------
-    n, agents
-        Its numbers, or its plan's where it leaves them open: at most all are enrolled.
+    Args:
+        n, agents: Its numbers, or its plan's where it leaves them open: at most all are enrolled.
     """
     about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
     if not (demands_of(scenario.protocol).transfers and about_mistakes):
@@ -361,28 +342,17 @@ BETA = 0.05
 class Start:
     """What somebody says of two tables, all of it public.
 
-    Attributes
-    ----------
-    name
-        Of the scenario: small letters, digits and dashes.
-    data
-        Directory of the files.
-    source, target
-        The files of the curator's people and of the agents'.
-    n, agents
-        How many rows they have.
-    label
-        What is to be predicted.
-    features
-        What it is predicted from, at least one.
-    epsilon, delta
-        The curator's budget.
-    agent_epsilon
-        Of each agent's one answer.
-    separator
-        Between the fields of text files.
-    id_column
-        The column that says who is who, None if there is none.
+    Attributes:
+        name: Of the scenario: small letters, digits and dashes.
+        data: Directory of the files.
+        source, target: The files of the curator's people and of the agents'.
+        n, agents: How many rows they have.
+        label: What is to be predicted.
+        features: What it is predicted from, at least one.
+        epsilon, delta: The curator's budget.
+        agent_epsilon: Of each agent's one answer.
+        separator: Between the fields of text files.
+        id_column: The column that says who is who, None if there is none.
     """
 
     name: str
@@ -466,7 +436,6 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
 
 
 def _told(start: Start) -> dict[str, Any]:
-    """Return what both tables have in common."""
     layout = {} if start.separator == "," else {"layout": {"separator": start.separator}}
     label = {key: value for key, value in start.label.wire().items() if value not in (None, [], ())}
     features = [{key: value for key, value in one.wire().items() if value is not None} for one in start.features]

@@ -34,10 +34,8 @@ def target_table(name_or_path: str, overrides: list[str] | None = None) -> Table
 
     So an individual's device needs nothing of what learners and mechanisms of a scenario are made of.
 
-    Raises
-    ------
-    BadScenario
-        As :func:`load`, or if these people are simulated.
+    Raises:
+        BadScenario: As :func:`load`, or if these people are simulated.
     """
     target = _tree(name_or_path, overrides).get("target")
     table = target.get("table") if isinstance(target, dict) else None
@@ -58,10 +56,8 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
     is laid over the rest, key by key (lists and null replace what was there), before the overrides. Its own ``data`` is
     the name of a folder that is looked for in the directory given.
 
-    Raises
-    ------
-    BadScenario
-        Naming the first unknown key or wrong value.
+    Raises:
+        BadScenario: Naming the first unknown key or wrong value.
     """
     tree = _tree(name_or_path, overrides)
     return parse(tree, partial(_place, name_or_path, overrides or []))
@@ -148,10 +144,8 @@ def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
 def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
     """Return a scenario with ``KEY=VALUE`` overrides applied, as :func:`load` applies them.
 
-    Raises
-    ------
-    BadScenario
-        Naming the first unknown key or wrong value.
+    Raises:
+        BadScenario: Naming the first unknown key or wrong value.
     """
     tree = scenario.wire()
     for override in overrides:
@@ -178,7 +172,6 @@ def _override(tree: dict[str, Any], override: str) -> None:
 
 
 def _number(text: str) -> Any:
-    """Read what YAML 1.1 leaves a string but people mean as a number (1e-4)."""
     try:
         return float(text)
     except ValueError:

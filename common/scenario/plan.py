@@ -27,24 +27,15 @@ CLEAR_LOSS = 0.5
 class Plan(Value):
     """Every number of a run; None where it does not apply.
 
-    Attributes
-    ----------
-    rounds
-        T, the most learner calls.
-    kappa, eta
-        Density and step of multiplicative weights.
-    sample
-        n that the statistics ask for (Lemma 3.2, or the learner's own).
-    n
-        Curator's sample size: the larger of ``sample`` and what the privacy budget asks for.
-    learner
-        The learner's settings, without any ``plan``.
-    settings
-        The planned ones among them, by name.
-    answers, answers_clear
-        Answers a round: at most (what is reserved), and about how many if the loss on T is 1/2.
-    agents
-        Agents to enrol.
+    Attributes:
+        rounds: T, the most learner calls.
+        kappa, eta: Density and step of multiplicative weights.
+        sample: n that the statistics ask for (Lemma 3.2, or the learner's own).
+        n: Curator's sample size: the larger of ``sample`` and what the privacy budget asks for.
+        learner: The learner's settings, without any ``plan``.
+        settings: The planned ones among them, by name.
+        answers, answers_clear: Answers a round: at most (what is reserved), and about how many if the loss on T is 1/2.
+        agents: Agents to enrol.
     """
 
     bounds: Bounds
@@ -76,11 +67,9 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
     Failure probability: beta each for the sample, the learner's calls, and the tests (1 - 3 beta in all,
     Theorem 4.3).
 
-    Raises
-    ------
-    BadScenario
-        If a number that is left at ``plan`` has no value: no gap, levels that cannot be told apart, a budget
-        that nothing fits.
+    Raises:
+        BadScenario: If a number that is left at ``plan`` has no value: no gap, levels that cannot be told apart, a
+            budget that nothing fits.
     """
     try:
         return _plan(scenario, (bounds or scenario.bounds) == "paper")
@@ -91,10 +80,8 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
 def resolve(scenario: Scenario) -> ResolvedScenario:
     """Return the scenario with every ``plan`` replaced by its number.
 
-    Raises
-    ------
-    BadScenario
-        As for :func:`plan`.
+    Raises:
+        BadScenario: As for :func:`plan`.
     """
     if scenario.problem is not None:
         return resolve_problem(scenario, scenario.problem)
@@ -240,7 +227,6 @@ def _calls(scenario: Scenario, paper: bool) -> PlannedValue:
 
 
 def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue | None, PlannedValue]:
-    """Return kappa and eta."""
     demands, bare = demands_of(scenario.protocol), scenario.curator.kappa is None
     if demands.portfolio:
         return None if bare else _portfolio_kappa(scenario), _portfolio_eta(scenario)
@@ -347,10 +333,8 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
     """Return the problem's plan.
 
-    Raises
-    ------
-    BadScenario
-        If there is none.
+    Raises:
+        BadScenario: If there is none.
     """
     try:
         return problem.plan(scenario.plan_inputs, paper)
@@ -363,10 +347,8 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
 
     A side that is left out is one agent, or the planned sample: it stands by.
 
-    Raises
-    ------
-    BadScenario
-        As for :func:`planned_values`; if a setting of the learner cannot be planned.
+    Raises:
+        BadScenario: As for :func:`planned_values`; if a setting of the learner cannot be planned.
     """
     if not scenario.anything_open:
         return settled(scenario)
@@ -407,10 +389,8 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
 def _check_portfolio(scenario: Scenario, calls: int) -> None:
     """Refuse groups of features that nobody has, counts that would be noise, and models that nothing tells what to be.
 
-    Raises
-    ------
-    BadScenario
-        Naming what to raise.
+    Raises:
+        BadScenario: Naming what to raise.
     """
     settings = scenario.portfolio or Portfolio()
     dimension = min(scenario.source.dimension, scenario.target.dimension)
@@ -436,10 +416,8 @@ def _check_portfolio(scenario: Scenario, calls: int) -> None:
 def _check_raking(scenario: Scenario, calls: int) -> None:
     """Refuse raking for a learner that sees the sample as it is.
 
-    Raises
-    ------
-    BadScenario
-        Naming what to change.
+    Raises:
+        BadScenario: Naming what to change.
     """
     learner = scenario.curator.settings
     if (calls > 1 or scenario.reweighs_before) and not learner.reweighs:
@@ -450,7 +428,6 @@ def _check_raking(scenario: Scenario, calls: int) -> None:
 
 
 def _portfolio_rounds(scenario: Scenario) -> PlannedValue:
-    """Plan how often the curator learns."""
     return follow(
         scenario.curator.rounds, lambda: portfolio.LEARNT, "one model, with the whole budget", portfolio.SOURCE
     )
@@ -477,7 +454,6 @@ def _portfolio_eta(scenario: Scenario) -> PlannedValue:
 
 
 def _portfolio_answers(scenario: Scenario, calls: int) -> PlannedValue:
-    """Plan how many agents judge, in all."""
     settings = scenario.portfolio or Portfolio()
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
     needed = gaps.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)

@@ -25,10 +25,8 @@ class ResolvedCurator(CuratorSection):
     def settings(self) -> LearnerSettings:
         """The learner's settings.
 
-        Raises
-        ------
-        BadScenario
-            If there is no learner.
+        Raises:
+            BadScenario: If there is no learner.
         """
         if self.learner is None:
             raise BadScenario("curator.learner: give the name of a learner and its settings")
@@ -38,10 +36,8 @@ class ResolvedCurator(CuratorSection):
     def share(self) -> float:
         """What one of ``rounds`` pure releases may cost: epsilon / rounds, rounded down.
 
-        Raises
-        ------
-        BadScenario
-            If there is no epsilon.
+        Raises:
+            BadScenario: If there is no epsilon.
         """
         if self.epsilon is None:
             raise BadScenario("curator.epsilon: this protocol needs a private curator")
@@ -69,10 +65,8 @@ class ResolvedScenario(Scenario):
 def settled(scenario: Scenario) -> ResolvedScenario:
     """Return a scenario of which nothing is open as a resolved one.
 
-    Raises
-    ------
-    BadScenario
-        If a value is still at ``plan``.
+    Raises:
+        BadScenario: If a value is still at ``plan``.
     """
     if isinstance(scenario, ResolvedScenario):
         return scenario
@@ -129,9 +123,7 @@ def _given(value: Scenario | CuratorSection | AgentsSection) -> dict[str, Any]:
 def parse_resolved(tree: Any) -> ResolvedScenario:
     """Validate a resolved scenario from its JSON tree.
 
-    Raises
-    ------
-    BadScenario
-        Naming the first unknown key or wrong value; or if a value is still at ``plan``.
+    Raises:
+        BadScenario: Naming the first unknown key or wrong value; or if a value is still at ``plan``.
     """
     return settled(parse(tree))

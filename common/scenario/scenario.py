@@ -36,41 +36,28 @@ MOST_FOR_MARGINS = 30.0
 class Scenario(Value):
     """One scenario. See the shipped ones (``referee list``) for examples.
 
-    Attributes
-    ----------
-    protocol
-        Name of a registered protocol.
-    divergence
-        Must be given but for problems: there S and T are the same.
-    alpha, beta
-        Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the learner's calls
-        and the tests, 3 beta for the whole run (Theorem 4.3). Where the curator learns once: of the agents' estimate.
-    bounds
-        ``tight`` (the sound, tighter rules; default) or ``paper`` (as Kohen & Sheffet compute, for comparison).
-    mode
-        ``realizable``: halt when the loss on T is small; ``agnostic``: use every round, return the best hypothesis.
-    people
-        ``simulated``: randomness may come from the run's seed; ``real``: noise comes from a cryptographic generator.
-        By default people of a table are real, all others simulated.
-    experiment
-        Real people only: their records are at hand to find out the truth and to run baselines, outside every guarantee
-        (public data, say). Simulated people are always an experiment.
-    data
-        Directory of the table files, where the scenario reads tables.
-    vc_dimension
-        Pseudo-dimension of the loss class, for the sample-size bounds (or ``hypotheses``, the size of a finite class).
-        With several tasks: of all their losses together.
-    tasks
-        What to learn about these people, one after the other, where the protocol learns several things.
-    problem
-        What to find out, for protocols about something else than a hypothesis with a small loss.
-    public
-        Records that everybody may see, beside those of the curator's people; learners that want them say so.
-    portfolio
-        How the protocol ``portfolio`` spends agents and the curator's epsilon.
-    alone
-        With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents, stand
-        by and are never asked.
+    Attributes:
+        protocol: Name of a registered protocol.
+        divergence: Must be given but for problems: there S and T are the same.
+        alpha, beta: Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the
+            learner's calls and the tests, 3 beta for the whole run (Theorem 4.3). Where the curator learns once: of the
+            agents' estimate.
+        bounds: ``tight`` (the sound, tighter rules; default) or ``paper`` (as Kohen & Sheffet compute, for comparison).
+        mode: ``realizable``: halt when the loss on T is small; ``agnostic``: use every round, return the best
+            hypothesis.
+        people: ``simulated``: randomness may come from the run's seed; ``real``: noise comes from a cryptographic
+            generator. By default people of a table are real, all others simulated.
+        experiment: Real people only: their records are at hand to find out the truth and to run baselines, outside
+            every guarantee (public data, say). Simulated people are always an experiment.
+        data: Directory of the table files, where the scenario reads tables.
+        vc_dimension: Pseudo-dimension of the loss class, for the sample-size bounds (or ``hypotheses``, the size of a
+            finite class). With several tasks: of all their losses together.
+        tasks: What to learn about these people, one after the other, where the protocol learns several things.
+        problem: What to find out, for protocols about something else than a hypothesis with a small loss.
+        public: Records that everybody may see, beside those of the curator's people; learners that want them say so.
+        portfolio: How the protocol ``portfolio`` spends agents and the curator's epsilon.
+        alone: With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents,
+            stand by and are never asked.
     """
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")
@@ -100,7 +87,6 @@ class Scenario(Value):
     baselines: tuple[Literal["curator-only", "agents-only", "agents-once", "optimum"], ...] = ()
 
     def wire(self) -> dict[str, Any]:
-        """Return the JSON form: without settings of a portfolio that it does not have, as before there were any."""
         wire = super().wire()
         if self.portfolio is None:
             del wire["portfolio"]
@@ -155,7 +141,6 @@ class Scenario(Value):
     @model_validator(mode="before")
     @classmethod
     def _tables_are_real(cls, tree: Any) -> Any:
-        """Take people from a table for real ones unless the scenario says that they are not."""
         if isinstance(tree, dict) and "people" not in tree:
             sides = [tree.get(side) for side in ("source", "target")]
             if any(isinstance(side, dict) and side.get("table") is not None for side in sides):
@@ -273,16 +258,12 @@ class Scenario(Value):
 def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda path, kind: "") -> Scenario:
     """Validate a scenario from its YAML/JSON tree.
 
-    Parameters
-    ----------
-    place
-        Says where a wrong key stands, given its path and pydantic's name of what is wrong with it; empty, or behind a
-        space. The path is empty where a whole section does not fit together.
+    Args:
+        place: Says where a wrong key stands, given its path and pydantic's name of what is wrong with it; empty, or
+            behind a space. The path is empty where a whole section does not fit together.
 
-    Raises
-    ------
-    BadScenario
-        Naming the first unknown key or wrong value.
+    Raises:
+        BadScenario: Naming the first unknown key or wrong value.
     """
     try:
         return Scenario.model_validate(tree)
@@ -301,10 +282,8 @@ def data_folder(scenario: Scenario) -> Path | None:
 def public_sample(scenario: Scenario, seed: int) -> Records | None:
     """Return the scenario's public sample for the run's seed, None if it has none; every party gets the same.
 
-    Raises
-    ------
-    BadScenario, BadData
-        If it cannot be read.
+    Raises:
+        BadScenario, BadData: If it cannot be read.
     """
     if scenario.public is None:
         return None

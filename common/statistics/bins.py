@@ -38,16 +38,12 @@ def middles(cuts: tuple[float, ...]) -> Floats:
 def coarser(people: Floats, most: int) -> list[int]:
     """Return after which fine bins to cut, ascending, so that at most ``most`` bins have about the same people.
 
-    Parameters
-    ----------
-    people
-        Shape (k,): noisy numbers in the fine bins; negative ones count as 0.
-    most
-        At least 2.
+    Args:
+        people: Shape (k,): noisy numbers in the fine bins; negative ones count as 0.
+        most: At least 2.
 
-    Returns
-    -------
-    Numbers b: cut between the fine bins b and b + 1. At least one.
+    Returns:
+        Numbers b: cut between the fine bins b and b + 1. At least one.
     """
     held = np.cumsum(np.maximum(people, 0.0))
     if held[-1] <= 0.0:
@@ -63,12 +59,9 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
     The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise; cutting alone
     would leave half of it there (Duchi, Shalev-Shwartz, Singer and Chandra 2008).
 
-    Parameters
-    ----------
-    people
-        Shape (k,): noisy numbers.
-    total
-        Positive.
+    Args:
+        people: Shape (k,): noisy numbers.
+        total: Positive.
     """
     falling = sorted(people.tolist(), reverse=True)
     held, level = 0.0, 0.0
@@ -85,12 +78,9 @@ def project_to_simplex(people: Floats, total: float) -> Floats:
 class Within:
     """How people are assumed to lie inside coarse bins: those of a sample, by its fine ones.
 
-    Attributes
-    ----------
-    starts
-        The first fine bin of each coarse one, ascending, the first 0.
-    scores, weights
-        Shape (fine bins,): a score that stands for each, and its part of its coarse bin's people.
+    Attributes:
+        starts: The first fine bin of each coarse one, ascending, the first 0.
+        scores, weights: Shape (fine bins,): a score that stands for each, and its part of its coarse bin's people.
     """
 
     starts: tuple[int, ...]
@@ -101,12 +91,9 @@ class Within:
     def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
         """Return them from noisy numbers of people in the fine bins; where there are none, all fine bins count alike.
 
-        Parameters
-        ----------
-        people, values
-            Shape (fine bins,): people, and the score that stands for each bin.
-        cuts
-            As :func:`coarser` gives them.
+        Args:
+            people, values: Shape (fine bins,): people, and the score that stands for each bin.
+            cuts: As :func:`coarser` gives them.
         """
         starts = (0, *(cut + 1 for cut in cuts))
         weights = np.maximum(people, 0.0)
@@ -128,10 +115,8 @@ class Within:
     def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
         """Return the 0/1 loss of "+1 above a score" if labels go by the logistic curve, shape (intercepts,).
 
-        Parameters
-        ----------
-        masses
-            Shape (bins,): each coarse bin's share of people.
+        Args:
+            masses: Shape (bins,): each coarse bin's share of people.
         """
         chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)

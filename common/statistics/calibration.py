@@ -40,14 +40,10 @@ class Calibration:
 class Prior:
     """The prior of a calibration: ln(slope) and the common intercept are Gaussian.
 
-    Attributes
-    ----------
-    step
-        The mean of ln(slope), in quarters of octaves.
-    intercept
-        The mean of the common intercept.
-    steep, far
-        Standard deviations, of ln(slope) and of the intercept.
+    Attributes:
+        step: The mean of ln(slope), in quarters of octaves.
+        intercept: The mean of the common intercept.
+        steep, far: Standard deviations, of ln(slope) and of the intercept.
     """
 
     step: float = 0.0
@@ -58,12 +54,9 @@ class Prior:
     def shifted(self, by: float, steep: float, far: float) -> Prior:
         """Return the prior for other people, whose curve differs by independent Gaussians and whose intercept by more.
 
-        Parameters
-        ----------
-        by
-            Is added to the intercept.
-        steep, far
-            Standard deviations of the differences.
+        Args:
+            by: Is added to the intercept.
+            steep, far: Standard deviations of the differences.
         """
         return Prior(self.step, self.intercept + by, math.hypot(self.steep, steep), math.hypot(self.far, far))
 
@@ -91,14 +84,10 @@ class Masses:
 class CellShares:
     """Estimated shares of people by group, bin of the score and label.
 
-    Attributes
-    ----------
-    items
-        Shape (groups, bins, 2): of labels -1, then +1. They may be negative.
-    precision
-        Shape (bins,): 1 over the variance of a share.
-    within
-        How people are assumed to lie inside the bins.
+    Attributes:
+        items: Shape (groups, bins, 2): of labels -1, then +1. They may be negative.
+        precision: Shape (bins,): 1 over the variance of a share.
+        within: How people are assumed to lie inside the bins.
     """
 
     items: Floats
@@ -113,10 +102,8 @@ class CellShares:
     def masses(self, sample: Floats) -> Masses:
         """Return each bin's share, as these shares say it and a sample's.
 
-        Parameters
-        ----------
-        sample
-            Shape (bins,): the sample's, from which the population's has a standard deviation of .05.
+        Args:
+            sample: Shape (bins,): the sample's, from which the population's has a standard deviation of .05.
         """
         groups = float(len(self.items))
         observed, expected = self.precision / (2.0 * groups), 1.0 / (_KEPT * _KEPT)
@@ -141,14 +128,11 @@ def calibrate(
     shares' likelihood, as if they were counts of people, would trust each of them by as much as bins are rare. A
     group's intercept has a standard deviation of 1/2 around the common one.
 
-    Parameters
-    ----------
-    reported, masses
-        What people report of their label alone, and the share of each bin, shape (bins,).
+    Args:
+        reported, masses: What people report of their label alone, and the share of each bin, shape (bins,).
 
-    Returns
-    -------
-    The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
+    Returns:
+        The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
     """
     values, wide = _surface(shares, prior, reported, masses)
     if len(shares.items) == 1:
@@ -196,10 +180,8 @@ def forecast(
 ) -> list[tuple[float, float]]:
     """Return the posterior of the 0/1 loss of thresholds: mean and standard deviation of each.
 
-    Parameters
-    ----------
-    cuts
-        Thresholds of the score: +1 is predicted above.
+    Args:
+        cuts: Thresholds of the score: +1 is predicted above.
     """
     values, wide = _surface(shares, prior, reported, masses)
     weights = exp(values - values.max())

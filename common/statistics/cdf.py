@@ -34,11 +34,9 @@ from common.statistics.frequency import Reports, reports_by_length
 class Cdf:
     """A monotone function q from {0, ..., 2^b - 1} to [0, 1]: q(w) is about the share of people with an item <= w.
 
-    Attributes
-    ----------
-    cuts
-        Shape (k,), uint64, not decreasing: cut i, counted from 1, is about the least item at or below which are i/(k+1)
-        of the people.
+    Attributes:
+        cuts: Shape (k,), uint64, not decreasing: cut i, counted from 1, is about the least item at or below which are
+            i/(k+1) of the people.
     """
 
     cuts: Words
@@ -54,21 +52,14 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
 
     Time is proportional to answers times cuts at most; cuts that go the same way are searched together.
 
-    Parameters
-    ----------
-    query
-        What was asked, with the prefixes of :func:`common.statistics.cdf.ladder`.
-    oracle
-        How the answers were randomized.
-    answers
-        One batch.
-    cuts
-        k, at least 1; about 16 divided by the error is best.
+    Args:
+        query: What was asked, with the prefixes of :func:`common.statistics.cdf.ladder`.
+        oracle: How the answers were randomized.
+        answers: One batch.
+        cuts: k, at least 1; about 16 divided by the error is best.
 
-    Raises
-    ------
-    BadInput
-        If there are no or too many cuts, or the prefixes are others.
+    Raises:
+        BadInput: If there are no or too many cuts, or the prefixes are others.
     """
     check(query, cuts)
     groups, rows = list(reports_by_length(query, answers).values()), np.arange(cuts)
@@ -88,7 +79,6 @@ def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cu
 
 
 def _shares_below(oracle: FrequencyOracle, came: Reports, nodes: Words, step: int) -> Floats:
-    """Return a group's estimates of the shares of the nodes ``step`` levels below each node, shape (k, 2^step)."""
     different, place = np.unique(nodes, return_inverse=True)
     supports = oracle.extended_supports(came.answers, came.domain, came.publics, different, step)
     return oracle.shares(supports, len(came), came.domain)[place]
@@ -145,10 +135,8 @@ def error(query: ItemQuery, oracle: HadamardResponse, agents: int, beta: float, 
     estimate is the sum of 2 min(x, 1-x)^2 v/(4 (p-q)^2); v is 1/n for a group's own report, and 1/(n + 1/(2 v')) with
     the level below, which has v'. t is Bernstein's, for the threshold in {0,1}^b for which the sum is largest.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range, or the prefixes are not those of :func:`ladder`.
+    Raises:
+        BadInput: If a number is outside its range, or the prefixes are not those of :func:`ladder`.
     """
     variance, most = _spread(query, oracle, cuts)
     exponent = _exponent(query, beta, cuts)
@@ -164,10 +152,8 @@ def agents_needed(
 ) -> tuple[int, int]:
     """Return how many agents an error of at most tau takes, and the cuts that this is for (by default the best).
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range, or there are too few cuts for this error.
+    Raises:
+        BadInput: If a number is outside its range, or there are too few cuts for this error.
     """
     if not 0.0 < tau < 0.5:
         raise BadInput(f"an error must be in (0, 1/2), found {tau}")
@@ -192,7 +178,6 @@ def _width(cuts: int) -> float:
 
 
 def _exponent(query: ItemQuery, beta: float, cuts: int) -> float:
-    """Return ln(2 m/beta)."""
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     return math.log(2.0 * sum(min(1 << level, cuts) for level in range(query.bits)) / beta)
@@ -226,10 +211,8 @@ def largest_sum(bits: int) -> float:
 def check(query: ItemQuery, cuts: int) -> None:
     """Refuse a question or a number of cuts that are not for a distribution function.
 
-    Raises
-    ------
-    BadInput
-        Saying what there must be.
+    Raises:
+        BadInput: Saying what there must be.
     """
     if not 1 <= cuts <= MAX_CUTS:
         raise BadInput(f"there must be 1 to {MAX_CUTS} cuts, found {cuts}")

@@ -36,14 +36,10 @@ _MAX_ANSWERS = 1e15
 class EProcess:
     """A mixture e-process against one null hypothesis; its first component is the one for the mid-point.
 
-    Attributes
-    ----------
-    weights
-        w_k, positive, summing to 1.
-    slopes, offsets
-        A_k and B_k.
-    condition
-        How much an error of one unit in the null's parameter changes a log-likelihood ratio, per answer.
+    Attributes:
+        weights: w_k, positive, summing to 1.
+        slopes, offsets: A_k and B_k.
+        condition: How much an error of one unit in the null's parameter changes a log-likelihood ratio, per answer.
     """
 
     weights: tuple[float, ...]
@@ -71,16 +67,11 @@ class EProcess:
 class EProcesses:
     """Both e-processes for one question, and how fast each must grow.
 
-    Attributes
-    ----------
-    above
-        Against err <= low.
-    below
-        Against err >= high.
-    middle
-        The err at which both grow equally fast.
-    rate
-        What the mid-point component of at least one of the two gains per answer, whatever the answers are.
+    Attributes:
+        above: Against err <= low.
+        below: Against err >= high.
+        middle: The err at which both grow equally fast.
+        rate: What the mid-point component of at least one of the two gains per answer, whatever the answers are.
     """
 
     above: EProcess
@@ -99,10 +90,8 @@ def gather(mechanism: Mechanism, low: float, high: float) -> EProcesses:
     Real mechanisms use exp(rate (answer - low) - psi(rate)), psi the mechanism's ``log_mgf``, with the rates
     that are best for a grid of distances from ``low``, starting at half the gap.
 
-    Raises
-    ------
-    BadInput
-        If not 0 < low < high < 1.
+    Raises:
+        BadInput: If not 0 < low < high < 1.
     """
     if not 0.0 < low < high < 1.0:
         raise BadInput(
@@ -118,10 +107,8 @@ def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> in
     When the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at
     least kl(m, q_low) per answer; below it, that of ``below`` at least kl(m, q_high), which is equal.
 
-    Raises
-    ------
-    BadInput
-        If beta is not in (0, 1), or low and high cannot be distinguished with 10^15 answers.
+    Raises:
+        BadInput: If beta is not in (0, 1), or low and high cannot be distinguished with 10^15 answers.
     """
     evidences = gather(mechanism, low, high)
     need = needed(beta) + math.log(1.0 / _MIDDLE_WEIGHT) + 2e-12
@@ -135,10 +122,8 @@ def fixed_size(mechanism: Mechanism, low: float, high: float, beta: float) -> in
     Chernoff: ceil(ln(1/beta) / rate), rate = kl(m, q_low) = kl(m, q_high) for bits, psi*(half the gap) for
     reals.
 
-    Raises
-    ------
-    BadInput
-        As for :func:`worst_case`.
+    Raises:
+        BadInput: As for :func:`worst_case`.
     """
     evidences = gather(mechanism, low, high)
     return _count(needed(beta), evidences.rate * (1.0 - 2.0**-30), low, high)
@@ -166,10 +151,8 @@ def typical(mechanism: Mechanism, low: float, high: float, beta: float, loss: fl
 def needed(beta: float) -> float:
     """Return ln(1/beta), the log-evidence that Ville's inequality asks for.
 
-    Raises
-    ------
-    BadInput
-        If beta is not in (0, 1).
+    Raises:
+        BadInput: If beta is not in (0, 1).
     """
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")

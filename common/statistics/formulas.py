@@ -72,10 +72,8 @@ def paper_n_sgd(steps: int, rounds: int, kappa: float, epsilon: float) -> int:
 def paper_n_release(draws: int, rounds: int, kappa: float, epsilon: float, delta: float) -> int:
     """Return n = m sqrt(288 T ln(2/delta)) / (eps kappa), rounded up (Theorem 4.2; learner epsilon 1).
 
-    Raises
-    ------
-    BadInput
-        If delta is 0.
+    Raises:
+        BadInput: If delta is 0.
     """
     _positive(delta)
     return math.ceil(draws * math.sqrt(288.0 * rounds * math.log(2.0 / delta)) / (epsilon * kappa))
@@ -84,10 +82,8 @@ def paper_n_release(draws: int, rounds: int, kappa: float, epsilon: float, delta
 def paper_noise(epsilon: float, delta: float, support: float) -> float:
     """Return sigma/L of Algorithm 4: sigma^2 = L^2 max(20, (16 ln(1/delta)/eps + 8)/ln(kappa n)).
 
-    Raises
-    ------
-    BadInput
-        If delta is 0.
+    Raises:
+        BadInput: If delta is 0.
     """
     _positive(delta)
     return math.sqrt(max(20.0, (16.0 * math.log(1.0 / delta) / epsilon + 8.0) / math.log(support)))
@@ -120,14 +116,10 @@ def slack(alpha: float, truncated: bool) -> float:
 class Dense(NamedTuple):
     """What is known of the good distribution.
 
-    Attributes
-    ----------
-    kappa
-        Its density.
-    truncated
-        Whether weights are cut off.
-    order
-        Of the moment of w that this rests on: 2 for X, infinite for D_inf.
+    Attributes:
+        kappa: Its density.
+        truncated: Whether weights are cut off.
+        order: Of the moment of w that this rests on: 2 for X, infinite for D_inf.
     """
 
     kappa: float
@@ -153,10 +145,8 @@ def density(
     n grows as sqrt(T)/kappa, that is as 1/(g kappa) with g the :func:`gap`, 3 alpha/8 with truncation and 5 alpha/8
     without (Theorem 4.3's factors). So the last rule is taken unless another's kappa is 5/3 of its.
 
-    Parameters
-    ----------
-    moments
-        M_p by order p > 2, if any are known.
+    Args:
+        moments: M_p by order p > 2, if any are known.
     """
     level, order = chi_squared / alpha, 2.0
     for p, moment in (moments or {}).items():
@@ -201,10 +191,8 @@ def rounds(entropy: float, gap: float) -> int:
     call halts. For the factors of Theorem 4.3 (learner 1, reweigh_above 2), g = 3 alpha/8 and T = floor(32
     K/(9 alpha^2)) + 1.
 
-    Raises
-    ------
-    BadInput
-        If the gap is not positive: reweighing would gain nothing.
+    Raises:
+        BadInput: If the gap is not positive: reweighing would gain nothing.
     """
     if not gap > 0.0:
         raise BadInput(
@@ -307,19 +295,13 @@ def truncation(alpha: float, order: float, moment: float) -> float:
     alpha/4, and no bound by M_p alone can be better: a variable on {0, tau p/(p-1)} attains it. p = 2 gives
     docs/corrections.md's tau = X/alpha.
 
-    Parameters
-    ----------
-    alpha
-        Accuracy, in (0, 1).
-    order
-        p > 1, not necessarily whole.
-    moment
-        M_p >= 1 (by Jensen's inequality it cannot be less).
+    Args:
+        alpha: Accuracy, in (0, 1).
+        order: p > 1, not necessarily whole.
+        moment: M_p >= 1 (by Jensen's inequality it cannot be less).
 
-    Raises
-    ------
-    BadInput
-        If a number is out of range.
+    Raises:
+        BadInput: If a number is out of range.
     """
     if not 0.0 < alpha < 1.0 or not order > 1.0 or not 1.0 <= moment < math.inf:
         raise BadInput(
@@ -341,19 +323,13 @@ def gaussian_moment(order: float, sigma_source: float, sigma_target: float, coor
     for x ~ N(0, sigma_S^2), with a = p (r-1). Order 2 is the paper's chi^2 + 1. A target wider than the source
     (r < 1) has D_inf infinite, and its moments are finite for p < 1/(1 - r).
 
-    Parameters
-    ----------
-    order
-        p > 0.
-    sigma_source, sigma_target
-        Positive: standard deviations in the coordinates that differ.
-    coordinates
-        k >= 1, how many differ.
+    Args:
+        order: p > 0.
+        sigma_source, sigma_target: Positive: standard deviations in the coordinates that differ.
+        coordinates: k >= 1, how many differ.
 
-    Raises
-    ------
-    BadInput
-        If a number is out of range.
+    Raises:
+        BadInput: If a number is out of range.
     """
     if not (order > 0.0 and sigma_source > 0.0 and sigma_target > 0.0 and coordinates >= 1):
         raise BadInput(
@@ -375,14 +351,10 @@ CORRECTIONS = "docs/corrections.md, "
 class PlannedValue(Value):
     """One number of a plan.
 
-    Attributes
-    ----------
-    value
-        What the run uses: the scenario's own number, or the rule's.
-    rule
-        What the formula asks for; None where it does not apply.
-    formula, source
-        The formula in ASCII, and where it is proven.
+    Attributes:
+        value: What the run uses: the scenario's own number, or the rule's.
+        rule: What the formula asks for; None where it does not apply.
+        formula, source: The formula in ASCII, and where it is proven.
     """
 
     value: float

@@ -25,12 +25,9 @@ _ROUNDING = 1e-9
 class Reports:
     """Answers to one question about an item, with the public word of each: all that an oracle looks at.
 
-    Attributes
-    ----------
-    domain
-        Number of items that the agents' answers were randomized for.
-    answers, publics
-        Shape (n,): the answers that came, and their agents' public words.
+    Attributes:
+        domain: Number of items that the agents' answers were randomized for.
+        answers, publics: Shape (n,): the answers that came, and their agents' public words.
     """
 
     domain: int
@@ -69,14 +66,10 @@ def reports_by_length(query: ItemQuery, answers: Answers) -> dict[int, Reports]:
 class Shares:
     """Shares of people that hold some items, with confidence intervals for all of them at once.
 
-    Attributes
-    ----------
-    values
-        Shape (k,): unbiased estimates; they may lie outside [0, 1].
-    lows, highs
-        Shape (k,): the intervals, inside [0, 1].
-    confidence
-        Probability, before any answer exists, that *every* interval will cover its item's share.
+    Attributes:
+        values: Shape (k,): unbiased estimates; they may lie outside [0, 1].
+        lows, highs: Shape (k,): the intervals, inside [0, 1].
+        confidence: Probability, before any answer exists, that *every* interval will cover its item's share.
     """
 
     values: Floats
@@ -119,23 +112,15 @@ def estimate_shares(
     of other agents', so the number of supports is Bin(count, r). The interval for r is Clopper and Pearson's, at
     (1 - confidence)/among, and that for f is its image: by the union bound all of them hold together.
 
-    Parameters
-    ----------
-    oracle, domain
-        How the answers were randomized.
-    supports
-        Shape (k,), from :meth:`Reports.supports`.
-    count
-        Number of answers.
-    confidence
-        In (0, 1).
-    among
-        Of how many items, chosen without these answers, the given ones are some; at least k, by default k.
+    Args:
+        oracle, domain: How the answers were randomized.
+        supports: Shape (k,), from :meth:`Reports.supports`.
+        count: Number of answers.
+        confidence: In (0, 1).
+        among: Of how many items, chosen without these answers, the given ones are some; at least k, by default k.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
     among = among or len(supports)
     if not 0.0 < confidence < 1.0:
@@ -160,19 +145,14 @@ def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
     Unbiased; the variance is at most 1/(n (2p-1)^2) over the public rows and the randomized responses, since each of n
     answers adds +-1/(n (2p-1)).
 
-    Parameters
-    ----------
-    asked
-        Questions about the same items, at least one.
+    Args:
+        asked: Questions about the same items, at least one.
 
-    Returns
-    -------
-    Shape (2^bits,).
+    Returns:
+        Shape (2^bits,).
 
-    Raises
-    ------
-    BadInput
-        If there are more than 2^24 items.
+    Raises:
+        BadInput: If there are more than 2^24 items.
     """
     bits = asked[0][0].code_bits
     if 1 << bits > MAX_LISTED:

@@ -28,18 +28,14 @@ def detectable_gap(mechanism: Mechanism, agents: int, rivals: int, beta: float, 
     compared by where only one errs, have as many matches, which vary less. How many matched bits are alike is a
     random number, and taken to be four standard deviations below its mean: but for one chance in 30,000 it is more.
 
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized. Answers that are no bits are not matched, and the gap is that of intervals.
-    agents
-        Who judge.
-    rivals
-        Candidates, both constants among them; 1: there is no race, and what is stated is the width of its interval.
-    beta
-        In (0, 1).
-    labels
-        How many agents say their label besides, for each one who judges.
+    Args:
+        mechanism: How the answers are randomized. Answers that are no bits are not matched, and the gap is that of
+            intervals.
+        agents: Who judge.
+        rivals: Candidates, both constants among them; 1: there is no race, and what is stated is the width of its
+            interval.
+        beta: In (0, 1).
+        labels: How many agents say their label besides, for each one who judges.
     """
     if not isinstance(mechanism, BitMechanism):
         each = agents // rivals
@@ -58,7 +54,6 @@ def detectable_gap(mechanism: Mechanism, agents: int, rivals: int, beta: float, 
 
 
 def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
-    """Return the width of the interval of one loss, which is widest where half the answers are 1."""
     total = count // 2 if mechanism.answers == "bit" else 0.5 * count
     found = estimate(mechanism, total, count, 1.0 - beta, among=among)
     return found.high - found.low
@@ -67,14 +62,10 @@ def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
 def stated_gap(reported: float, aim: float, *, recalibrates: bool) -> float:
     """Return the gap that a run is sure to state: ``reported``, and a quarter more where beliefs may choose beyond it.
 
-    Parameters
-    ----------
-    reported
-        As :func:`detectable_gap` returns it.
-    aim
-        alpha: a gap within it stays there.
-    recalibrates
-        Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
+    Args:
+        reported: As :func:`detectable_gap` returns it.
+        aim: alpha: a gap within it stays there.
+        recalibrates: Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
     """
     return min(1.0, WIDER * reported) if recalibrates and reported > aim else reported
 
@@ -82,10 +73,8 @@ def stated_gap(reported: float, aim: float, *, recalibrates: bool) -> float:
 def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, labels: float = 0.0) -> int:
     """Return with how many answers no wider gap can be stated; the parameters are those of :func:`detectable_gap`.
 
-    Raises
-    ------
-    BadInput
-        If more than 2^40 are needed.
+    Raises:
+        BadInput: If more than 2^40 are needed.
     """
 
     def enough(agents: int) -> bool:

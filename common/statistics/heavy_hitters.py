@@ -38,12 +38,9 @@ _CUTS = 100
 class HeavyHitters:
     """The frequent items that were found.
 
-    Attributes
-    ----------
-    items
-        Shape (k,), uint64, the most supported first.
-    shares
-        Of each, with intervals that hold for all candidates of the last group at once.
+    Attributes:
+        items: Shape (k,), uint64, the most supported first.
+        shares: Of each, with intervals that hold for all candidates of the last group at once.
     """
 
     items: Words
@@ -54,12 +51,9 @@ class HeavyHitters:
 class DetectionGuarantee:
     """What Theorem 2.18 of Beimel et al. says of given numbers.
 
-    Attributes
-    ----------
-    found
-        With probability 1 - beta, every item with at least this share is listed,
-    unlisted
-        and no item with at most this one.
+    Attributes:
+        found: With probability 1 - beta, every item with at least this share is listed,
+        unlisted: and no item with at most this one.
     """
 
     found: float
@@ -92,25 +86,16 @@ def find(
 
     Time is proportional to answers times ``kept`` with Hadamard response, and to answers times candidates with others.
 
-    Parameters
-    ----------
-    query
-        What was asked; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
-    oracle
-        How answers were randomized.
-    answers
-        One batch.
-    beta
-        Failure probability, in (0, 1).
-    least
-        In [0, 1).
-    kept
-        Prefixes that go on from each length to the next; at least 1.
+    Args:
+        query: What was asked; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
+        oracle: How answers were randomized.
+        answers: One batch.
+        beta: Failure probability, in (0, 1).
+        least: In [0, 1).
+        kept: Prefixes that go on from each length to the next; at least 1.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range, or there would be more than :data:`MAX_CANDIDATES` candidates.
+    Raises:
+        BadInput: If a number is outside its range, or there would be more than :data:`MAX_CANDIDATES` candidates.
     """
     _check(beta, least, kept)
     lengths = tuple(sorted(set(query.lengths)))
@@ -198,10 +183,8 @@ def guarantee(
     t and s are free: the best are looked for. ``found`` is the least f for which H times the first, and the same for
     each group, sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range, or so few agents are sure to find nothing.
+    Raises:
+        BadInput: If a number is outside its range, or so few agents are sure to find nothing.
     """
     _check(beta, least, kept)
     failing = _Failing(query, oracle, agents, beta, least, kept)
@@ -216,10 +199,8 @@ def agents_needed(
 ) -> int:
     """Return how many agents :func:`guarantee` asks for if every item with this share is to be listed.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range, or 10^12 agents would not do.
+    Raises:
+        BadInput: If a number is outside its range, or 10^12 agents would not do.
     """
     _check(beta, least, kept)
     if not least < share <= 1.0:

@@ -22,15 +22,12 @@ _ROUNDING = 2.0**-44
 class Estimate(Value):
     """A loss with its confidence interval.
 
-    Attributes
-    ----------
-    value
-        Mean of the answers, each of them unbiased, clipped to [0, 1]. After a stop or a choice that depends on the
-        answers it is biased towards what was looked for (``docs/statistics.md``); the interval holds all the same.
-    low, high
-        The interval, inside [0, 1].
-    confidence
-        Probability, before any answer exists, that the interval will cover the loss on T.
+    Attributes:
+        value: Mean of the answers, each of them unbiased, clipped to [0, 1]. After a stop or a choice that depends on
+            the answers it is biased towards what was looked for (``docs/statistics.md``); the interval holds all the
+            same.
+        low, high: The interval, inside [0, 1].
+        confidence: Probability, before any answer exists, that the interval will cover the loss on T.
     """
 
     value: float = Field(ge=0, le=1)
@@ -69,22 +66,15 @@ def estimate(mechanism: Mechanism, total: float, count: int, confidence: float, 
     Real mechanisms: for each side, the means v at which the mixture over a grid of rates
     sum_k w_k exp(rate_k (sum of answers - count v) - count psi(rate_k)) stays below 2 among/(1 - confidence).
 
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized.
-    total, count
-        As :func:`tally` gives them, added up over batches.
-    confidence
-        In (0, 1).
-    among
-        Over how many hypotheses the reader will choose by looking at the estimates (the rounds of a run); the
-        confidence holds for all of them at once (union bound).
+    Args:
+        mechanism: How the answers are randomized.
+        total, count: As :func:`tally` gives them, added up over batches.
+        confidence: In (0, 1).
+        among: Over how many hypotheses the reader will choose by looking at the estimates (the rounds of a run); the
+            confidence holds for all of them at once (union bound).
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
     if count < 0 or among < 1:
         raise BadInput(f"an estimate needs count >= 0 and among >= 1, found {count} and {among}")
@@ -122,7 +112,6 @@ def _bits(truth: float, ones: float, count: int, miss: float) -> tuple[float, fl
 
 
 def _log_likelihood(ones: float, zeros: float, q: float) -> float:
-    """Return ln(q^ones (1-q)^zeros), where 0^0 = 1."""
     if (ones > 0.0 and q <= 0.0) or (zeros > 0.0 and q >= 1.0):
         return -math.inf
     return (ones * math.log(q) if ones > 0.0 else 0.0) + (zeros * math.log1p(-q) if zeros > 0.0 else 0.0)

@@ -17,17 +17,13 @@ Verdict = Literal["above", "below"]
 class Reached:
     """How far a test is, from its answers so far.
 
-    Attributes
-    ----------
-    answers
-        How many it has.
-    worst_case
-        Number of answers by which it has decided.
-    above, below
-        Natural logarithms of the e-values against "the loss is at most ``low``" and "the loss is at least ``high``";
-        None where the test looks once only, at the end.
-    needed
-        ln(1/beta): the first of the two to get there is the verdict. None as well where the test looks once only.
+    Attributes:
+        answers: How many it has.
+        worst_case: Number of answers by which it has decided.
+        above, below: Natural logarithms of the e-values against "the loss is at most ``low``" and "the loss is at least
+            ``high``"; None where the test looks once only, at the end.
+        needed: ln(1/beta): the first of the two to get there is the verdict. None as well where the test looks once
+            only.
     """
 
     answers: int
@@ -42,14 +38,10 @@ class LossTest(ABC):
 
     Its state is the sum of the answers and their number, so a replay of the same batches gives the same verdict.
 
-    Attributes
-    ----------
-    total, count
-        Sum of the answers so far (ones, or unbiased answers), and their number.
-    verdict
-        None until it has decided; never changes afterwards.
-    worst_case
-        Number of answers by which it has decided.
+    Attributes:
+        total, count: Sum of the answers so far (ones, or unbiased answers), and their number.
+        verdict: None until it has decided; never changes afterwards.
+        worst_case: Number of answers by which it has decided.
     """
 
     def __init__(self, worst_case: int) -> None:
@@ -61,17 +53,12 @@ class LossTest(ABC):
     def update(self, total: float, count: int) -> None:
         """Take in a batch.
 
-        Parameters
-        ----------
-        total
-            Number of ones (bit mechanisms), or sum of the unbiased answers (real ones).
-        count
-            Number of answers; 0 changes nothing.
+        Args:
+            total: Number of ones (bit mechanisms), or sum of the unbiased answers (real ones).
+            count: Number of answers; 0 changes nothing.
 
-        Raises
-        ------
-        BadInput
-            If ``count`` is negative.
+        Raises:
+            BadInput: If ``count`` is negative.
         """
         if count < 0:
             raise BadInput(f"a batch holds at least 0 answers, found {count}")
@@ -101,23 +88,16 @@ class FixedTest(LossTest):
     binomial's exponent). The interface is that of :class:`~common.statistics.loss_tests.SequentialTest`;
     there is no verdict before all answers are in.
 
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized.
-    low, high
-        0 < low < high < 1.
-    beta
-        Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
-    size
-        Number of answers; by default the least that Chernoff's bound admits. A smaller one than that (the
-        paper's N0) carries the guarantee that its own source claims, not this one; the threshold is then
-        the arithmetic mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet.
+    Args:
+        mechanism: How the answers are randomized.
+        low, high: 0 < low < high < 1.
+        beta: Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
+        size: Number of answers; by default the least that Chernoff's bound admits. A smaller one than that (the paper's
+            N0) carries the guarantee that its own source claims, not this one; the threshold is then the arithmetic
+            mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet.
 
-    Raises
-    ------
-    BadInput
-        If a parameter is outside its range.
+    Raises:
+        BadInput: If a parameter is outside its range.
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, size: int | None = None) -> None:
@@ -155,27 +135,20 @@ class SequentialTest(LossTest):
     The state is the sum of the answers and their number, so a replay of the same batches gives the same
     verdict.
 
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized.
-    low, high
-        0 < low < high < 1.
-    beta
-        Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
+    Args:
+        mechanism: How the answers are randomized.
+        low, high: 0 < low < high < 1.
+        beta: Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
 
-    Raises
-    ------
-    BadInput
-        If a parameter is outside its range, or low and high cannot be distinguished.
+    Raises:
+        BadInput: If a parameter is outside its range, or low and high cannot be distinguished.
 
-    Examples
-    --------
-    >>> from common.local.mechanisms.warner import Warner
-    >>> test = SequentialTest(Warner(epsilon=1.0), low=0.16, high=0.32, beta=5e-5)
-    >>> test.update(total=125, count=250)
-    >>> test.verdict
-    'above'
+    Examples:
+        >>> from common.local.mechanisms.warner import Warner
+        >>> test = SequentialTest(Warner(epsilon=1.0), low=0.16, high=0.32, beta=5e-5)
+        >>> test.update(total=125, count=250)
+        >>> test.verdict
+        'above'
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float) -> None:
@@ -184,7 +157,6 @@ class SequentialTest(LossTest):
         self._needed = evidence.needed(beta)
 
     def reached(self) -> Reached:
-        """Return how far it is, with the evidence that its verdict is made of."""
         above, below = self._evidence()
         return Reached(self.count, self.worst_case, above, below, self._needed)
 

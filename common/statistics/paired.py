@@ -32,15 +32,11 @@ _ROUNDING = 2.0**-44
 class Difference(Value):
     """The first hypothesis' loss less the second one's, with its confidence interval.
 
-    Attributes
-    ----------
-    value
-        Mean of the answers, each of them unbiased, clipped to [-1, 1]: biased after a stop or a choice that depends on
-        the answers.
-    low, high
-        The interval, inside [-1, 1].
-    confidence
-        Probability, before any answer exists, that the interval will cover the difference on T.
+    Attributes:
+        value: Mean of the answers, each of them unbiased, clipped to [-1, 1]: biased after a stop or a choice that
+            depends on the answers.
+        low, high: The interval, inside [-1, 1].
+        confidence: Probability, before any answer exists, that the interval will cover the difference on T.
     """
 
     value: float = Field(ge=-1, le=1)
@@ -66,21 +62,14 @@ def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, a
     The product is a function of the three counts. The mixture adapts to the spread of x (Waudby-Smith and Ramdas 2024),
     so the interval is narrow where both hypotheses mostly agree.
 
-    Parameters
-    ----------
-    oracle
-        How the answers are randomized.
-    counts
-        How many answers name each of the three outcomes.
-    confidence
-        In (0, 1).
-    among
-        The confidence holds for so many estimates at once (union bound).
+    Args:
+        oracle: How the answers are randomized.
+        counts: How many answers name each of the three outcomes.
+        confidence: In (0, 1).
+        among: The confidence holds for so many estimates at once (union bound).
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
     if len(counts) != OUTCOMES or min(counts) < 0 or among < 1:
         raise BadInput(f"a difference needs three counts and among >= 1, found {list(counts)} and {among}")
@@ -99,14 +88,10 @@ def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, a
 def ends(ups: int, zeros: int, downs: int, miss: float, weights: Sequence[float]) -> tuple[float, float]:
     """Return the ends of the interval for the mean of scores of 1, 0 and -1: theorem and proof in :func:`difference`.
 
-    Parameters
-    ----------
-    ups, zeros, downs
-        How many scores there are of each, at least one in all.
-    miss
-        The chance that the interval ever misses, both ends together.
-    weights
-        Logarithms of the mixture's weights of :data:`RATES`, chosen before any score is seen.
+    Args:
+        ups, zeros, downs: How many scores there are of each, at least one in all.
+        miss: The chance that the interval ever misses, both ends together.
+        weights: Logarithms of the mixture's weights of :data:`RATES`, chosen before any score is seen.
     """
     total = ups + zeros + downs
     bar = math.log(2.0 / miss) + _ROUNDING * (total + 64)
@@ -207,21 +192,14 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
     1/2, sole errors are no more frequent than errors, so their scores vary less; with p near 1 and hypotheses that
     mostly agree, by far.
 
-    Parameters
-    ----------
-    mechanism
-        How both bits are randomized.
-    matches
-        The scores.
-    miss
-        In (0, 1).
-    planned
-        About how many matches there will be, a public number (:func:`mixture`); 0: not known.
+    Args:
+        mechanism: How both bits are randomized.
+        matches: The scores.
+        miss: In (0, 1).
+        planned: About how many matches there will be, a public number (:func:`mixture`); 0: not known.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
     if not 0.0 < miss < 1.0 or min(matches.ups, matches.same, matches.downs) < 0:
         raise BadInput(f"a matched difference needs counts and a miss in (0, 1), found {matches} and {miss}")

@@ -30,14 +30,10 @@ class Quantile:
     Where both are the same item, it is a quantile for some share within the tolerance. They differ only if the agents
     ran out.
 
-    Attributes
-    ----------
-    first, last
-        Items.
-    asked
-        Number of agents.
-    thresholds
-        Number of different thresholds that they were asked about.
+    Attributes:
+        first, last: Items.
+        asked: Number of agents.
+        thresholds: Number of different thresholds that they were asked about.
     """
 
     first: int
@@ -65,25 +61,17 @@ def find_quantile(
     bound the last item are what :class:`Quantile` says. Thresholds far from the quantile take few agents. One of which
     both is shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off.
 
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized.
-    bits
-        Length of the item, 1 to 64.
-    share, tolerance
-        0 < share - tolerance < share + tolerance < 1.
-    beta
-        Failure probability, in (0, 1).
-    feature
-        The feature that is the item's most significant bit.
-    first
-        How many agents to ask first about each threshold; by default an eighth of the most that a verdict can take.
+    Args:
+        mechanism: How the answers are randomized.
+        bits: Length of the item, 1 to 64.
+        share, tolerance: 0 < share - tolerance < share + tolerance < 1.
+        beta: Failure probability, in (0, 1).
+        feature: The feature that is the item's most significant bit.
+        first: How many agents to ask first about each threshold; by default an eighth of the most that a verdict can
+            take.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range, before any agent is asked.
+    Raises:
+        BadInput: If a number is outside its range, before any agent is asked.
     """
     bar = _Bar(mechanism, bits, share, tolerance, beta)
     low, high, asked, thresholds = 0, 1 << bits, 0, 0
@@ -106,10 +94,8 @@ def max_agents(mechanism: Mechanism, bits: int, share: float, tolerance: float, 
 
     It is exceeded only by agents who were asked and did not answer.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
     return (bits + _PATIENCE) * _Bar(mechanism, bits, share, tolerance, beta).most
 
@@ -117,14 +103,10 @@ def max_agents(mechanism: Mechanism, bits: int, share: float, tolerance: float, 
 class _Bar:
     """What a verdict about a threshold takes.
 
-    Attributes
-    ----------
-    evidences
-        Against F(t) <= share - tolerance, and against F(t) >= share + tolerance.
-    needed
-        The logarithm that either must reach.
-    most
-        Number of answers by which one of them has.
+    Attributes:
+        evidences: Against F(t) <= share - tolerance, and against F(t) >= share + tolerance.
+        needed: The logarithm that either must reach.
+        most: Number of answers by which one of them has.
     """
 
     def __init__(self, mechanism: Mechanism, bits: int, share: float, tolerance: float, beta: float) -> None:

@@ -52,27 +52,19 @@ class Race:
     the winner is chosen among those that are left, so what was seen may decide both: also what is believed of the
     candidates from elsewhere, right or wrong.
 
-    Parameters
-    ----------
-    mechanism
-        How the answers are randomized.
-    candidates
-        K, how many there are; at least 1. They are fixed before the answers of :meth:`update` and :meth:`compare`.
-    confidence
-        In (0, 1).
-    aim
-        The gap that is asked for. Among those that hardly differ from the one with the least gap, beliefs may
-        choose: as far as the gap stays within the aim, or, where it is beyond, grows by a quarter at most.
-    planned
-        About how many answers there will be about each, a public number: where differences are known best.
-    mirrored
-        Two candidates exactly one of which errs on any record, as two constants do: an answer about the second is the
-        mirror image of one about the first, and counts for both.
+    Args:
+        mechanism: How the answers are randomized.
+        candidates: K, how many there are; at least 1. They are fixed before the answers of :meth:`update` and
+            :meth:`compare`.
+        confidence: In (0, 1).
+        aim: The gap that is asked for. Among those that hardly differ from the one with the least gap, beliefs may
+            choose: as far as the gap stays within the aim, or, where it is beyond, grows by a quarter at most.
+        planned: About how many answers there will be about each, a public number: where differences are known best.
+        mirrored: Two candidates exactly one of which errs on any record, as two constants do: an answer about the
+            second is the mirror image of one about the first, and counts for both.
 
-    Raises
-    ------
-    BadInput
-        If there is no candidate.
+    Raises:
+        BadInput: If there is no candidate.
     """
 
     def __init__(
@@ -143,10 +135,8 @@ class Race:
     def update(self, answers: Mapping[int, Bits]) -> None:
         """Take in a heat: bits of different agents about the losses of some candidates, matched by their order.
 
-        Parameters
-        ----------
-        answers
-            By candidate. All of them were asked for before any was seen.
+        Args:
+            answers: By candidate. All of them were asked for before any was seen.
         """
         tapes = dict(answers)
         if self._mirrored is not None:

@@ -24,12 +24,9 @@ def label_ratios(target: float, error: float, sample: float, noise: float = 0.0)
     The difference of the logarithms of the odds is shrunk by max(0, 1 - (its standard error)^2/(difference)^2), so that
     what noise explains moves nothing.
 
-    Parameters
-    ----------
-    target, error
-        Estimated share of +1 in the population, and its standard error.
-    sample, noise
-        That of the sample, and its standard error.
+    Args:
+        target, error: Estimated share of +1 in the population, and its standard error.
+        sample, noise: That of the sample, and its standard error.
     """
     known, held = (min(max(share, 0.005), 0.995) for share in (target, sample))
     apart = float(log(np.array(known / (1.0 - known))) - log(np.array(held / (1.0 - held))))
@@ -47,18 +44,13 @@ def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibr
     max(0, 1 - (k - 2)/(precision * sum of squared differences)) (James and Stein 1961, positive part), k the number of
     shares: noise alone has a sum of k/precision on average.
 
-    Parameters
-    ----------
-    shares
-        As for :func:`common.statistics.calibration.calibrate`, of the population.
-    sample
-        The sample's, of the same shape.
-    scores, precision
-        As there.
+    Args:
+        shares: As for :func:`common.statistics.calibration.calibrate`, of the population.
+        sample: The sample's, of the same shape.
+        scores, precision: As there.
 
-    Returns
-    -------
-    Shape (groups, bins, 2), positive, sum 1.
+    Returns:
+        Shape (groups, bins, 2), positive, sum 1.
     """
     least = _LEAST * np.maximum(sample, 0.0)
     totals = np.maximum(shares[:, :, 0] + shares[:, :, 1], least[:, :, 0] + least[:, :, 1])
@@ -78,14 +70,11 @@ def rake(wanted: Floats, sample: Floats, eta: float, parts: int) -> list[int]:
     A weight is multiplied by exp(-eta (1 - tilt)). The largest factor gets tilt 1; factors that are smaller than the
     largest by more than e^eta get 0, so the match is as good as the step allows.
 
-    Parameters
-    ----------
-    wanted, sample
-        Shape (items,): wanted are positive; the sample's may be noisy, and count as half a person in 10,000 at least.
-    eta
-        The curator's step, positive.
-    parts
-        Grid of the tilts.
+    Args:
+        wanted, sample: Shape (items,): wanted are positive; the sample's may be noisy, and count as half a person in
+            10,000 at least.
+        eta: The curator's step, positive.
+        parts: Grid of the tilts.
     """
     ratios = log(np.asarray(wanted / np.maximum(sample, 0.5e-4)))
     values = np.clip(1.0 + (ratios - ratios.max()) / eta, 0.0, 1.0)

@@ -60,17 +60,13 @@ def robust_estimate(
 ) -> Estimate:
     """Estimate a population's mean although at most a share of the answers are lies (the module's theorem).
 
-    Parameters
-    ----------
-    mechanism, total, count, confidence, among
-        As of :func:`common.statistics.intervals.estimate`, which this is for share 0.
-    share
-        Of the answers, in [0, 1].
+    Args:
+        mechanism, total, count, confidence, among: As of :func:`common.statistics.intervals.estimate`, which this is
+            for share 0.
+        share: Of the answers, in [0, 1].
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
     if not 0.0 <= share <= 1.0:
         raise BadInput(f"the share of adversarial answers must be in [0, 1], found {share}")
@@ -90,17 +86,12 @@ class RobustTest(SequentialTest):
     It has no worst case: lies may keep it between both levels for ever, and it then asks until there are no agents
     left. That must happen where 2 share/(2p - 1) is above the distance of the levels, p being the chance of the truth.
 
-    Parameters
-    ----------
-    mechanism, low, high, beta
-        As of :class:`~common.statistics.loss_tests.SequentialTest`.
-    share
-        Of the answers, in [0, 1/2).
+    Args:
+        mechanism, low, high, beta: As of :class:`~common.statistics.loss_tests.SequentialTest`.
+        share: Of the answers, in [0, 1/2).
 
-    Raises
-    ------
-    BadInput
-        If a parameter is outside its range, or answers are not bits.
+    Raises:
+        BadInput: If a parameter is outside its range, or answers are not bits.
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, share: float) -> None:
@@ -117,7 +108,6 @@ class RobustTest(SequentialTest):
         return above, found.below.log_value(min(float(self.count), self.total + lies), self.count)
 
     def next_batch(self, first: int) -> int:
-        """Return how many answers to ask for next: ``first``, then half of what came; 0 after the verdict."""
         if self.verdict is not None:
             return 0
         return first if self.count == 0 else max(1, -(-self.count // 2))
@@ -130,14 +120,10 @@ _EXACT = NoMechanism()
 class Silence:
     """How many of those who were asked did not answer, and what they could change.
 
-    Attributes
-    ----------
-    missing
-        The share of those who were asked whose answers are not there; of several questions, the largest.
-    most
-        The chance that one who is asked does not answer is at most this, with the probability ``confidence``.
-    confidence
-        Of ``most`` alone.
+    Attributes:
+        missing: The share of those who were asked whose answers are not there; of several questions, the largest.
+        most: The chance that one who is asked does not answer is at most this, with the probability ``confidence``.
+        confidence: Of ``most`` alone.
     """
 
     missing: float
@@ -160,20 +146,14 @@ class Silence:
 def silence_bound(questions: list[tuple[int, int]], confidence: float, among: int = 1) -> Silence | None:
     """Return what is known of the silent; None where all who were asked have answered.
 
-    Parameters
-    ----------
-    questions
-        How many were asked and how many answered, for each thing that people were asked about, in order.
-    confidence
-        In (0, 1): of all these bounds at once, at every number of people. The k-th of them, of any number, may miss
-        with probability (1 - confidence)/(k (k + 1)), and these add up to 1 - confidence at most.
-    among
-        The reader will choose among so many such lists (union bound).
+    Args:
+        questions: How many were asked and how many answered, for each thing that people were asked about, in order.
+        confidence: In (0, 1): of all these bounds at once, at every number of people. The k-th of them, of any number,
+            may miss with probability (1 - confidence)/(k (k + 1)), and these add up to 1 - confidence at most.
+        among: The reader will choose among so many such lists (union bound).
 
-    Raises
-    ------
-    BadInput
-        If more answered than were asked.
+    Raises:
+        BadInput: If more answered than were asked.
     """
     if any(not 0 <= answered <= asked for asked, answered in questions):
         raise BadInput(f"of those who were asked some answer, found {questions}")
@@ -194,14 +174,11 @@ def estimate_with_missing(
     the ones among ``asked`` answers would number ``total - lies`` to ``total + lies`` and those that are not there, and
     the interval for what would have been counted covers the mean with probability ``confidence``. So the hull does.
 
-    Parameters
-    ----------
-    mechanism, total, count, confidence, among
-        As of :func:`common.statistics.intervals.estimate`, of the answers that are there.
-    asked
-        How many were asked.
-    lies
-        How many of the answers that are there may be lies.
+    Args:
+        mechanism, total, count, confidence, among: As of :func:`common.statistics.intervals.estimate`, of the answers
+            that are there.
+        asked: How many were asked.
+        lies: How many of the answers that are there may be lies.
     """
     found = estimate(mechanism, total, count, confidence, among)
     if count == asked and not lies:

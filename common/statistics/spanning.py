@@ -50,22 +50,17 @@ def escapes(dimension: int, chi_squared: float, supremum: float | None) -> Float
 def spanning_rows(chances: Floats, beta: float) -> int:
     """Return the least m such that m records have full rank with probability at least 1 - beta.
 
-    Parameters
-    ----------
-    chances
-        For each rank i = 0..d-1 a lower bound on the chance that the next record is kept and raises it; not
-        increasing. In this way p q_i also covers how many of the block's records are kept.
+    Args:
+        chances: For each rank i = 0..d-1 a lower bound on the chance that the next record is kept and raises it; not
+            increasing. In this way p q_i also covers how many of the block's records are kept.
+        Whatever came before, the wait at rank i is stochastically at most geometric with chances[i], so the:
+        number of records needed is at most a sum of independent geometric variables. Its tail is computed:
+        exactly, as the law of a walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank.:
+        Nothing much less follows from X alone: S = (1 - 1/X) [x = 0] + (1/X) T has this X, and waits X times as:
+        long as T at every rank.:
 
-    Whatever came before, the wait at rank i is stochastically at most geometric with chances[i], so the
-    number of records needed is at most a sum of independent geometric variables. Its tail is computed
-    exactly, as the law of a walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank.
-    Nothing much less follows from X alone: S = (1 - 1/X) [x = 0] + (1/X) T has this X, and waits X times as
-    long as T at every rank.
-
-    Raises
-    ------
-    BadInput
-        If beta is not in (0, 1), or m times d exceeds 2^31.
+    Raises:
+        BadInput: If beta is not in (0, 1), or m times d exceeds 2^31.
     """
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
@@ -93,10 +88,8 @@ def blocks(chances: Floats, bottom: float, beta: float) -> tuple[int, int]:
 def rows_of(chances: Floats, bottom: float, beta: float, count: int) -> int:
     """Return the rows of each of ``count`` blocks.
 
-    Raises
-    ------
-    BadInput
-        If all of them say bottom with more probability than beta.
+    Raises:
+        BadInput: If all of them say bottom with more probability than beta.
     """
     left = beta - bottom**count
     if not left > 0.0:

@@ -42,10 +42,8 @@ log = logging.getLogger("tandem.curator")
 def source_of(scenario: ResolvedScenario) -> TableSource:
     """Return the table that people contribute to.
 
-    Raises
-    ------
-    BadInput
-        If the curator's people are no contributors.
+    Raises:
+        BadInput: If the curator's people are no contributors.
     """
     table = scenario.source.table
     if table is None or not table.contributed:
@@ -59,15 +57,11 @@ def source_of(scenario: ResolvedScenario) -> TableSource:
 def made_offer(scenario: ResolvedScenario, folder: Path, identity: Identity) -> Signed:
     """Return the curator's signed offer for a scenario, the same at every start; its folder belongs to it.
 
-    Parameters
-    ----------
-    folder
-        Of the contributions.
+    Args:
+        folder: Of the contributions.
 
-    Raises
-    ------
-    BadInput
-        If the folder belongs to another offer, or the scenario's people do not contribute.
+    Raises:
+        BadInput: If the folder belongs to another offer, or the scenario's people do not contribute.
     """
     offer = Offer(
         scenario=scenario.name,
@@ -93,27 +87,18 @@ def made_offer(scenario: ResolvedScenario, folder: Path, identity: Identity) -> 
 class Collection:
     """The contributions of one curator.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory, held by this process.
-    scenario
-        Resolved; its source is a table of contributions.
-    identity
-        The curator's.
-    most
-        How many are kept at most.
-    token
-        What contributors must show who have no invitation code, of which a hash is kept; None: as at the last start.
-    begun
-        Whether the run has begun.
-    clock
-        Seconds since 1970.
+    Args:
+        folder: The curator's state directory, held by this process.
+        scenario: Resolved; its source is a table of contributions.
+        identity: The curator's.
+        most: How many are kept at most.
+        token: What contributors must show who have no invitation code, of which a hash is kept; None: as at the last
+            start.
+        begun: Whether the run has begun.
+        clock: Seconds since 1970.
 
-    Raises
-    ------
-    BadInput
-        As :func:`made_offer`; if no token was ever given.
+    Raises:
+        BadInput: As :func:`made_offer`; if no token was ever given.
     """
 
     def __init__(
@@ -192,27 +177,18 @@ class Collection:
         The record is opened to see that it is one, and kept as it was sealed. What is refused is not stored, and uses
         up nothing.
 
-        Parameters
-        ----------
-        code
-            What admits its contributor (:meth:`admits`).
+        Args:
+            code: What admits its contributor (:meth:`admits`).
 
-        Raises
-        ------
-        Forged
-            If its signature does not verify.
-        BadMessage
-            If it is for another curator or offer, or cannot be opened.
-        BadData
-            If what was sealed is no record of the table; says no more.
-        Conflict
-            If this contributor has contributed another one or has withdrawn, or somebody else's has this name.
-        RunBegun
-            If the run has begun.
-        PolicyRefused
-            If there are as many as are taken, or as many as are taken with this code or token.
-        CannotWrite
-            If the disk does not take it: to be sent again.
+        Raises:
+            Forged: If its signature does not verify.
+            BadMessage: If it is for another curator or offer, or cannot be opened.
+            BadData: If what was sealed is no record of the table; says no more.
+            Conflict: If this contributor has contributed another one or has withdrawn, or somebody else's has this
+                name.
+            RunBegun: If the run has begun.
+            PolicyRefused: If there are as many as are taken, or as many as are taken with this code or token.
+            CannotWrite: If the disk does not take it: to be sent again.
         """
         message = Contribution.parse(verify(signed, Contribution.KIND))
         self._check_address(message.curator, message.offer)
@@ -239,20 +215,13 @@ class Collection:
         From then on nothing is taken of its contributor, so that nobody who kept the sealed record can bring it back.
         It needs no token: the key is that of the contribution. Where nothing is kept of this key nothing is stored.
 
-        Raises
-        ------
-        Forged
-            If its signature does not verify, or another key has signed the contribution.
-        BadMessage
-            If it is for another curator or offer.
-        Conflict
-            If this contributor's contribution has another name.
-        NotFound
-            If nothing is kept of this contributor.
-        RunBegun
-            If the run has begun with this contribution.
-        CannotWrite
-            If the disk does not take it: to be sent again.
+        Raises:
+            Forged: If its signature does not verify, or another key has signed the contribution.
+            BadMessage: If it is for another curator or offer.
+            Conflict: If this contributor's contribution has another name.
+            NotFound: If nothing is kept of this contributor.
+            RunBegun: If the run has begun with this contribution.
+            CannotWrite: If the disk does not take it: to be sent again.
         """
         message = Withdrawal.parse(verify(signed, Withdrawal.KIND))
         self._check_address(message.curator, message.offer)

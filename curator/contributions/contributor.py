@@ -42,17 +42,12 @@ class Collector(Protocol):
 class Contributor:
     """One person who contributes one record to one curator.
 
-    Parameters
-    ----------
-    folder
-        State directory; bound to the curator's key at the first start.
-    curator
-        The curator's key, which must be known from elsewhere; None: as at the first start.
+    Args:
+        folder: State directory; bound to the curator's key at the first start.
+        curator: The curator's key, which must be known from elsewhere; None: as at the first start.
 
-    Raises
-    ------
-    BadInput
-        If the directory belongs to another curator, or no key is known.
+    Raises:
+        BadInput: If the directory belongs to another curator, or no key is known.
     """
 
     def __init__(self, folder: Path, curator: str | None) -> None:
@@ -73,23 +68,15 @@ class Contributor:
     def contribute(self, record: Mapping[str, Any], collector: Collector, token: str, agree: Agree) -> Signed:
         """Give a record, and return the curator's receipt; what was agreed to and sealed is sent again as it was.
 
-        Parameters
-        ----------
-        record
-            The person's fields by column; others than those of the offer's table are not sent.
-        agree
-            Asked before anything is sealed.
+        Args:
+            record: The person's fields by column; others than those of the offer's table are not sent.
+            agree: Asked before anything is sealed.
 
-        Raises
-        ------
-        Forged
-            If another curator answers.
-        BadData
-            If the record is none that the offer's table describes; names the field.
-        ConsentWithheld
-            If the person does not agree: nothing left this device.
-        BadInput
-            If another record was given from this directory, or it was withdrawn.
+        Raises:
+            Forged: If another curator answers.
+            BadData: If the record is none that the offer's table describes; names the field.
+            ConsentWithheld: If the person does not agree: nothing left this device.
+            BadInput: If another record was given from this directory, or it was withdrawn.
         """
         if (self._folder / FAREWELL).exists():
             raise BadInput(
@@ -109,19 +96,13 @@ class Contributor:
         A curator that does not hold it would take it later, from anybody who has it on its way. So it is sent first, as
         it was sealed, and then deleted: from then on the curator takes nothing of this key.
 
-        Parameters
-        ----------
-        token
-            As for :meth:`contribute`; needed where the curator does not hold the contribution.
+        Args:
+            token: As for :meth:`contribute`; needed where the curator does not hold the contribution.
 
-        Raises
-        ------
-        BadInput
-            If nothing was contributed from this directory.
-        RunBegun
-            If the run has begun with this record, which stays in it.
-        NotFound
-            If the run has begun without it.
+        Raises:
+            BadInput: If nothing was contributed from this directory.
+            RunBegun: If the run has begun with this record, which stays in it.
+            NotFound: If the run has begun without it.
         """
         if not (self._folder / SENT).exists():
             raise BadInput(f"nothing was contributed from {self._folder}: name another directory with --state")
@@ -171,7 +152,6 @@ class Contributor:
             raise BadInput(f"{path} cannot be read: it was cut off or edited") from None
 
     def _tag(self, plaintext: bytes) -> str:
-        """Return a keyed digest, by which the same record is known again though it is not kept."""
         key = durable_key(self._folder / "record.key")
         return hashlib.blake2b(plaintext, digest_size=32, key=key, person=b"tandem record").hexdigest()
 
@@ -192,14 +172,10 @@ class CollectorClient(Client):
     def offer(self, curator: str) -> Offer:
         """Return the offer, if the curator with this key has signed it: the first contact with it.
 
-        Raises
-        ------
-        Forged
-            If another key has signed it.
-        BadMessage
-            If it is none.
-        VersionSkew
-            If it speaks another version of the protocol.
+        Raises:
+            Forged: If another key has signed it.
+            BadMessage: If it is none.
+            VersionSkew: If it speaks another version of the protocol.
         """
         response = self.request("GET", "/v1/contributions/offer")
         self.check_states_protocol(response)

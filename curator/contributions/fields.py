@@ -31,18 +31,13 @@ def checked(fields: Mapping[str, Any], table: TableSource) -> Fields:
 
     A field that means a listed value is written as it is listed, so that its length is one of the offer's.
 
-    Parameters
-    ----------
-    fields
-        As for :func:`common.data.tables.record.record_of`.
-    table
-        The table of the offer.
+    Args:
+        fields: As for :func:`common.data.tables.record.record_of`.
+        table: The table of the offer.
 
-    Raises
-    ------
-    BadData
-        As that function, and if a number is beyond its public bounds or too long, or a value is none of those listed.
-        Messages name columns, never what a field holds.
+    Raises:
+        BadData: As that function, and if a number is beyond its public bounds or too long, or a value is none of those
+            listed. Messages name columns, never what a field holds.
     """
     record_of(fields, table)
     texts = {name: _as_listed(name, text_of(name, fields[name]), table) for name in sorted(table.columns)}
@@ -63,10 +58,8 @@ def written(fields: Fields, table: TableSource) -> bytes:
 def read(plaintext: bytes, table: TableSource) -> Fields:
     """Return the fields that :func:`written` has written.
 
-    Raises
-    ------
-    BadData
-        If they are none that the table describes: one sentence, which does not say what is wrong with them.
+    Raises:
+        BadData: If they are none that the table describes: one sentence, which does not say what is wrong with them.
     """
     try:
         tree = canonical.decode(plaintext)
@@ -93,7 +86,6 @@ def _room(text: str) -> int:
 
 
 def _texts(column: str, table: TableSource) -> Iterator[str]:
-    """Yield texts that a column may hold, among them the longest."""
     yield from ("", *table.layout.missing, *_listed(column, table))
     numbers = any(isinstance(feature, Number) and feature.column == column for feature in table.features)
     if numbers or table.label.column == column:

@@ -32,22 +32,14 @@ class Offer(Value):
 
     It holds no time and nothing of what was contributed, so that a curator makes the same one at each start.
 
-    Attributes
-    ----------
-    scenario, title
-        The run that the records are for.
-    policy
-        Digest of all that the curator agrees to (:func:`common.scenario.scenario.policy_digest`).
-    table
-        Columns, bounds, categories and label: what a record has to be.
-    people
-        n: how many people the sample takes.
-    guarantee
-        What holds for each of them, whatever the curator is asked in this run.
-    suite
-        Of HPKE (RFC 9180), in base mode.
-    public_key
-        To which records are sealed: of X25519, hex.
+    Attributes:
+        scenario, title: The run that the records are for.
+        policy: Digest of all that the curator agrees to (:func:`common.scenario.scenario.policy_digest`).
+        table: Columns, bounds, categories and label: what a record has to be.
+        people: n: how many people the sample takes.
+        guarantee: What holds for each of them, whatever the curator is asked in this run.
+        suite: Of HPKE (RFC 9180), in base mode.
+        public_key: To which records are sealed: of X25519, hex.
     """
 
     KIND: ClassVar[str] = "contribution-offer"
@@ -111,16 +103,11 @@ def public_half(private: bytes) -> str:
 def seal(plaintext: bytes, offer: Offer, curator: str, contribution: str, contributor: str) -> Contribution:
     """Seal a record to the curator of an offer.
 
-    Parameters
-    ----------
-    plaintext
-        The record, :func:`curator.contributions.fields.written`.
-    curator
-        Its Ed25519 key, which has signed the offer.
-    contribution
-        Name of the contribution.
-    contributor
-        Key of the person who will sign it.
+    Args:
+        plaintext: The record, :func:`curator.contributions.fields.written`.
+        curator: Its Ed25519 key, which has signed the offer.
+        contribution: Name of the contribution.
+        contributor: Key of the person who will sign it.
     """
     digest = offer.fingerprint()
     info = _info(curator, digest, contribution, contributor)
@@ -132,17 +119,13 @@ def seal(plaintext: bytes, offer: Offer, curator: str, contribution: str, contri
 def opened(message: Contribution, contributor: str, private: bytes) -> bytes:
     """Return the record of a contribution.
 
-    Parameters
-    ----------
-    contributor
-        Whose signature the contribution has.
-    private
-        The curator's key, 32 bytes.
+    Args:
+        contributor: Whose signature the contribution has.
+        private: The curator's key, 32 bytes.
 
-    Raises
-    ------
-    BadMessage
-        If it was not sealed to this key as this contribution of this contributor: one sentence, whatever is wrong.
+    Raises:
+        BadMessage: If it was not sealed to this key as this contribution of this contributor: one sentence, whatever is
+            wrong.
     """
     try:
         sealed = base64.b64decode(message.sealed, validate=True)

@@ -42,21 +42,15 @@ def collecting(
 ) -> Iterator[Collection]:
     """Hold a state directory, and collect in it.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory; made if absent.
-    scenario
-        Resolved.
-    most, token
-        As for :class:`curator.contributions.collection.Collection`; by default as many as the sample takes.
+    Args:
+        folder: The curator's state directory; made if absent.
+        scenario: Resolved.
+        most, token: As for :class:`curator.contributions.collection.Collection`; by default as many as the sample
+            takes.
 
-    Raises
-    ------
-    BadInput
-        If another process works on the directory, or as :class:`Collection`.
-    RunBegun
-        If its run has begun.
+    Raises:
+        BadInput: If another process works on the directory, or as :class:`Collection`.
+        RunBegun: If its run has begun.
     """
     source_of(scenario)
     with closing(hold(folder)), closing(Journal(folder, {"policy": policy_digest(scenario)})) as journal:
@@ -70,10 +64,8 @@ def collecting(
 def invited(folder: Path, count: int) -> list[str]:
     """Make so many invitation codes for what is collected in a state directory; they are returned this once.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory; made if absent. It need not be held: a curator may be collecting there.
+    Args:
+        folder: The curator's state directory; made if absent. It need not be held: a curator may be collecting there.
     """
     make_folder(folder, mode=0o700)
     make_folder(folder / FOLDER, mode=0o700)
@@ -98,17 +90,12 @@ def fixed(journal: Journal) -> str | None:
 class Contributions:
     """The contributions that a run is about.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory.
-    scenario
-        Resolved; its source is a table of contributions.
+    Args:
+        folder: The curator's state directory.
+        scenario: Resolved; its source is a table of contributions.
 
-    Raises
-    ------
-    BadInput
-        If nothing was collected there.
+    Raises:
+        BadInput: If nothing was collected there.
     """
 
     def __init__(self, folder: Path, scenario: ResolvedScenario) -> None:
@@ -125,12 +112,9 @@ class Contributions:
     def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
         """Open all of them; returns the records, and their positions in the place of rows' numbers.
 
-        Raises
-        ------
-        BadInput
-            If they are fewer than the sample takes.
-        BrokenLedger
-            If one of them cannot be opened: it was changed on the disk.
+        Raises:
+            BadInput: If they are fewer than the sample takes.
+            BrokenLedger: If one of them cannot be opened: it was changed on the disk.
         """
         import polars
 
@@ -168,12 +152,9 @@ class Contributions:
     def fix(self, journal: Journal) -> None:
         """Let the run begin with what was read, durably; to be called while the directory is held.
 
-        Raises
-        ------
-        BadInput
-            If something was contributed or withdrawn since it was read.
-        BrokenLedger
-            If the run had begun with others.
+        Raises:
+            BadInput: If something was contributed or withdrawn since it was read.
+            BrokenLedger: If the run had begun with others.
         """
         with closing(Store(self._folder)) as store:
             now = store.digest()

@@ -49,15 +49,11 @@ SCHEMA = Schema(
 class Held:
     """One contribution.
 
-    Attributes
-    ----------
-    position
-        Its number, from 0, in the order in which they came. A place that was withdrawn may be taken again if it was
-        the last one.
-    envelope
-        As its contributor signed it.
-    time
-        When it was stored, seconds since 1970.
+    Attributes:
+        position: Its number, from 0, in the order in which they came. A place that was withdrawn may be taken again if
+            it was the last one.
+        envelope: As its contributor signed it.
+        time: When it was stored, seconds since 1970.
     """
 
     position: int
@@ -76,10 +72,9 @@ class Gone:
 class Store:
     """What a method has returned from is on disk.
 
-    Parameters
-    ----------
-    folder
-        Where the SQLite file is; commits go to the file itself, and what is deleted in it is overwritten with zeros.
+    Args:
+        folder: Where the SQLite file is; commits go to the file itself, and what is deleted in it is overwritten with
+            zeros.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -104,10 +99,8 @@ class Store:
     def invite(self, codes: Sequence[str]) -> None:
         """Keep the hashes of invitation codes, durably.
 
-        Raises
-        ------
-        CannotWrite
-            If the disk does not take them.
+        Raises:
+            CannotWrite: If the disk does not take them.
         """
         with self._writing() as connection:
             connection.execute(insert(self._invited), [{"code": code} for code in codes])
@@ -152,10 +145,8 @@ class Store:
     def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> Held:
         """Keep a contribution, durably; ``code`` is the hash of the one that it was given with.
 
-        Raises
-        ------
-        CannotWrite
-            If the disk does not take it; nothing changed then.
+        Raises:
+            CannotWrite: If the disk does not take it; nothing changed then.
         """
         values = {
             "contributor": envelope.key,
@@ -173,10 +164,8 @@ class Store:
     def withdraw(self, contributor: str, contribution: str, time: int) -> Gone:
         """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably.
 
-        Raises
-        ------
-        CannotWrite
-            If the disk does not take it; nothing changed then.
+        Raises:
+            CannotWrite: If the disk does not take it; nothing changed then.
         """
         with self._writing() as connection:
             theirs = self._kept.c.contributor == contributor
@@ -189,10 +178,8 @@ class Store:
     def check_writable(self) -> None:
         """Begin to write, and take it back.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the file cannot be read or written at present.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the file cannot be read or written at present.
         """
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")

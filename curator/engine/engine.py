@@ -53,10 +53,9 @@ class OperationHistory:
     def enter(self, number: str, operation: dict[str, Any]) -> str:
         """Enter an operation (JSON) and return its lineage; the last one may be entered again.
 
-        Raises
-        ------
-        ValueError
-            If an earlier operation, or another one, has the number: it would get randomness that was used already.
+        Raises:
+            ValueError: If an earlier operation, or another one, has the number: it would get randomness that was used
+                already.
         """
         known = self._lineages.get(number)
         if known is not None:
@@ -123,20 +122,16 @@ class Workspace:
     def check(self, operation: Operation[Any]) -> None:
         """Refuse what could not be carried out.
 
-        Raises
-        ------
-        PolicyRefused
-            Saying what is missing.
+        Raises:
+            PolicyRefused: Saying what is missing.
         """
         HANDLERS[operation.kind]().check(operation, self.standing)
 
     def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
         """Carry out an operation by what an event pays for, and return what it releases; changes nothing here.
 
-        Raises
-        ------
-        Overdrawn
-            If its code asked for more than that, even if it caught the error.
+        Raises:
+            Overdrawn: If its code asked for more than that, even if it caught the error.
         """
         sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
         access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
@@ -168,12 +163,9 @@ def replayed(
 ) -> Workspace:
     """Return the workspace that operations lead to, in their order; nothing is drawn and nothing released.
 
-    Parameters
-    ----------
-    sample
-        Whatever its weights are; they are set.
-    stored
-        Spares the reweighs before it; None computes all of them.
+    Args:
+        sample: Whatever its weights are; they are set.
+        stored: Spares the reweighs before it; None computes all of them.
     """
     reweighs = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
     done, cumulative_losses = stored if stored is not None else (0, None)
@@ -213,20 +205,14 @@ FindStored = Callable[[list[str]], StoredWeights | None]
 class Engine:
     """A curator's work on its sample, one operation after the other.
 
-    Parameters
-    ----------
-    policy
-        What it agrees to do.
-    sample
-        Its people; their weights are set to what the past has made of them.
-    randomness
-        Secret where people are real. Each operation's randomness is derived from it by the operation's lineage.
-    public
-        The public sample, if there is one.
-    past
-        Operations so far, in order; only the last one may be unfinished.
-    stored
-        Where weights that the past led to may be found, instead of computing them again.
+    Args:
+        policy: What it agrees to do.
+        sample: Its people; their weights are set to what the past has made of them.
+        randomness: Secret where people are real. Each operation's randomness is derived from it by the operation's
+            lineage.
+        public: The public sample, if there is one.
+        past: Operations so far, in order; only the last one may be unfinished.
+        stored: Where weights that the past led to may be found, instead of computing them again.
     """
 
     def __init__(
@@ -261,16 +247,12 @@ class Engine:
     def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
         """Check whether a further operation may be carried out, and return what it costs; changes nothing.
 
-        Parameters
-        ----------
-        afford
-            Told what it costs; raises if that is more than what is left.
+        Args:
+            afford: Told what it costs; raises if that is more than what is left.
 
-        Raises
-        ------
-        PolicyRefused
-            If the agreed protocol does not use it, records lack features that it needs, the policy's rounds are used
-            up, or its handler refuses it.
+        Raises:
+            PolicyRefused: If the agreed protocol does not use it, records lack features that it needs, the policy's
+                rounds are used up, or its handler refuses it.
         """
         self._check_settled()
         self._policy.check_agreed(operation.kind)
@@ -289,16 +271,13 @@ class Engine:
         Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
         ahead of what has happened: then this engine is of no use any more, and another one is built from the past.
 
-        Parameters
-        ----------
-        event
-            What was charged: the operation gets no more of the sample than this pays for.
+        Args:
+            event: What was charged: the operation gets no more of the sample than this pays for.
 
-        Raises
-        ------
-        OperationFailed
-            If its code fails, or asks for more: the same sentence whatever happened, since texts of errors, like where
-            they come from, may depend on records. The operator finds the type and the line in the curator's log.
+        Raises:
+            OperationFailed: If its code fails, or asks for more: the same sentence whatever happened, since texts of
+                errors, like where they come from, may depend on records. The operator finds the type and the line in
+                the curator's log.
         """
         self._check_settled()
         lineage = self._history.enter(number, operation.wire())

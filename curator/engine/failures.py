@@ -28,10 +28,8 @@ def constant_failure(kind: str) -> Iterator[None]:
     cannot be hidden from whoever waits for a release; so no learner of ours fails for some samples and not for others,
     unless its settings are to blame (:meth:`curator.learners.base.Learner.check`).
 
-    Raises
-    ------
-    OperationFailed
-        For every Exception, and for what would end a thread: code that exits has failed as well.
+    Raises:
+        OperationFailed: For every Exception, and for what would end a thread: code that exits has failed as well.
     """
     try:
         yield

@@ -21,10 +21,8 @@ from curator.sample.base import Sample
 def check_features(operation: Operation[Any], dimension: int) -> None:
     """Refuse an operation that looks at features which records lack.
 
-    Raises
-    ------
-    PolicyRefused
-        Saying how many it needs.
+    Raises:
+        PolicyRefused: Saying how many it needs.
     """
     if operation.min_features > dimension:
         raise PolicyRefused(f"{operation.kind} needs {operation.min_features} features, records have {dimension}")
@@ -34,20 +32,14 @@ def check_features(operation: Operation[Any], dimension: int) -> None:
 class CuratorPolicy:
     """What the curator agrees to do, for any referee.
 
-    Attributes
-    ----------
-    n
-        Number of records.
-    kappa, eta
-        Of the weights; see :class:`~curator.weights.reweighing.Reweighing`.
-    rounds
-        Most operations of each kind.
-    learner
-        None where nothing is learned.
-    protocol, operations
-        The protocol that was agreed to, and the kinds of operations that it may ask this curator for.
-    further
-        Operations of a kind that it may ask for beyond ``rounds``.
+    Attributes:
+        n: Number of records.
+        kappa, eta: Of the weights; see :class:`~curator.weights.reweighing.Reweighing`.
+        rounds: Most operations of each kind.
+        learner: None where nothing is learned.
+        protocol, operations: The protocol that was agreed to, and the kinds of operations that it may ask this curator
+            for.
+        further: Operations of a kind that it may ask for beyond ``rounds``.
     """
 
     n: int
@@ -63,12 +55,9 @@ class CuratorPolicy:
     def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> CuratorPolicy:
         """Return the policy in a resolved scenario, which is for this private and this public sample.
 
-        Raises
-        ------
-        BadScenario
-            As :meth:`agreed`.
-        BadData
-            If the sample has another size, or holds what is not a number.
+        Raises:
+            BadScenario: As :meth:`agreed`.
+            BadData: If the sample has another size, or holds what is not a number.
         """
         if len(sample) != scenario.curator.n:
             raise BadData(f"the curator's policy is for n = {scenario.curator.n} records, found {len(sample)}")
@@ -87,19 +76,13 @@ class CuratorPolicy:
     ) -> CuratorPolicy:
         """Return the policy in a resolved scenario for samples of this shape, before any record is seen.
 
-        Parameters
-        ----------
-        dtype, dimension
-            Of the private sample's features, as learners see them.
-        public
-            The public sample; None where the scenario has none, or it is not read.
-        public_is_read
-            Whether it was read, if there is one: only then what a learner wants of it is checked.
+        Args:
+            dtype, dimension: Of the private sample's features, as learners see them.
+            public: The public sample; None where the scenario has none, or it is not read.
+            public_is_read: Whether it was read, if there is one: only then what a learner wants of it is checked.
 
-        Raises
-        ------
-        BadScenario
-            If the learner cannot learn from such samples.
+        Raises:
+            BadScenario: If the learner cannot learn from such samples.
         """
         section = scenario.curator
         n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
@@ -125,10 +108,8 @@ class CuratorPolicy:
     def check_agreed(self, kind: str) -> None:
         """Refuse an operation that the agreed protocol does not use.
 
-        Raises
-        ------
-        PolicyRefused
-            Saying which ones it does.
+        Raises:
+            PolicyRefused: Saying which ones it does.
         """
         if kind not in self.operations:
             allowed = " and ".join(map(repr, sorted(self.operations))) or "no operation"
@@ -140,13 +121,10 @@ class CuratorPolicy:
     def read(self, wire: Any) -> Operation[Any]:
         """Return the operation that a message holds (JSON).
 
-        Raises
-        ------
-        PolicyRefused
-            If its hypothesis is of a kind that is taken only if the policy's own learner gives it, or if the agreed
-            protocol does not use it.
-        BadMessage
-            If it is no operation.
+        Raises:
+            PolicyRefused: If its hypothesis is of a kind that is taken only if the policy's own learner gives it, or if
+                the agreed protocol does not use it.
+            BadMessage: If it is no operation.
         """
         by_choice = frozenset() if self.learner is None else self.learner.by_choice
         for kind in sorted(hypothesis_kinds(wire) - ordinary_kinds() - by_choice):

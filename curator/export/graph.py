@@ -27,15 +27,11 @@ FLOAT, DOUBLE = int(TensorProto.FLOAT), int(TensorProto.DOUBLE)
 class GraphWriter:
     """A graph under construction. Numbers are doubles: the models were fitted in double precision.
 
-    Parameters
-    ----------
-    dimension
-        Columns of the features.
+    Args:
+        dimension: Columns of the features.
 
-    Attributes
-    ----------
-    features
-        Name of the features, a double matrix with one row a person.
+    Attributes:
+        features: Name of the features, a double matrix with one row a person.
     """
 
     def __init__(self, dimension: int) -> None:

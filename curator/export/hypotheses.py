@@ -18,17 +18,12 @@ from curator.export.trees import forest_of
 def as_hypothesis(model: Any, example: AnyArray) -> Hypothesis:
     """Write a fitted binary classifier (classes -1 and +1) down as data.
 
-    Parameters
-    ----------
-    model
-        Fitted.
-    example
-        Shape (1, d): where to read off the constant of a sum of trees.
+    Args:
+        model: Fitted.
+        example: Shape (1, d): where to read off the constant of a sum of trees.
 
-    Raises
-    ------
-    ValueError
-        If there is no way to write it down, or the result is too large; says why.
+    Raises:
+        ValueError: If there is no way to write it down, or the result is too large; says why.
     """
     if type(model).__name__ == "DummyClassifier":
         return Constant(label=1 if model.predict(example)[0] > 0 else -1)

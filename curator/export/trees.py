@@ -13,16 +13,12 @@ from common.local.hypotheses.trees import LEAF, Trees
 def forest_of(model: Any, example: AnyArray) -> Trees | None:
     """Return the trees of a fitted binary classifier, whose sum is positive where it predicts its greater class.
 
-    Parameters
-    ----------
-    model
-        Fitted.
-    example
-        Shape (1, d): where to read off the constant of a sum of trees.
+    Args:
+        model: Fitted.
+        example: Shape (1, d): where to read off the constant of a sum of trees.
 
-    Returns
-    -------
-    None if it is not made of trees.
+    Returns:
+        None if it is not made of trees.
     """
     kind = type(model).__name__
     if kind in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
@@ -59,7 +55,6 @@ def _leaves(tree: Any, features: AnyArray | None = None, values: Floats | None =
 
 
 def _votes(tree: Any, features: AnyArray | None = None) -> _Tree:
-    """Give each leaf its share of +1 less one half."""
     shares = tree.tree_.value[:, 0, :]
     positive = shares[:, list(tree.classes_).index(max(tree.classes_))] / shares.sum(axis=1)
     if len(tree.classes_) == 1:  # a bootstrap sample with one label only
@@ -81,7 +76,6 @@ def _boosted(nodes: AnyArray) -> _Tree:
 
 
 def _summed(model: Any, trees: list[_Tree], example: AnyArray) -> Trees:
-    """Find the constant of a sum of trees: what its decision function says beyond them."""
     base = float(model.decision_function(example)[0] - _forest(trees).scores(example)[0])
     return _forest(trees, base)
 

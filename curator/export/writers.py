@@ -84,7 +84,6 @@ def _gaussian(graph: GraphWriter, model: Any, matrix: str) -> str:
 
 
 def _log(shares: Any) -> Any:
-    """Take logarithms; of nothing, one that is finite (about -690) and outweighs all others."""
     return np.log(np.maximum(np.asarray(shares, dtype=np.float64), 1e-300))
 
 

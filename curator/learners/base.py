@@ -21,16 +21,11 @@ from curator.weights.sampling import Sampler
 class CallSizes(NamedTuple):
     """What the memory and the noise of a learner's call depend on, beside its settings; all public.
 
-    Attributes
-    ----------
-    people
-        n.
-    public
-        Size of the public sample.
-    dimension
-        d.
-    itemsize
-        Bytes of a feature as learners see it, 4 or 1.
+    Attributes:
+        people: n.
+        public: Size of the public sample.
+        dimension: d.
+        itemsize: Bytes of a feature as learners see it, 4 or 1.
     """
 
     people: int
@@ -63,28 +58,22 @@ class Learner(LearnerSettings):
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         """Refuse a sample that it cannot learn from, before anything is charged; sees the features' type and number.
 
-        Raises
-        ------
-        BadScenario
-            Saying what it wants.
+        Raises:
+            BadScenario: Saying what it wants.
         """
 
     def check_public(self, public: Records | None) -> None:
         """Refuse a public sample that it cannot work with, before anything is charged; by default take any, or none.
 
-        Raises
-        ------
-        BadScenario
-            Saying what it wants.
+        Raises:
+            BadScenario: Saying what it wants.
         """
 
     def check_people(self, people: int) -> None:
         """Refuse a sample of a size that it cannot work with, before anything is charged; by default take any.
 
-        Raises
-        ------
-        BadScenario
-            Saying what it wants.
+        Raises:
+            BadScenario: Saying what it wants.
         """
 
     def noise_numbers(self, sizes: CallSizes) -> int:
@@ -97,10 +86,8 @@ class Learner(LearnerSettings):
     def check_noise(self, sizes: CallSizes) -> None:
         """Refuse more numbers of Gaussian noise than the budget pays for, before anything is charged.
 
-        Raises
-        ------
-        BadScenario
-            Saying how many (:func:`common.privacy.sampling_error.check_numbers`).
+        Raises:
+            BadScenario: Saying how many (:func:`common.privacy.sampling_error.check_numbers`).
         """
         check_numbers(self.event(1.0), self.noise_numbers(sizes))
 
@@ -116,14 +103,11 @@ class Learner(LearnerSettings):
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Learn by what the event of this call pays for.
 
-        Parameters
-        ----------
-        access
-            The curator's people, as far as the charged event pays for them.
-        previous
-            The hypothesis that the previous call *released* (public), for a warm start; None in the first round.
-        public
-            The scenario's public sample, if there is one.
+        Args:
+            access: The curator's people, as far as the charged event pays for them.
+            previous: The hypothesis that the previous call *released* (public), for a warm start; None in the first
+                round.
+            public: The scenario's public sample, if there is one.
         """
 
 
@@ -138,17 +122,12 @@ def learn_from(
 ) -> Hypothesis:
     """Have a learner learn from a sampler by what its own event pays for: as an engine does, without its sample.
 
-    Parameters
-    ----------
-    sampler, source
-        The draws, and all randomness.
-    tv_bound
-        Declared for them.
+    Args:
+        sampler, source: The draws, and all randomness.
+        tv_bound: Declared for them.
 
-    Raises
-    ------
-    Overdrawn
-        If it asks for more than its event pays for.
+    Raises:
+        Overdrawn: If it asks for more than its event pays for.
     """
     access = Access(learner.event(tv_bound), sampler, source, learner.shown_features)
     learned = learner.learn(access, previous, public)
@@ -162,10 +141,8 @@ LEARNERS: TypeRegistry[Learner] = TypeRegistry("learner", __name__, "name")
 def parse_learner(settings: LearnerSettings | Any) -> Learner:
     """Return the learner of these settings, or of their JSON form.
 
-    Raises
-    ------
-    BadScenario
-        If the name is unknown or a setting is wrong.
+    Raises:
+        BadScenario: If the name is unknown or a setting is wrong.
     """
     try:
         return LEARNERS.parse(settings.wire() if isinstance(settings, LearnerSettings) else settings)

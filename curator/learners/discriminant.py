@@ -55,14 +55,10 @@ def discriminant(
 ) -> tuple[tuple[float, ...], float]:
     """Return the discriminant's weights and threshold, in the units of the moments.
 
-    Parameters
-    ----------
-    people
-        n of both classes.
-    plain, square
-        Standard deviations of the noise on a sum of features and on one of squares.
-    ridge
-        In units of the spectral norm of the covariance's noise.
+    Args:
+        people: n of both classes.
+        plain, square: Standard deviations of the noise on a sum of features and on one of squares.
+        ridge: In units of the spectral norm of the covariance's noise.
     """
     least = min(2.0 * plain, people / 2.0)
     negative, positive = 2.0 * moments.first[:, 0]

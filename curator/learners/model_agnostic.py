@@ -104,10 +104,8 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Label the public points and train the student on them.
 
-        Raises
-        ------
-        BadScenario
-            If the student's model turns out too large.
+        Raises:
+            BadScenario: If the student's model turns out too large.
         """
         points = self.points(access, public, 0, self.queries)
         return self.transfer(points, self.answers(access, points), access.coins)
@@ -152,10 +150,8 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     def transfer(self, points: AnyArray, answers: Indices, coins: Callable[[Stream], RandomSource]) -> Hypothesis:
         """Train the student on answered points; chance fills in where nothing was released (a negative answer).
 
-        Parameters
-        ----------
-        coins
-            Randomness for what is released already; see :meth:`curator.metering.access.Access.coins`.
+        Args:
+            coins: Randomness for what is released already; see :meth:`curator.metering.access.Access.coins`.
         """
         chance = coins("coins").integers(self._classes.number, len(answers))
         classes = np.where(answers < 0, chance, answers)

@@ -50,10 +50,8 @@ class Trainable(settings.Classifier):
     def written(self, records: Records, source: RandomSource) -> Hypothesis:
         """Fit it to records and write its model down as data; if all have one label, that label is the hypothesis.
 
-        Raises
-        ------
-        BadScenario
-            If it refuses its parameters or the records, or its model cannot be written down.
+        Raises:
+            BadScenario: If it refuses its parameters or the records, or its model cannot be written down.
         """
         if records.labels.min() == records.labels.max():
             return Constant(label=1 if records.labels[0] > 0 else -1)
@@ -79,10 +77,8 @@ class Trainable(settings.Classifier):
     def tried(self, features: AnyArray, classes: Indices) -> None:
         """Fit it to points of several classes, and forget it.
 
-        Raises
-        ------
-        BadScenario
-            If it refuses its parameters or the points.
+        Raises:
+            BadScenario: If it refuses its parameters or the points.
         """
         self._fit(self.build(0), features, classes)
 
@@ -110,10 +106,8 @@ class Trainable(settings.Classifier):
 def build(classifier: settings.Classifier, seed: int) -> Any:
     """Return a classifier, not yet fitted; everything random in it starts from the seed.
 
-    Raises
-    ------
-    ValueError
-        If the installed scikit-learn has none of that name, or with these arguments.
+    Raises:
+        ValueError: If the installed scikit-learn has none of that name, or with these arguments.
     """
     name = classifier.classifier
     if name not in classifiers():
@@ -164,11 +158,9 @@ class Scikit(settings.ScikitSettings, Trainable, Learner):
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
         """Fit on m fresh draws; if all have one label, that label is the hypothesis.
 
-        Raises
-        ------
-        BadScenario
-            If the classifier refuses its parameters or the draws, or its model cannot be written down as
-            data.
+        Raises:
+            BadScenario: If the classifier refuses its parameters or the draws, or its model cannot be written down as
+                data.
         """
         return self.written(access.records(self.draws), access.source)
 

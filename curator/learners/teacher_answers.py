@@ -44,24 +44,15 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
     own chunk, so replacing a record changes at most ``touched`` teachers; what the aggregation makes of the votes has
     the guarantee that it declares for that many.
 
-    Attributes
-    ----------
-    aggregation
-        How votes become answers.
-    teacher
-        Any classifier: a teacher is its own chunk's.
-    classes
-        What teachers tell apart.
-    chunks, by
-        How many chunks, and what identifies a record.
-    queries
-        m, of one whole sequence.
-    points
-        What teachers look at of the public points, shape (count, d).
-    drawn
-        Records are draws from mu: the price is that of all m answers together.
-    second_half
-        The first half of the records teaches nobody: its features are the public points.
+    Attributes:
+        aggregation: How votes become answers.
+        teacher: Any classifier: a teacher is its own chunk's.
+        classes: What teachers tell apart.
+        chunks, by: How many chunks, and what identifies a record.
+        queries: m, of one whole sequence.
+        points: What teachers look at of the public points, shape (count, d).
+        drawn: Records are draws from mu: the price is that of all m answers together.
+        second_half: The first half of the records teaches nobody: its features are the public points.
     """
 
     aggregation: GnMax | Stability | SparseVector
@@ -145,16 +136,11 @@ def aggregate(
 ) -> Indices:
     """Return the class of each vote, shape (m,), int64, or a negative number where none is released.
 
-    Parameters
-    ----------
-    counts
-        Shape (m, classes).
-    queries
-        m.
-    touched
-        How many teachers one record changes at most.
-    mistakes
-        The teachers' share of mistakes, if it was estimated.
+    Args:
+        counts: Shape (m, classes).
+        queries: m.
+        touched: How many teachers one record changes at most.
+        mistakes: The teachers' share of mistakes, if it was estimated.
     """
     if isinstance(aggregation, GnMax):
         return noisy_winners(counts, aggregation.sigma(queries, touched), source)
@@ -194,10 +180,8 @@ def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: f
     Says the value if dist + Z > Gamma, Z two-sided geometric noise of epsilon, Gamma the least level with P(Z > Gamma)
     <= delta (:func:`common.privacy.theorems.votes.stability_level`).
 
-    Parameters
-    ----------
-    values, stable
-        Shape (m,): the winners and their distances to instability (:mod:`curator.learners.teachers`).
+    Args:
+        values, stable: Shape (m,): the winners and their distances to instability (:mod:`curator.learners.teachers`).
     """
     noise = geometric_noise(len(values), epsilon, source)
     return np.where(stable + noise > stability_level(epsilon, delta), values, BOTTOM)
@@ -211,12 +195,9 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     exactly, for any number of classes. The threshold is drawn anew after each bottom. Private as
     :meth:`~common.privacy.theorems.votes.Thresholds.failure` says, for one sequence of queries.
 
-    Parameters
-    ----------
-    values, stable
-        Shape (m,): the winners and their distances to instability.
-    law
-        T, the threshold and both noises.
+    Args:
+        values, stable: Shape (m,): the winners and their distances to instability.
+        law: T, the threshold and both noises.
     """
     refreshed = law.level + geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
     noisy = stable + geometric_noise(len(values), law.of_query, source.derive("queries"))
@@ -242,16 +223,12 @@ def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon
     touched h if one of the others is, whose teachers change; so the whole number floor(M/u) has sensitivity 1, and Z is
     two-sided geometric. (Bassily, Thakkar and Thakurta 2018, Remark 1.)
 
-    Parameters
-    ----------
-    votes
-        Shape (k, h).
-    classes
-        Their true classes, shape (h,); where one is negative, every vote is wrong.
+    Args:
+        votes: Shape (k, h).
+        classes: Their true classes, shape (h,); where one is negative, every vote is wrong.
 
-    Returns
-    -------
-    A number in [0, 1].
+    Returns:
+        A number in [0, 1].
     """
     teachers, people = votes.shape
     unit = max(teachers, touched * people)

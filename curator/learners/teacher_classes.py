@@ -33,10 +33,8 @@ class TeacherClasses(Value):
     def before(self, dimension: int) -> int:
         """Return how many features teachers and students look at, of records of so many; by default all.
 
-        Raises
-        ------
-        BadScenario
-            If the records have no such classes.
+        Raises:
+            BadScenario: If the records have no such classes.
         """
         return dimension
 
@@ -56,10 +54,8 @@ class TeacherClasses(Value):
     def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         """Train a student on points of known classes, none negative.
 
-        Raises
-        ------
-        BadScenario
-            If it cannot learn, or its model cannot be written down as data.
+        Raises:
+            BadScenario: If it cannot learn, or its model cannot be written down as data.
         """
 
 

@@ -34,17 +34,12 @@ def votes(
     only. Nothing that a chunk holds makes the others fail: a teacher without records, or one that cannot be trained,
     votes for class 0; one that sees a single class votes for that.
 
-    Parameters
-    ----------
-    records
-        The private records.
-    chunk
-        Of each record, shape (n,), in [0, k).
-    points
-        Features of public points, shape (m, d).
-    classes
-        Of each record, shape (n,), in [0, 256); records with a negative one teach nobody. None: 0 and 1 for the labels
-        -1 and +1.
+    Args:
+        records: The private records.
+        chunk: Of each record, shape (n,), in [0, k).
+        points: Features of public points, shape (m, d).
+        classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody. None: 0 and 1 for
+            the labels -1 and +1.
     """
     known = (records.labels > 0).astype(np.int64) if classes is None else classes
     order = np.argsort(chunk, kind="stable")
@@ -86,12 +81,9 @@ def chunk_of(records: Records, chunks: int, by: Identity, first: int = 0) -> Ind
     Thakurta allows, is unsound where records may be added or removed: a single one shifts all others, and can turn
     every vote.
 
-    Parameters
-    ----------
-    chunks
-        k, public.
-    first
-        Slot of the first of these records.
+    Args:
+        chunks: k, public.
+        first: Slot of the first of these records.
     """
     if by == "slot":
         return np.arange(first, first + len(records), dtype=np.int64) % chunks
@@ -129,12 +121,9 @@ def distances(counts: Indices, touched: int = 1) -> Indices:
     and with dist >= 1 no record changes the winner, whatever ties are broken by: dist is the number of records that can
     be replaced without changing it. The printed c1 - c2 - 1 (Algorithm 2) has sensitivity 2.
 
-    Parameters
-    ----------
-    counts
-        Shape (m, classes), at least two classes.
-    touched
-        Teachers that one record may change, 1 or 2.
+    Args:
+        counts: Shape (m, classes), at least two classes.
+        touched: Teachers that one record may change, 1 or 2.
     """
     top = np.sort(counts, axis=1)[:, -2:]
     changes = np.maximum(0, (top[:, 1] - top[:, 0] + 1) // 2 - 1)

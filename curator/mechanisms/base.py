@@ -32,12 +32,10 @@ class CentralMechanism(ABC, Generic[T, A]):
     def apply(self, values: Iterator[T], source: RandomSource) -> A:
         """Return what may be released.
 
-        Parameters
-        ----------
-        values
-            Of all people that it is given, a block of them at a time, in the sample's order or in that of the draws.
-        source
-            Of its noise, and of nothing else.
+        Args:
+            values: Of all people that it is given, a block of them at a time, in the sample's order or in that of the
+                draws.
+            source: Of its noise, and of nothing else.
         """
 
     def person(self, value: Any) -> T:
@@ -45,10 +43,8 @@ class CentralMechanism(ABC, Generic[T, A]):
 
         Only mechanisms that a package may give a function to have it.
 
-        Raises
-        ------
-        ValueError
-            If it is none.
+        Raises:
+            ValueError: If it is none.
         """
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
@@ -71,10 +67,8 @@ M = TypeVar("M", bound=type[CentralMechanism[Any, Any]])
 def central(kind: M) -> M:
     """Class decorator: trust a mechanism. Only for the curator's own package: plug-ins use those that are there.
 
-    Raises
-    ------
-    TypeError
-        If the class is from elsewhere.
+    Raises:
+        TypeError: If the class is from elsewhere.
     """
     home = __name__.removesuffix("mechanisms.base")
     if not kind.__module__.startswith(home):

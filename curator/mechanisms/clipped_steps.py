@@ -56,10 +56,9 @@ class ClippedSteps:
     errors then have no bias, and add less than 2e-3 to the noise's variance. Iterates are summed up in single precision
     within a block, and blocks in double.
 
-    Attributes
-    ----------
-    loss, steps, clip, noise, diameter, domain, regularization, lasso, intercept, start, output
-        As of :class:`common.learners.sgd.OpenSgd`.
+    Attributes:
+        loss, steps, clip, noise, diameter, domain, regularization, lasso, intercept, start, output: As of
+            :class:`common.learners.sgd.OpenSgd`.
     """
 
     loss: Literal["logistic", "hinge", "perceptron"]
@@ -78,10 +77,8 @@ class ClippedSteps:
     def ratio(self) -> Fraction:
         """U = 2 L / sigma = 2 / noise, exactly: how far apart two gradients can be, in units of the noise.
 
-        Raises
-        ------
-        ZeroDivisionError
-            Without noise.
+        Raises:
+            ZeroDivisionError: Without noise.
         """
         return 2 / Fraction(self.noise)
 
@@ -90,10 +87,8 @@ class ClippedSteps:
 
         Draws and noise are prepared ahead in blocks, each from a source of its own.
 
-        Parameters
-        ----------
-        first
-            The iterate to begin with, public, shape (width,).
+        Args:
+            first: The iterate to begin with, public, shape (width,).
         """
         width = sampler.dimension + (self.intercept != 0.0)
         start = np.full(width, self.start)
@@ -129,10 +124,8 @@ class ClippedSteps:
     def rule(self, width: int) -> Rule:
         """Return what the compiled loop is told.
 
-        Raises
-        ------
-        BadInput
-            If there is so much noise that nothing is left of a gradient on the grid.
+        Raises:
+            BadInput: If there is so much noise that nothing is left of a gradient on the grid.
         """
         sigma = self.noise * self.clip
         unit, clip = 1.0, self.clip
@@ -189,12 +182,9 @@ def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     few items, there is no pool, and what was prepared is used while it is in the cache. At most two items a core are
     held, and as ``prepare`` gets its number alone, what is yielded does not depend on who was quick.
 
-    Parameters
-    ----------
-    prepare
-        Safe to call from several threads at once; spends its time in compiled loops that let others run.
-    count
-        How many items.
+    Args:
+        prepare: Safe to call from several threads at once; spends its time in compiled loops that let others run.
+        count: How many items.
     """
     threads = processors() - 1
     if threads == 0 or count <= _FEW:

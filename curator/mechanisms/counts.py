@@ -25,10 +25,8 @@ class NoisyCount(CentralMechanism[AnyArray, int]):
     Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced, so this
     is pure epsilon-DP, exact on the integers. What is released may lie outside 0..n.
 
-    Attributes
-    ----------
-    epsilon
-        In [0.001, 30].
+    Attributes:
+        epsilon: In [0.001, 30].
     """
 
     epsilon: float
@@ -58,12 +56,9 @@ class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
     cut to [-1, 1]: so replacing a record changes the sums by 2 in all, and noise of epsilon/2 in every cell makes this
     pure epsilon-DP.
 
-    Attributes
-    ----------
-    epsilon
-        In [0.002, 30].
-    cells
-        How many.
+    Attributes:
+        epsilon: In [0.002, 30].
+        cells: How many.
     """
 
     epsilon: float
@@ -104,12 +99,9 @@ class MostFrequent(CentralMechanism[AnyArray, int]):
     changes by at most 1 when a record is replaced: pure epsilon-DP. With probability 1 - beta,
     C_i >= max C - 2 ln(d/beta)/epsilon.
 
-    Attributes
-    ----------
-    epsilon
-        Positive.
-    columns
-        How many properties.
+    Attributes:
+        epsilon: Positive.
+        columns: How many properties.
     """
 
     epsilon: float
@@ -143,10 +135,8 @@ class MostFrequent(CentralMechanism[AnyArray, int]):
 def _one(value: Any) -> AnyArray:
     """Return one finite number, shape (1,).
 
-    Raises
-    ------
-    ValueError
-        If it is none.
+    Raises:
+        ValueError: If it is none.
     """
     found = np.asarray(value)
     if found.shape not in ((), (1,)) or not np.isfinite(found).all():
@@ -161,10 +151,8 @@ def _cut(numbers: AnyArray) -> Indices:
 def _flat(values: AnyArray) -> AnyArray | Floats:
     """Return one number a person.
 
-    Raises
-    ------
-    ValueError
-        If there is more than one.
+    Raises:
+        ValueError: If there is more than one.
     """
     found = np.asarray(values)
     if found.ndim != 1:

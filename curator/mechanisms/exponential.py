@@ -48,12 +48,9 @@ def choose_level(people: Indices, epsilon: float, source: RandomSource) -> int:
 
     The numbers of words, of weights and of comparisons are functions of epsilon and of the greatest possible count.
 
-    Parameters
-    ----------
-    people
-        Shape (m + 1,): how many hypotheses make each number of mistakes; at least one is positive.
-    epsilon
-        At least 2^-40.
+    Args:
+        people: Shape (m + 1,): how many hypotheses make each number of mistakes; at least one is positive.
+        epsilon: At least 2^-40.
     """
     shares = _weights(epsilon, len(people) - 1)
     far = len(shares) - 1
@@ -115,16 +112,11 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
     and within it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels
     would.
 
-    Attributes
-    ----------
-    hypotheses
-        The class; see :class:`common.learners.exponential.OpenExponential`.
-    epsilon
-        Positive.
-    literals
-        Of a conjunction.
-    low, high, cells
-        The grid of stumps.
+    Attributes:
+        hypotheses: The class; see :class:`common.learners.exponential.OpenExponential`.
+        epsilon: Positive.
+        literals: Of a conjunction.
+        low, high, cells: The grid of stumps.
     """
 
     hypotheses: Literal["conjunctions", "stumps"]
@@ -141,10 +133,8 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
     def apply(self, values: Iterator[Records], source: RandomSource) -> Hypothesis:
         """Choose by the mistakes on all records.
 
-        Raises
-        ------
-        BadData
-            If conjunctions are asked of features other than 0/1, or of fewer features than literals.
+        Raises:
+            BadData: If conjunctions are asked of features other than 0/1, or of fewer features than literals.
         """
         records = Records.joined(list(values))
         scored: _Class

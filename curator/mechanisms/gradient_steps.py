@@ -32,28 +32,17 @@ _LINE = 64
 class Rule(NamedTuple):
     """What stays the same from step to step. What is None is left out when the loop is compiled.
 
-    Attributes
-    ----------
-    loss
-        Place in :data:`LOSSES`.
-    intercept
-        Value of the last feature, where the iterate has one more coordinate than the records.
-    start
-        Every coordinate of the public start.
-    unit
-        Of the grid on which gradients and noise lie; 1, and no grid, without noise.
-    clip
-        Greatest norm of a gradient before it is rounded, in units.
-    scale
-        Step r is ``scale / sqrt(r)``,
-    regularization
-        or ``1 / (regularization r)`` where this is positive.
-    lasso
-        Soft threshold a unit of step; None for none.
-    radius
-        Of the ball; None for the box [0, 1]^width.
-    burn
-        Iterates before this one are not summed up.
+    Attributes:
+        loss: Place in :data:`LOSSES`.
+        intercept: Value of the last feature, where the iterate has one more coordinate than the records.
+        start: Every coordinate of the public start.
+        unit: Of the grid on which gradients and noise lie; 1, and no grid, without noise.
+        clip: Greatest norm of a gradient before it is rounded, in units.
+        scale: Step r is ``scale / sqrt(r)``,
+        regularization: or ``1 / (regularization r)`` where this is positive.
+        lasso: Soft threshold a unit of step; None for none.
+        radius: Of the ball; None for the box [0, 1]^width.
+        burn: Iterates before this one are not summed up.
     """
 
     loss: int
@@ -91,18 +80,12 @@ def descend(
     which precision coordinates are computed; the margin, the step and the intercept's coordinate are doubles. Sums over
     coordinates have eight lanes (:mod:`common.numerics.vectors`): the result is the same on every processor.
 
-    Parameters
-    ----------
-    draws
-        k :class:`~curator.sample.rows.GatheredRows` of d features.
-    noise
-        Shape (k, width), integers in units; None without noise.
-    away
-        Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
-    total
-        Shape (width,), the same: sum of the iterates less the start.
-    rule
-        A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
+    Args:
+        draws: k :class:`~curator.sample.rows.GatheredRows` of d features.
+        noise: Shape (k, width), integers in units; None without noise.
+        away: Shape (width,), float64 or float32: the iterate less the start; best made by :func:`coordinates`.
+        total: Shape (width,), the same: sum of the iterates less the start.
+        rule: A :class:`Rule`. In single precision gradient and noise must stay below 2^24 units.
     """
     dimension = draws.matrix.shape[1]
     if dimension <= WIDTH:

@@ -30,12 +30,9 @@ _ROWS = 1 << 13
 class Moments(NamedTuple):
     """Noisy sums over each class, those labelled -1 first; in units of the norm.
 
-    Attributes
-    ----------
-    first
-        Shape (2, d + 1): sums of the constant 1/2, and of the features.
-    second
-        Shape (2, d + 1, d + 1): sums of their products, symmetric.
+    Attributes:
+        first: Shape (2, d + 1): sums of the constant 1/2, and of the features.
+        second: Shape (2, d + 1, d + 1): sums of their products, symmetric.
     """
 
     first: Floats
@@ -60,16 +57,11 @@ class ClassMoments(CentralMechanism[Records, Moments]):
     twice in v, is released once, and so has the noise of the diagonal divided by sqrt(2). Sums are of whole numbers and
     exact, and so is the rounding of noise to the same grid (:mod:`curator.numerics.gaussian_noise`).
 
-    Attributes
-    ----------
-    norm
-        r, public, positive.
-    width
-        d.
-    second
-        In (0, 1).
-    mu
-        Positive.
+    Attributes:
+        norm: r, public, positive.
+        width: d.
+        second: In (0, 1).
+        mu: Positive.
     """
 
     norm: float

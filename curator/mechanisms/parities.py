@@ -31,14 +31,10 @@ class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
     solutions, or bottom if there is none: pure epsilon-DP by the proof in :func:`common.privacy.theorems.klnrs.rates`.
     Record i belongs to block i mod ``blocks``, a place, so all blocks together cost epsilon (parallel composition).
 
-    Attributes
-    ----------
-    dimension
-        d; features are 0 and 1.
-    rule, epsilon
-        Which p, and how often bottom.
-    blocks
-        How many.
+    Attributes:
+        dimension: d; features are 0 and 1.
+        rule, epsilon: Which p, and how often bottom.
+        blocks: How many.
     """
 
     dimension: int
@@ -80,12 +76,9 @@ class RankParities(CentralMechanism[tuple[Words, Bits, Bits], tuple[Answers, ...
     others keep their order (ties by their place), so each of the ``blocks`` blocks loses at most one record and gains
     at most one. The learner of each block is epsilon/blocks-DP for such a change, blocks add up (basic composition).
 
-    Attributes
-    ----------
-    rule, epsilon
-        Of all blocks of a part together.
-    parts, blocks
-        How many.
+    Attributes:
+        rule, epsilon: Of all blocks of a part together.
+        parts, blocks: How many.
     """
 
     rule: Rule
@@ -101,10 +94,8 @@ class RankParities(CentralMechanism[tuple[Words, Bits, Bits], tuple[Answers, ...
     def law(self) -> Rates:
         """p, and how often a block answers.
 
-        Raises
-        ------
-        BadInput
-            If the rule does not keep to such an epsilon.
+        Raises:
+            BadInput: If the rule does not keep to such an epsilon.
         """
         return rates(self.rule, self.epsilon if self.blocks == 1 else down(self.epsilon / self.blocks))
 

@@ -46,24 +46,17 @@ def choose(
     fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a trade-off function is convex,
     remains true on the average over the fits. Drawing the settings is such an average.
 
-    Parameters
-    ----------
-    fit
-        (settings, randomness) -> output.
-    score
-        (output, randomness) -> a score that is private itself, the higher the better; for example
-        :func:`curator.mechanisms.sums.noisy_sum`.
-    grid
-        Public values of each setting.
-    law
-        Of K.
-    constant_time
-        Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would know K.
+    Args:
+        fit: (settings, randomness) -> output.
+        score: (output, randomness) -> a score that is private itself, the higher the better; for example
+            :func:`curator.mechanisms.sums.noisy_sum`.
+        grid: Public values of each setting.
+        law: Of K.
+        constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
+            know K.
 
-    Raises
-    ------
-    BadInput
-        If a setting has no values.
+    Raises:
+        BadInput: If a setting has no values.
     """
     settings = combinations(grid)
     if not settings:

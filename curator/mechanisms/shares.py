@@ -56,19 +56,13 @@ class NoisyShares:
     1/sum p, the largest weight, at most ``bound``: together by 2^-29 of the bound for half the change, and 2^-20 is
     added.
 
-    Attributes
-    ----------
-    epsilon
-        In [0.0025, 30].
-    items
-        K, how many, at most 4096.
-    bound
-        s, above 0 and at most 1, with what floating point adds to half the change.
+    Attributes:
+        epsilon: In [0.0025, 30].
+        items: K, how many, at most 4096.
+        bound: s, above 0 and at most 1, with what floating point adds to half the change.
 
-    Raises
-    ------
-    BadInput
-        If a number is outside its range.
+    Raises:
+        BadInput: If a number is outside its range.
     """
 
     epsilon: float
@@ -102,10 +96,8 @@ class NoisyShares:
     def apply(self, values: Iterator[tuple[Indices, Floats]], source: RandomSource) -> Indices:
         """Return the shares with noise, shape (items,), int64, cut to +-2^39: they may be negative or above ``whole``.
 
-        Parameters
-        ----------
-        values
-            As for :meth:`rounded`.
+        Args:
+            values: As for :meth:`rounded`.
         """
         noise = fine_noise(down(self.epsilon / self.sensitivity)).noise(self.items, source)
         noisy: Indices = np.clip(self.rounded(values) + noise.astype(np.int64), -int(LIMIT), int(LIMIT))
@@ -114,11 +106,9 @@ class NoisyShares:
     def rounded(self, values: Iterator[tuple[Indices, Floats]]) -> Indices:
         """Return the shares, without noise: in units, rounded down, shape (items,), int64.
 
-        Parameters
-        ----------
-        values
-            An item and a weight in [0, 1] a person, both of shape (k,), a block of up to 2^21 people at a time. Items
-            outside 0..items-1 have no share; their weights count in the sum of all.
+        Args:
+            values: An item and a weight in [0, 1] a person, both of shape (k,), a block of up to 2^21 people at a time.
+                Items outside 0..items-1 have no share; their weights count in the sum of all.
         """
         sums = np.zeros((2, self.items + 1), dtype=np.int64)
         for items, weights in values:

@@ -38,14 +38,10 @@ class NoisyHead(CentralMechanism[Words, tuple[Words, Indices, int]]):
     in one of the two parts, by its place: both together cost epsilon (parallel composition), and the counts are
     unbiased, since other people chose the list.
 
-    Attributes
-    ----------
-    bits
-        Items are below 2^bits; further bits are cut off.
-    most
-        How many are listed at most.
-    epsilon
-        In [0.002, 30].
+    Attributes:
+        bits: Items are below 2^bits; further bits are cut off.
+        most: How many are listed at most.
+        epsilon: In [0.002, 30].
     """
 
     bits: int
@@ -125,12 +121,9 @@ def how_many(cells: int, chance: Fraction, most: int, source: RandomSource) -> i
 
     The number is that of the successes before the first failure (:func:`coins`).
 
-    Parameters
-    ----------
-    cells
-        In 0..2^64.
-    chance
-        In (0, 1).
+    Args:
+        cells: In 0..2^64.
+        chance: In (0, 1).
     """
     number, standing = 0, True
     for coin, point in zip(coins(cells, chance, most), _points(most, source), strict=True):
@@ -195,12 +188,9 @@ def tail_of(noise: Laplace, least: int) -> Tail:
 class Tail:
     """The noise of :class:`~common.local.mechanisms.laplace.Laplace` given that it reaches a threshold.
 
-    Attributes
-    ----------
-    noise
-        The law, as it is drawn: by binary digits, and flat behind them.
-    least
-        The threshold, in 1..2^39.
+    Attributes:
+        noise: The law, as it is drawn: by binary digits, and flat behind them.
+        least: The threshold, in 1..2^39.
     """
 
     noise: Laplace

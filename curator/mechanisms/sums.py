@@ -30,14 +30,10 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
     the sum by 2 ``norm`` at most, and the noise has a standard deviation of 2 ``norm``/mu (Dong, Roth and Su 2022,
     Theorem 2.7).
 
-    Attributes
-    ----------
-    norm
-        Public, positive.
-    width
-        Numbers a person.
-    mu
-        Positive.
+    Attributes:
+        norm: Public, positive.
+        width: Numbers a person.
+        mu: Positive.
     """
 
     norm: float
@@ -61,10 +57,8 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
     def apply(self, values: Iterator[AnyArray], source: RandomSource) -> Floats:
         """Return the noisy sum, shape (width,).
 
-        Raises
-        ------
-        BadInput
-            If so much noise leaves nothing of a row on the grid.
+        Raises:
+            BadInput: If so much noise leaves nothing of a row on the grid.
         """
         cells = down(self.mu / 2.0 * FINE_GRID)  # of the norm; the noise has a standard deviation of FINE_GRID
         if not 0.0 < longest(cells, self.width) < 2.0**40:
@@ -84,12 +78,9 @@ class LossSum(CentralMechanism[AnyArray, int]):
 
     Values are whole numbers, shape (k,); see :func:`curator.mechanisms.sums.noisy_sum`.
 
-    Attributes
-    ----------
-    parts
-        The greatest value that counts.
-    mu
-        Positive.
+    Attributes:
+        parts: The greatest value that counts.
+        mu: Positive.
     """
 
     parts: int
@@ -117,24 +108,17 @@ class LossSum(CentralMechanism[AnyArray, int]):
 def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
     """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP where one value of the sum is replaced.
 
-    Parameters
-    ----------
-    total
-        The sum in whole parts, an integer.
-    parts
-        How many parts make 1; the noise has a standard deviation of parts/mu of them.
-    mu
-        Positive.
+    Args:
+        total: The sum in whole parts, an integer.
+        parts: How many parts make 1; the noise has a standard deviation of parts/mu of them.
+        mu: Positive.
 
-    Returns
-    -------
-    Whole parts, an integer: total + round(noise) = round(total + noise), post-processing of the exact Gaussian
-    mechanism, to within 2^-180 in total variation.
+    Returns:
+        Whole parts, an integer: total + round(noise) = round(total + noise), post-processing of the exact Gaussian
+        mechanism, to within 2^-180 in total variation.
 
-    Raises
-    ------
-    BadInput
-        If the noise is more than 2^58 parts.
+    Raises:
+        BadInput: If the noise is more than 2^58 parts.
     """
     return total + int(whole_normals(up(parts / mu), 1, source)[0])
 
@@ -146,18 +130,13 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
     deviation of 2^26 units; the sums are exact (:mod:`curator.numerics.gaussian_noise`). Rounding a vote down is on the
     private side.
 
-    Parameters
-    ----------
-    counts
-        Shape (m, classes).
-    sigma
-        Standard deviation of the noise, in votes; :mod:`common.privacy.theorems.votes` says what it may be and
-        what it costs.
+    Args:
+        counts: Shape (m, classes).
+        sigma: Standard deviation of the noise, in votes; :mod:`common.privacy.theorems.votes` says what it may be and
+            what it costs.
 
-    Raises
-    ------
-    BadInput
-        If sigma is out of range.
+    Raises:
+        BadInput: If sigma is out of range.
     """
     if not MIN_NOISE <= sigma <= MAX_NOISE:
         raise BadInput(f"the noise on votes must be from {MIN_NOISE:g} to {MAX_NOISE:g}, found {sigma}")
@@ -180,14 +159,10 @@ def longest(cells: float, width: int) -> float:
 def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
     """Return rows on the grid: whole numbers, in double precision, of Euclidean norm ``cells`` at most.
 
-    Parameters
-    ----------
-    rows
-        Shape (k, width). Those that are not finite count as 0, longer ones than ``norm`` are clipped to it.
-    norm
-        Positive.
-    cells
-        How many make the norm; :func:`longest` must be positive.
+    Args:
+        rows: Shape (k, width). Those that are not finite count as 0, longer ones than ``norm`` are clipped to it.
+        norm: Positive.
+        cells: How many make the norm; :func:`longest` must be positive.
     """
     rows = np.asarray(rows, dtype=np.float64)
     finite = np.asarray(np.isfinite(rows).all(axis=1))

@@ -39,10 +39,8 @@ def random_bits(bits: int, source: RandomSource) -> int:
 def place_of(point: int, weights: Sequence[int]) -> int:
     """Return the place at which the cumulated weights first exceed a point; all weights are gone through always.
 
-    Parameters
-    ----------
-    point
-        In 0..sum-1: uniform, it makes a place as likely as its weight is of all.
+    Args:
+        point: In 0..sum-1: uniform, it makes a place as likely as its weight is of all.
     """
     return sum(bound <= point for bound in accumulate(weights))
 
@@ -55,12 +53,9 @@ def geometric_noise(count: int, epsilon: float, source: RandomSource) -> Indices
     time that depends on epsilon alone. What is released must be cut to its LIMIT
     (:func:`noisy_counts`), or compared with a number within it.
 
-    Parameters
-    ----------
-    count
-        How many.
-    epsilon
-        In [0.001, 30].
+    Args:
+        count: How many.
+        epsilon: In [0.001, 30].
     """
     return _noise(epsilon).noise(count, source).astype("int64")
 
@@ -73,10 +68,8 @@ def _noise(epsilon: float) -> Laplace:
 def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indices:
     """Return counts with this noise, cut to +-2^39: epsilon-DP where each changes by at most 1.
 
-    Parameters
-    ----------
-    counts
-        Shape (n,), integers from -2^38 to 2^38.
+    Args:
+        counts: Shape (n,), integers from -2^38 to 2^38.
     """
     noisy: Indices = np.clip(counts + geometric_noise(len(counts), epsilon, source), -int(LIMIT), int(LIMIT))
     return noisy
@@ -95,10 +88,8 @@ class FineNoise(Laplace):
     flat part, and 2^-66, what is beyond +-LIMIT at the least, is above 2^-105/epsilon, a cell of the flat part times
     e^epsilon/(e^epsilon - 1).
 
-    Attributes
-    ----------
-    epsilon
-        In [2^-30, 30].
+    Attributes:
+        epsilon: In [2^-30, 30].
     """
 
     finer_words: ClassVar[int] = 2

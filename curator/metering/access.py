@@ -52,17 +52,12 @@ class Access:
     attributes, is stopped by no object in the same process. Nor does anything here check that a run of a private choice
     forgets the runs before it (docs/security.md, "Code inside the curator").
 
-    Parameters
-    ----------
-    event
-        What was charged.
-    sampler
-        Draws from mu, and the sample itself; None where nothing of it may be seen.
-    source
-        All randomness of the operation.
-    shown
-        How many features, from the first on, are taken for public, which :meth:`features` shows; 0 unless labels alone
-        are protected; None for all.
+    Args:
+        event: What was charged.
+        sampler: Draws from mu, and the sample itself; None where nothing of it may be seen.
+        source: All randomness of the operation.
+        shown: How many features, from the first on, are taken for public, which :meth:`features` shows; 0 unless labels
+            alone are protected; None for all.
     """
 
     def __init__(self, event: Event, sampler: Sampler | None, source: RandomSource, shown: int | None = 0) -> None:
@@ -97,10 +92,8 @@ class Access:
     def coins(self, stream: Stream) -> RandomSource:
         """Return randomness for work on what is public or released already; no noise comes from it.
 
-        Raises
-        ------
-        Overdrawn
-            If the stream is another one.
+        Raises:
+            Overdrawn: If the stream is another one.
         """
         if stream not in PUBLIC_STREAMS:
             raise self._meter.refuse(f"randomness of the stream {stream!r}")
@@ -118,20 +111,14 @@ class Access:
     ) -> A:
         """Apply a central mechanism, and return what it releases.
 
-        Parameters
-        ----------
-        mechanism
-            One of :mod:`curator.mechanisms`, with its public parameters.
-        of
-            Makes of a record what the mechanism wants of a person. A function of another package is called with one
-            record at a time (:mod:`curator.metering.persons`), one of the curator's own with blocks of them.
-        draws
-            Of so many fresh draws from mu; None: of the whole sample, in its order.
+        Args:
+            mechanism: One of :mod:`curator.mechanisms`, with its public parameters.
+            of: Makes of a record what the mechanism wants of a person. A function of another package is called with one
+                record at a time (:mod:`curator.metering.persons`), one of the curator's own with blocks of them.
+            draws: Of so many fresh draws from mu; None: of the whole sample, in its order.
 
-        Raises
-        ------
-        Overdrawn
-            If the event does not pay for that.
+        Raises:
+            Overdrawn: If the event does not pay for that.
         """
         if type(mechanism) not in CENTRAL:
             raise self._meter.refuse(f"a {type(mechanism).__name__}, which is no central mechanism")
@@ -156,19 +143,13 @@ class Access:
 
         :class:`~curator.mechanisms.shares.NoisyShares`; for how much noise that takes, the weights' own bound is taken.
 
-        Parameters
-        ----------
-        epsilon
-            What it costs, pure.
-        items
-            How many, K.
-        of
-            Makes of records the item of each, shape (k,); as for :meth:`release`.
+        Args:
+            epsilon: What it costs, pure.
+            items: How many, K.
+            of: Makes of records the item of each, shape (k,); as for :meth:`release`.
 
-        Raises
-        ------
-        Overdrawn
-            If the event does not pay for that.
+        Raises:
+            Overdrawn: If the event does not pay for that.
         """
         mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
         self._meter.everybody()
@@ -186,15 +167,11 @@ class Access:
     def descend(self, steps: ClippedSteps, first: Floats) -> Floats:
         """Make noisy gradient steps, each on a fresh draw; return what ``steps.output`` asks for, shape (width,).
 
-        Parameters
-        ----------
-        first
-            The iterate to begin with, public, shape (width,).
+        Args:
+            first: The iterate to begin with, public, shape (width,).
 
-        Raises
-        ------
-        Overdrawn
-            If so many were not declared, or with more noise for each clip.
+        Raises:
+            Overdrawn: If so many were not declared, or with more noise for each clip.
         """
         if type(steps) is not ClippedSteps:
             raise self._meter.refuse(f"a {type(steps).__name__}")
@@ -216,16 +193,12 @@ class Access:
         A run fits a candidate on the people that are for training and scores what it gives on those that are held out.
         Both get an access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.
 
-        Parameters
-        ----------
-        held
-            (first place, number of places) -> which of the places are held out, shape (number,), bool; None: nobody is,
-            and scores are functions of what is public.
+        Args:
+            held: (first place, number of places) -> which of the places are held out, shape (number,), bool; None:
+                nobody is, and scores are functions of what is public.
 
-        Raises
-        ------
-        Overdrawn
-            If no private selection was declared, or it was made already.
+        Raises:
+            Overdrawn: If no private selection was declared, or it was made already.
         """
         self._meter.selection()
         event = self._meter.event
@@ -245,10 +218,8 @@ class Access:
     def features(self, first: int, count: int) -> AnyArray:
         """Return the public features of ``count`` people from place ``first`` on, shape (count, d); no labels.
 
-        Raises
-        ------
-        Overdrawn
-            Unless features are public: what was charged protects labels only.
+        Raises:
+            Overdrawn: Unless features are public: what was charged protects labels only.
         """
         if self._shown == 0:
             raise self._meter.refuse("features: records are protected, not labels only")
@@ -259,10 +230,8 @@ class Access:
     def records(self, draws: int | None = None) -> Records:
         """Return so many draws from mu as they are, or the whole sample.
 
-        Raises
-        ------
-        Overdrawn
-            Unless the event is NonPrivate.
+        Raises:
+            Overdrawn: Unless the event is NonPrivate.
         """
         self._promise_nothing()
         blocks = self._sampler.everybody() if draws is None else self._drawn(draws, self._source)
@@ -271,10 +240,8 @@ class Access:
     def distinct(self, draws: int) -> Distinct:
         """Return so many draws from mu, as the distinct ones among them.
 
-        Raises
-        ------
-        Overdrawn
-            Unless the event is NonPrivate.
+        Raises:
+            Overdrawn: Unless the event is NonPrivate.
         """
         self._promise_nothing()
         return self._sampler.distinct(draws, self._source.derive("draws"))
@@ -283,10 +250,8 @@ class Access:
     def source(self) -> RandomSource:
         """All randomness of the operation.
 
-        Raises
-        ------
-        Overdrawn
-            Unless the event is NonPrivate: noise comes from it.
+        Raises:
+            Overdrawn: Unless the event is NonPrivate: noise comes from it.
         """
         self._promise_nothing()
         return self._source
@@ -296,10 +261,9 @@ class Access:
     def close(self) -> None:
         """End it: nothing can be had of it any more.
 
-        Raises
-        ------
-        Overdrawn
-            If anything was asked of it that the event does not pay for, or a mechanism failed, caught or not.
+        Raises:
+            Overdrawn: If anything was asked of it that the event does not pay for, or a mechanism failed, caught or
+                not.
         """
         self._open = False
         for part in self._parts:

@@ -26,15 +26,11 @@ class Meter:
     Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so no rounding lets anything
     through. A call that is refused takes nothing, and the meter remembers that there was one.
 
-    Parameters
-    ----------
-    event
-        What was charged.
+    Args:
+        event: What was charged.
 
-    Attributes
-    ----------
-    spoilt
-        Whether more was asked for, or a mechanism failed half-way: then nothing may be released.
+    Attributes:
+        spoilt: Whether more was asked for, or a mechanism failed half-way: then nothing may be released.
     """
 
     def __init__(self, event: Event) -> None:
@@ -69,10 +65,8 @@ class Meter:
     def everybody(self) -> None:
         """Take a mechanism's look at the whole sample.
 
-        Raises
-        ------
-        Overdrawn
-            If only draws are paid for, or nothing is.
+        Raises:
+            Overdrawn: If only draws are paid for, or nothing is.
         """
         if not self.whole_sample:
             raise self.refuse("a mechanism on the sample itself")
@@ -80,10 +74,8 @@ class Meter:
     def draws(self, count: int) -> None:
         """Take so many draws from mu.
 
-        Raises
-        ------
-        Overdrawn
-            If so many are not left.
+        Raises:
+            Overdrawn: If so many are not left.
         """
         if self.free:
             return
@@ -94,10 +86,8 @@ class Meter:
     def steps(self, count: int, ratio: Fraction) -> None:
         """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma.
 
-        Raises
-        ------
-        Overdrawn
-            If so many are not left, or the noise is less, or the clip larger, than was declared.
+        Raises:
+            Overdrawn: If so many are not left, or the noise is less, or the clip larger, than was declared.
         """
         if self.free:
             return
@@ -112,10 +102,8 @@ class Meter:
     def selection(self) -> None:
         """Take the one private selection.
 
-        Raises
-        ------
-        Overdrawn
-            If none was declared, or it was made already.
+        Raises:
+            Overdrawn: If none was declared, or it was made already.
         """
         if not self._selections:
             raise self.refuse("a private selection")
@@ -124,10 +112,8 @@ class Meter:
     def mechanism(self, price: Event) -> None:
         """Take a mechanism with this guarantee for the data that it is given.
 
-        Raises
-        ------
-        Overdrawn
-            If it costs more than is left, or is of another kind than was declared.
+        Raises:
+            Overdrawn: If it costs more than is left, or is of another kind than was declared.
         """
         if self.free:
             return

@@ -44,15 +44,11 @@ def person_by_person(
 ) -> Callable[[Records], T]:
     """Return what gives the mechanism a block's values, each made of one record alone.
 
-    Parameters
-    ----------
-    dimension, dtype
-        Of the records, for the trial; what the function raises there is passed on.
+    Args:
+        dimension, dtype: Of the records, for the trial; what the function raises there is passed on.
 
-    Raises
-    ------
-    NoValue
-        If the function makes no person's value of a record of zeros.
+    Raises:
+        NoValue: If the function makes no person's value of a record of zeros.
     """
     _try(of, mechanism.person, type(mechanism).__name__, dimension, dtype)
 

@@ -28,14 +28,11 @@ def padded(width: int) -> int:
 def add_squares(matrix: AnyArray, rows: AnyArray, sign: float) -> None:
     """Add the sign times sum_i r_i r_i^T to the upper triangle of a matrix.
 
-    Parameters
-    ----------
-    matrix
-        Shape (w, w), w a multiple of 16, float32 or float64; in its precision. Changed, also below the diagonal.
-    rows
-        r_i, shape (k, w), of the same type; zeros where there is nothing.
-    sign
-        1 or -1.
+    Args:
+        matrix: Shape (w, w), w a multiple of 16, float32 or float64; in its precision. Changed, also below the
+            diagonal.
+        rows: r_i, shape (k, w), of the same type; zeros where there is nothing.
+        sign: 1 or -1.
     """
     width = len(matrix)
     for first in range(0, len(rows), _ROWS):
@@ -73,9 +70,8 @@ def _tile(matrix: AnyArray, rows: AnyArray, sign: float, first: int, end: int, a
 def factor(matrix: AnyArray) -> bool:
     """Put the factor U, H = U^T U, in the place of the upper triangle of H, shape (w, w) with w a multiple of 8.
 
-    Returns
-    -------
-    False if H is not positive definite, so far as its precision shows; then nothing may be done with what is there.
+    Returns:
+        False if H is not positive definite, so far as its precision shows; then nothing may be done with what is there.
     """
     width = len(matrix)
     for j in range(width):
@@ -106,12 +102,9 @@ def factor(matrix: AnyArray) -> bool:
 def solve(factored: AnyArray, values: AnyArray) -> None:
     """Put the solution x of U^T U x = values in their place.
 
-    Parameters
-    ----------
-    factored
-        What :func:`factor` left.
-    values
-        Shape (w,), C-contiguous, of the same type.
+    Args:
+        factored: What :func:`factor` left.
+        values: Shape (w,), C-contiguous, of the same type.
     """
     width = len(factored)
     for i in range(width):

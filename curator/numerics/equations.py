@@ -21,10 +21,8 @@ class Equations:
     Only an echelon form is kept, at most d + 1 equations, so any number can be added in bounded memory. Which
     equations were added says all: neither their order nor how they came in pieces changes the solutions.
 
-    Parameters
-    ----------
-    unknowns
-        d, at least 1.
+    Args:
+        unknowns: d, at least 1.
     """
 
     def __init__(self, unknowns: int) -> None:
@@ -40,17 +38,12 @@ class Equations:
     def add(self, coefficients: Bits, values: Bits) -> None:
         """Add k equations.
 
-        Parameters
-        ----------
-        coefficients
-            Shape (k, d), 0 or 1.
-        values
-            Shape (k,), 0 or 1.
+        Args:
+            coefficients: Shape (k, d), 0 or 1.
+            values: Shape (k,), 0 or 1.
 
-        Raises
-        ------
-        BadInput
-            If the shapes do not fit. Nothing changes then.
+        Raises:
+            BadInput: If the shapes do not fit. Nothing changes then.
         """
         if coefficients.shape != (len(values), self._unknowns):
             raise BadInput(
@@ -81,10 +74,8 @@ class Equations:
 
         The variables without a pivot are fair coins, and each choice of them has exactly one solution.
 
-        Raises
-        ------
-        BadInput
-            If the system is inconsistent.
+        Raises:
+            BadInput: If the system is inconsistent.
         """
         if not self.consistent:
             raise BadInput("an inconsistent system has no solution to draw")
@@ -113,16 +104,12 @@ def eliminate(matrix: Words, columns: int) -> Indices:
     Word-major, so that one pivot clears its column from 64-bit words of many rows at once, without a branch:
     O(rows * rank * words) word operations.
 
-    Parameters
-    ----------
-    matrix
-        Shape (words, rows): bit b of ``matrix[w, r]`` is column 64 w + b of row r.
-    columns
-        Number of columns, at most 64 words.
+    Args:
+        matrix: Shape (words, rows): bit b of ``matrix[w, r]`` is column 64 w + b of row r.
+        columns: Number of columns, at most 64 words.
 
-    Returns
-    -------
-    The pivot columns, increasing, one for each of the first ``rank`` rows; all other rows are zero.
+    Returns:
+        The pivot columns, increasing, one for each of the first ``rank`` rows; all other rows are zero.
     """
     words, rows = matrix.shape
     pivots = np.empty(min(rows, columns), dtype=np.int64)

@@ -55,15 +55,12 @@ _LOW = (1 << 64) - 1
 class RoundedNormal(NamedTuple):
     """Tables to draw a magnitude from.
 
-    Attributes
-    ----------
-    core
-        Shape (2048,), uint32: slot s is block s if an 18-bit word is below ``core[s] >> 11``, else ``core[s] & 2047``.
-    rest
-        Shape (32768, 3), uint64: slot s is magnitude s if a 192-bit word is below the number with these words,
-        the highest first,
-    rest_alias
-        shape (32768,), int16: and this one else.
+    Attributes:
+        core: Shape (2048,), uint32: slot s is block s if an 18-bit word is below ``core[s] >> 11``, else ``core[s] &
+            2047``.
+        rest: Shape (32768, 3), uint64: slot s is magnitude s if a 192-bit word is below the number with these words,
+            the highest first,
+        rest_alias: shape (32768,), int16: and this one else.
     """
 
     core: NDArray[np.uint32]
@@ -95,12 +92,9 @@ def _tables() -> RoundedNormal:
 def split() -> tuple[list[int], list[int]]:
     """Return the weights of core and rest.
 
-    Returns
-    -------
-    blocks
-        2,048 multiples of 2^-29, together 1; the last is the rest's.
-    rest
-        2^15 multiples of 2^-207 of the rest, together all of it.
+    Returns:
+        blocks: 2,048 multiples of 2^-29, together 1; the last is the rest's.
+        rest: 2^15 multiples of 2^-207 of the rest, together all of it.
     """
     masses, one = magnitudes(), 1 << _PRECISION
     size, units = 1 << BLOCK_BITS, CORE_BITS + CHANCE_BITS
@@ -183,10 +177,8 @@ def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[
 
     Exact: what slots keep for i, and what they leave to it, together is weight i. A full slot is its own alias.
 
-    Parameters
-    ----------
-    weights
-        Whole numbers >= 0, together the capacity times their number.
+    Args:
+        weights: Whole numbers >= 0, together the capacity times their number.
     """
     chances, aliases = [0] * len(weights), list(range(len(weights)))
     left = list(weights)
@@ -243,15 +235,11 @@ def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices
     Added to whole numbers, they are a function of what the Gaussian mechanism releases, as above. The deviation is
     greater than asked for by a share of 2^-18 at most (where it is at least 2^-20).
 
-    Parameters
-    ----------
-    deviation
-        Positive, at most 2^58.
+    Args:
+        deviation: Positive, at most 2^58.
 
-    Raises
-    ------
-    BadInput
-        If it is not.
+    Raises:
+        BadInput: If it is not.
     """
     if not 0.0 < deviation <= MAX_DEVIATION:
         raise BadInput(f"the noise's standard deviation must be positive and at most 2^58 units, found {deviation}")

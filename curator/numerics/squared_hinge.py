@@ -32,23 +32,16 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
     once than come near; of the others their margins are. From a good start two looks are enough, and margins at a start
     that was looked at last need not be computed again (:meth:`~curator.weights.sampling.Distinct.signed_margins`).
 
-    Parameters
-    ----------
-    rows
-        m distinct rows, each with how often it counts, t_i.
-    start
-        Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
-    penalty
-        C, positive.
-    intercept
-        Value of the feature appended to every row; 0 for none.
-    separate
-        Stop as soon as every margin is positive: at a hyperplane without a mistake. Where the steps end at the
-        minimum before there is one, the result is the minimum.
+    Args:
+        rows: m distinct rows, each with how often it counts, t_i.
+        start: Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
+        penalty: C, positive.
+        intercept: Value of the feature appended to every row; 0 for none.
+        separate: Stop as soon as every margin is positive: at a hyperplane without a mistake. Where the steps end at
+            the minimum before there is one, the result is the minimum.
 
-    Returns
-    -------
-    The weights, of the shape of ``start``.
+    Returns:
+        The weights, of the shape of ``start``.
     """
     costs = 2.0 * penalty * rows.times.astype(np.float64)
     known = np.zeros(len(rows), dtype=np.bool_)
@@ -93,9 +86,8 @@ def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
 def _newton(rows: ActiveSet, weights: Floats, enough: float) -> tuple[Floats, float]:
     """Minimize over the given rows; with ``enough`` 0 stop once every margin is positive.
 
-    Returns
-    -------
-    The weights, and their least margin.
+    Returns:
+        The weights, and their least margin.
     """
     margins = rows.margins(weights)
     for _ in range(_MAX_STEPS):
@@ -122,12 +114,9 @@ def _line_search(slope: float, bend: float, margins: Floats, change: Floats, cos
     Its derivative is increasing and piecewise linear: Newton's iteration on it, kept inside a bracket, ends at
     the root.
 
-    Parameters
-    ----------
-    slope, bend
-        <w, step> and <step, step>.
-    margins, change
-        The margins at w, and how they change over a step of length 1.
+    Args:
+        slope, bend: <w, step> and <step, step>.
+        margins, change: The margins at w, and how they change over a step of length 1.
     """
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(100):
@@ -161,16 +150,11 @@ class ActiveSet:
 
     Features are kept in single precision, which holds them exactly; sums over them are in double.
 
-    Parameters
-    ----------
-    draws
-        k rows of d features.
-    costs
-        c_i = 2 C t_i, shape (k,), positive.
-    intercept
-        Value of the last feature, where ``width`` is d + 1.
-    width
-        Number of weights: d, or d + 1.
+    Args:
+        draws: k rows of d features.
+        costs: c_i = 2 C t_i, shape (k,), positive.
+        intercept: Value of the last feature, where ``width`` is d + 1.
+        width: Number of weights: d, or d + 1.
     """
 
     def __init__(self, draws: GatheredRows, costs: Floats, intercept: float, width: int) -> None:

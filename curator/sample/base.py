@@ -31,21 +31,14 @@ class Sample(ABC):
 
     What comes out does not depend on how the records are split: shards compute in integers, or of one row alone.
 
-    Parameters
-    ----------
-    sizes
-        Number of records of each shard, in the sample's order.
-    dimension
-        Number of features d.
-    dtype
-        Type of the features as learners see them, float32 or uint8.
-    grid
-        What codes stand for, where records are kept as codes.
+    Args:
+        sizes: Number of records of each shard, in the sample's order.
+        dimension: Number of features d.
+        dtype: Type of the features as learners see them, float32 or uint8.
+        grid: What codes stand for, where records are kept as codes.
 
-    Raises
-    ------
-    BadData
-        If there are no records, or 2^32 or more.
+    Raises:
+        BadData: If there are no records, or 2^32 or more.
     """
 
     def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any], grid: Grid | None = None) -> None:
@@ -75,12 +68,9 @@ class Sample(ABC):
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
         """Call a method of :class:`~curator.sample.shard.Shard` on the shards with the given numbers.
 
-        Parameters
-        ----------
-        question
-            The method, as ``Shard.reweigh``.
-        arguments
-            What each shard that is asked gets. They may work at the same time; answers come in this order.
+        Args:
+            question: The method, as ``Shard.reweigh``.
+            arguments: What each shard that is asked gets. They may work at the same time; answers come in this order.
         """
 
     def _all(self, question: Callable[..., Answer], *arguments: Any) -> list[Answer]:
@@ -111,10 +101,8 @@ class Sample(ABC):
     def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`cumulative_losses` yielded for the same shards, or all to 0.
 
-        Raises
-        ------
-        BadData
-            If they cannot be these records' scores, none above ``most``.
+        Raises:
+            BadData: If they cannot be these records' scores, none above ``most``.
         """
         parts = [None] * len(self.sizes) if cumulative_losses is None else cumulative_losses
         counted = [
@@ -138,10 +126,8 @@ class Sample(ABC):
     def check(self) -> None:
         """Refuse what no computation should see.
 
-        Raises
-        ------
-        BadData
-            As :meth:`common.local.records.Records.check`.
+        Raises:
+            BadData: As :meth:`common.local.records.Records.check`.
         """
         self._all(Shard.check)
 
@@ -201,12 +187,9 @@ def _joined(parts: list[Picked]) -> Picked:
 class LocalSample(Sample):
     """Shards in this process, asked one after the other; each uses all cores.
 
-    Parameters
-    ----------
-    rows
-        The rows of each shard; all have the same features.
-    threads
-        How many threads may work at a time; None: one for each core.
+    Args:
+        rows: The rows of each shard; all have the same features.
+        threads: How many threads may work at a time; None: one for each core.
     """
 
     def __init__(self, rows: Sequence[ShardRows], threads: int | None = None) -> None:

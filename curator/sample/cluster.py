@@ -40,16 +40,11 @@ _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.bucket_sums)
 class Worker:
     """One shard in a process of its own; brings its people itself, so that no record travels to it.
 
-    Parameters
-    ----------
-    source
-        Where the sample comes from.
-    begin, end
-        This shard's people.
-    threads
-        How many threads may work at a time.
-    changes
-        What changed the shard's scores so far, to be repeated: names of methods, and arguments.
+    Args:
+        source: Where the sample comes from.
+        begin, end: This shard's people.
+        threads: How many threads may work at a time.
+        changes: What changed the shard's scores so far, to be repeated: names of methods, and arguments.
     """
 
     def __init__(self, source: Source, begin: int, end: int, threads: int, changes: list[Change]) -> None:
@@ -72,23 +67,15 @@ class Cluster(Sample):
     A worker that dies is replaced: its successor brings the same people again and repeats what changed their scores, a
     function of public hypotheses; then it is asked what its predecessor left unanswered.
 
-    Parameters
-    ----------
-    source
-        Where the sample comes from.
-    sizes
-        Number of records of each shard.
-    population
-        The people.
-    threads
-        How many threads a worker may use.
-    on_progress
-        Called with a line for each worker that was lost and replaced.
+    Args:
+        source: Where the sample comes from.
+        sizes: Number of records of each shard.
+        population: The people.
+        threads: How many threads a worker may use.
+        on_progress: Called with a line for each worker that was lost and replaced.
 
-    Raises
-    ------
-    PeerUnavailable
-        Any time: if a worker dies again and again.
+    Raises:
+        PeerUnavailable: Any time: if a worker dies again and again.
     """
 
     def __init__(
@@ -163,10 +150,8 @@ class Cluster(Sample):
 def open_cluster(source: Source, population: RecordSource, on_progress: OnProgress) -> Sample:
     """Return the sample in as many workers as the scenario names, on the cluster of ``RAY_ADDRESS`` or on this machine.
 
-    Raises
-    ------
-    BadScenario
-        If the cluster does not answer.
+    Raises:
+        BadScenario: If the cluster does not answer.
     """
     workers, n = source.scenario.curator.storage.workers, source.size
     sizes = [n * (k + 1) // workers - n * k // workers for k in range(workers)]

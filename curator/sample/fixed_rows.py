@@ -36,12 +36,9 @@ class Grid:
 
     Rounding a record to the grid costs no privacy: it is done record by record, and by a public rule.
 
-    Attributes
-    ----------
-    low
-        Value of code 0.
-    step
-        Distance of neighbouring values, but for the first feature.
+    Attributes:
+        low: Value of code 0.
+        step: Distance of neighbouring values, but for the first feature.
     """
 
     low: float
@@ -51,10 +48,8 @@ class Grid:
     def over(cls, low: float, high: float) -> Grid:
         """Return the finest grid that reaches from low to high.
 
-        Raises
-        ------
-        BadScenario
-            If the bounds are infinite, or in the wrong order.
+        Raises:
+            BadScenario: If the bounds are infinite, or in the wrong order.
         """
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise BadScenario(
@@ -77,10 +72,8 @@ class Grid:
     def encode(self, records: Records) -> AnyArray:
         """Round float32 records to the nearest values of the grid; shape (n, d), uint16. Beyond its ends is its end.
 
-        Raises
-        ------
-        BadData
-            If the records have no features, or 0/1 features, which bytes hold as well.
+        Raises:
+            BadData: If the records have no features, or 0/1 features, which bytes hold as well.
         """
         if records.features.dtype != np.float32 or records.dimension == 0:
             raise BadData(
@@ -95,17 +88,12 @@ class Grid:
 class FixedRows(ShardRows):
     """Codes on a public grid; the label is the lowest bit of the first (1 for +1). A row takes 2 d bytes.
 
-    Parameters
-    ----------
-    codes
-        Shape (n, d), uint16, C-contiguous, not copied; may be mapped from a file, read-only.
-    grid
-        What the codes stand for.
+    Args:
+        codes: Shape (n, d), uint16, C-contiguous, not copied; may be mapped from a file, read-only.
+        grid: What the codes stand for.
 
-    Raises
-    ------
-    BadData
-        If the codes have another type or shape.
+    Raises:
+        BadData: If the codes have another type or shape.
     """
 
     def __init__(self, codes: AnyArray, grid: Grid) -> None:

@@ -27,17 +27,12 @@ if TYPE_CHECKING:
 def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
     """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory; nothing is written there.
-    work
-        What the work on the sample will take.
+    Args:
+        folder: The curator's state directory; nothing is written there.
+        work: What the work on the sample will take.
 
-    Raises
-    ------
-    BadScenario
-        Saying how much is needed and available, and what to do.
+    Raises:
+        BadScenario: Saying how much is needed and available, and what to do.
     """
     _source(scenario, folder, 0).check(work)
 
@@ -53,27 +48,18 @@ def open_sample(
 ) -> Sample:
     """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
-    Parameters
-    ----------
-    scenario
-        Resolved.
-    folder
-        The curator's state directory.
-    seed
-        Public seed that decides who the people are. A durable secret of the directory decides the slots of real ones.
-    on_progress
-        Called with a line of progress where it takes long.
-    identify
-        Called with the people, before their records are kept.
-    counted, contributed
-        As for :func:`common.data.population.open_records`.
+    Args:
+        scenario: Resolved.
+        folder: The curator's state directory.
+        seed: Public seed that decides who the people are. A durable secret of the directory decides the slots of real
+            ones.
+        on_progress: Called with a line of progress where it takes long.
+        identify: Called with the people, before their records are kept.
+        counted, contributed: As for :func:`common.data.population.open_records`.
 
-    Raises
-    ------
-    BadScenario, BadData
-        If people and storage do not go together.
-    BadInput
-        If another process works on the same directory, or it is about other people.
+    Raises:
+        BadScenario, BadData: If people and storage do not go together.
+        BadInput: If another process works on the same directory, or it is about other people.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
     source = _source(scenario, folder, seed, secret, contributed)
@@ -100,10 +86,8 @@ def open_sample(
 def layout_of(scenario: ResolvedScenario) -> RecordLayout:
     """Return how the sample of a resolved scenario will be laid out; no table is read.
 
-    Raises
-    ------
-    BadScenario, BadData
-        As :meth:`Layout.of`.
+    Raises:
+        BadScenario, BadData: As :meth:`Layout.of`.
     """
     if scenario.source.table is None:
         return (source := _source(scenario, Path(), 0)).layout(source.population())

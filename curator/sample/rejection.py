@@ -24,14 +24,11 @@ class AcceptanceTable:
 
     Scores below ``base`` have the first limit, scores beyond the last level the last.
 
-    Attributes
-    ----------
-    base
-        Score that the first limit is for.
-    limits
-        Shape (levels,), uint64, ascending: a proposal is accepted if a uniform word is at most the limit.
-    heights
-        Shape (levels,), int64, positive: how often each record is proposed, relative to others. None: all alike.
+    Attributes:
+        base: Score that the first limit is for.
+        limits: Shape (levels,), uint64, ascending: a proposal is accepted if a uniform word is at most the limit.
+        heights: Shape (levels,), int64, positive: how often each record is proposed, relative to others. None: all
+            alike.
     """
 
     base: int
@@ -43,17 +40,12 @@ class AcceptanceTable:
 class Picked:
     """What became of a batch of proposals.
 
-    Attributes
-    ----------
-    places
-        Which proposals of the batch were accepted, ascending.
-    rows
-        The number of each accepted record in the whole sample.
-    records
-        The records themselves, where they were asked for.
-    undecided
-        How many proposals tie with their limit in the first 32 bits, and were left out because no further word was
-        given for them.
+    Attributes:
+        places: Which proposals of the batch were accepted, ascending.
+        rows: The number of each accepted record in the whole sample.
+        records: The records themselves, where they were asked for.
+        undecided: How many proposals tie with their limit in the first 32 bits, and were left out because no further
+            word was given for them.
     """
 
     places: Indices

@@ -78,10 +78,8 @@ class ShardRows(ABC):
     def check(self) -> None:
         """Refuse what no computation should see.
 
-        Raises
-        ------
-        BadData
-            As :meth:`common.local.records.Records.check`.
+        Raises:
+            BadData: As :meth:`common.local.records.Records.check`.
         """
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
@@ -131,14 +129,10 @@ _ROWS_AHEAD = 8
 class Codes(NamedTuple):
     """What 16-bit codes stand for: feature j is ``low + (code & bits_j) * step``, exactly.
 
-    Attributes
-    ----------
-    low, step
-        Singles; see :class:`curator.sample.fixed_rows.Grid`.
-    bits
-        Shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1).
-    room
-        Shape (2, d + 7) or larger, float32: two decoded rows, for the loop that reads these draws.
+    Attributes:
+        low, step: Singles; see :class:`curator.sample.fixed_rows.Grid`.
+        bits: Shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1).
+        room: Shape (2, d + 7) or larger, float32: two decoded rows, for the loop that reads these draws.
     """
 
     low: Any
@@ -150,16 +144,11 @@ class Codes(NamedTuple):
 class GatheredRows(NamedTuple):
     """Records for the functions below. What is None is left out when a loop is compiled.
 
-    Attributes
-    ----------
-    matrix
-        Shape (n, d), C-contiguous: features, or codes.
-    labels
-        Shape (n,); None where codes hold them.
-    rows
-        Which rows are the draws, in order; None: all of them.
-    codes
-        What the codes stand for; None for features.
+    Attributes:
+        matrix: Shape (n, d), C-contiguous: features, or codes.
+        labels: Shape (n,); None where codes hold them.
+        rows: Which rows are the draws, in order; None: all of them.
+        codes: What the codes stand for; None for features.
     """
 
     matrix: AnyArray

@@ -32,12 +32,9 @@ MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
 class ScoreHistogram:
     """How many records have each score.
 
-    Attributes
-    ----------
-    levels
-        Scores that occur, ascending, int64.
-    people
-        How many records have each, at least 1, int64.
+    Attributes:
+        levels: Scores that occur, ascending, int64.
+        people: How many records have each, at least 1, int64.
     """
 
     levels: Indices
@@ -57,14 +54,10 @@ class Shard:
 
     So whatever the number of shards and threads, the whole sample's results are the same, bit for bit.
 
-    Parameters
-    ----------
-    rows
-        The records.
-    first
-        Number of the first of them in the whole sample.
-    threads
-        How many threads may work at a time; None: one for each core.
+    Args:
+        rows: The records.
+        first: Number of the first of them in the whole sample.
+        threads: How many threads may work at a time; None: one for each core.
     """
 
     def __init__(self, rows: ShardRows, first: int = 0, threads: int | None = None) -> None:
@@ -102,19 +95,13 @@ class Shard:
     def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:
         """Add to each score the record's loss, and count the scores.
 
-        Parameters
-        ----------
-        weighing
-            Whose values are added.
-        parts
-            How much a value of 1 adds: the weighing's own grain, or a multiple of it.
-        most
-            Greatest score that can come out.
+        Args:
+            weighing: Whose values are added.
+            parts: How much a value of 1 adds: the weighing's own grain, or a multiple of it.
+            most: Greatest score that can come out.
 
-        Raises
-        ------
-        ValueError
-            If a greater one could: then the scores are not those that the caller thinks of.
+        Raises:
+            ValueError: If a greater one could: then the scores are not those that the caller thinks of.
         """
         self._advance(self._most + parts, most)
         self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
@@ -140,10 +127,8 @@ class Shard:
     def restore(self, cumulative_losses: AnyArray | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`cumulative_losses` returned, or all to 0 (None), and count them.
 
-        Raises
-        ------
-        BadData
-            If they cannot be scores of these records, none above ``most``. Nothing changes then.
+        Raises:
+            BadData: If they cannot be scores of these records, none above ``most``. Nothing changes then.
         """
         if cumulative_losses is None:
             cumulative_losses = np.zeros(len(self), dtype=np.uint8)
@@ -187,10 +172,8 @@ class Shard:
     def check_room(self, each: int) -> None:
         """Refuse work for which so many more bytes a record are needed and not there.
 
-        Raises
-        ------
-        BadScenario
-            Saying how many are needed and available.
+        Raises:
+            BadScenario: Saying how many are needed and available.
         """
         check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
 
@@ -199,18 +182,12 @@ class Shard:
     def pick(self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool) -> Picked:
         """Go through proposals of single records of the whole sample, and pick those of this shard.
 
-        Parameters
-        ----------
-        words
-            Uniform 64-bit words, one a proposal; the same for all shards.
-        ties
-            As many further words, or none; see :func:`~curator.sample.rejection.accept`.
-        size
-            Number of records of the whole sample.
-        acceptance_table
-            Acceptance limits by score.
-        gather
-            Whether the records are wanted too, or their numbers only.
+        Args:
+            words: Uniform 64-bit words, one a proposal; the same for all shards.
+            ties: As many further words, or none; see :func:`~curator.sample.rejection.accept`.
+            size: Number of records of the whole sample.
+            acceptance_table: Acceptance limits by score.
+            gather: Whether the records are wanted too, or their numbers only.
         """
         places, rows = np.empty((2, len(words)), dtype=np.int64)
         found, undecided = accept(

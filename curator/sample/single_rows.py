@@ -20,10 +20,8 @@ _MANY = 4
 class SingleRows(ShardRows):
     """Records as they are; features and labels may be mapped from files, read-only.
 
-    Parameters
-    ----------
-    records
-        The records, not copied.
+    Args:
+        records: The records, not copied.
     """
 
     def __init__(self, records: Records) -> None:

@@ -45,20 +45,13 @@ def in_blocks(dimension: int, itemsize: int) -> int:
 class Source:
     """Where a sample comes from, and how it is kept: all that another process of the curator's needs to know too.
 
-    Attributes
-    ----------
-    scenario
-        Resolved.
-    seed
-        Public seed that decides who simulated people are, and which of a table's come first.
-    folder
-        Where files of records are kept.
-    data
-        Directory of the table files, absolute; None where there are none.
-    order
-        Secret key of the order of a table's people; None where they are simulated.
-    contributed
-        Opens what people contributed; None where they did not.
+    Attributes:
+        scenario: Resolved.
+        seed: Public seed that decides who simulated people are, and which of a table's come first.
+        folder: Where files of records are kept.
+        data: Directory of the table files, absolute; None where there are none.
+        order: Secret key of the order of a table's people; None where they are simulated.
+        contributed: Opens what people contributed; None where they did not.
     """
 
     scenario: ResolvedScenario
@@ -104,10 +97,8 @@ class Source:
         is in memory as it is read, and once more in its random order, before anything else. Beside all that is what
         the work on the sample takes.
 
-        Raises
-        ------
-        BadScenario
-            Saying how much is needed and available, and what to do.
+        Raises:
+            BadScenario: Saying how much is needed and available, and what to do.
         """
         storage, n = self.scenario.curator.storage, self.size
         simulated = self.scenario.source.distribution is not None
@@ -191,12 +182,9 @@ def keep_on_disk(
 ) -> ShardRows:
     """Return the records of people begin, ..., end - 1 mapped from a file, which is written if it is not there whole.
 
-    Parameters
-    ----------
-    folder
-        Where the file is.
-    people
-        Digest of everything that decides who these people are: a file of others is not used.
+    Args:
+        folder: Where the file is.
+        people: Digest of everything that decides who these people are: a file of others is not used.
     """
     file = RowFile(folder / f"rows-{begin}-{end}", layout, end - begin, people)
     if not _intact(file, threads, on_progress):

@@ -29,12 +29,9 @@ _CELLS = 1 << 19
 class RecordLayout:
     """The columns in which records are kept, one array each with a row a record.
 
-    Attributes
-    ----------
-    columns
-        Type and width of each column.
-    grid
-        What codes stand for; None where features are kept as they are, with labels beside them.
+    Attributes:
+        columns: Type and width of each column.
+        grid: What codes stand for; None where features are kept as they are, with labels beside them.
     """
 
     columns: tuple[tuple[np.dtype[Any], int], ...]
@@ -54,10 +51,8 @@ class RecordLayout:
     def of(cls, storage: Storage, people: PopulationSpec, example: Records) -> RecordLayout:
         """Return the layout that a scenario names for people of whom some records are given.
 
-        Raises
-        ------
-        BadScenario, BadData
-            If fixed-point numbers are wanted for features without public bounds, or of 0 and 1.
+        Raises:
+            BadScenario, BadData: If fixed-point numbers are wanted for features without public bounds, or of 0 and 1.
         """
         grid = Grid.of(people) if storage.numbers == "fixed" else None
         if grid is not None:
@@ -97,16 +92,11 @@ class RowFile:
 
     The checksums are written last, after the file is on disk under its name, so where they are, the file was whole.
 
-    Parameters
-    ----------
-    path
-        Its name; ``.json`` and ``.part`` are put behind it.
-    layout
-        The columns.
-    count
-        Number of records.
-    people
-        Digest of who these people are.
+    Args:
+        path: Its name; ``.json`` and ``.part`` are put behind it.
+        layout: The columns.
+        count: Number of records.
+        people: Digest of who these people are.
     """
 
     def __init__(self, path: Path, layout: RecordLayout, count: int, people: str) -> None:
@@ -184,10 +174,8 @@ class Writer:
     def write(self, first: int, columns: list[AnyArray]) -> str:
         """Write the columns of a block that begins with record ``first``; return SHA-256 of what was written, in hex.
 
-        Raises
-        ------
-        OSError
-            If the disk is full.
+        Raises:
+            OSError: If the disk is full.
         """
         digest = hashlib.sha256()
         for column, offset in zip(columns, self._offsets, strict=False):

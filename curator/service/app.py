@@ -70,12 +70,9 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
 def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> Service:
     """Return the service of a curator.
 
-    Parameters
-    ----------
-    metrics_token
-        What whoever reads its metrics must say; empty: nobody may.
-    contributions
-        What the run is about, if people contributed: whoever asks is told that it has begun.
+    Args:
+        metrics_token: What whoever reads its metrics must say; empty: nobody may.
+        contributions: What the run is about, if people contributed: whoever asks is told that it has begun.
     """
     worker = Worker("operation")
     app = create_app(
@@ -187,10 +184,8 @@ LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", 
 class CountedCurator:
     """A curator whose operations are counted.
 
-    Parameters
-    ----------
-    curator
-        Who carries them out.
+    Args:
+        curator: Who carries them out.
     """
 
     def __init__(self, curator: Curator) -> None:

@@ -102,14 +102,10 @@ _OBEYED = (
 class SampleOrigin:
     """Where the people of a sample come from.
 
-    Attributes
-    ----------
-    account
-        They in the ledger over all runs; None where nobody is charged.
-    read
-        What reading their table has clipped, for its owner; None where people are of no table.
-    fix
-        Called with the curator's ledger once all else is well: who contributed is fixed for the run.
+    Attributes:
+        account: They in the ledger over all runs; None where nobody is charged.
+        read: What reading their table has clipped, for its owner; None where people are of no table.
+        fix: Called with the curator's ledger once all else is well: who contributed is fixed for the run.
     """
 
     account: Account | None = None
@@ -123,37 +119,24 @@ NOWHERE = SampleOrigin()
 class Curator:
     """One curator with one sample and one budget.
 
-    Parameters
-    ----------
-    scenario
-        The resolved scenario that this curator has agreed to: its own section is its policy.
-    sample
-        The private sample, n records. Closed with the curator.
-    folder
-        State directory: ledger, weights, key.
-    public
-        The public sample, if the scenario has one.
-    seed
-        Public seed, for simulated people only.
-    referee
-        The referee's public key that it obeys; None pins the first that opens a run.
-    schedule
-        With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has passed.
-    witnesses
-        Where the heads of its ledger go, beside the file in its state directory.
-    origin
-        Where the people come from; by default of no table, and charged nothing.
+    Args:
+        scenario: The resolved scenario that this curator has agreed to: its own section is its policy.
+        sample: The private sample, n records. Closed with the curator.
+        folder: State directory: ledger, weights, key.
+        public: The public sample, if the scenario has one.
+        seed: Public seed, for simulated people only.
+        referee: The referee's public key that it obeys; None pins the first that opens a run.
+        schedule: With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has
+            passed.
+        witnesses: Where the heads of its ledger go, beside the file in its state directory.
+        origin: Where the people come from; by default of no table, and charged nothing.
 
-    Raises
-    ------
-    BrokenLedger
-        If its ledger is missing, cut off, edited, or older than its head.
-    BudgetExceeded
-        If the rounds of the policy do not fit its budget, or its people have spent theirs in other runs.
-    BadScenario, BadData
-        If the policy and the sample do not fit together.
-    BadInput
-        If another process works on the state directory, or its budget belongs to another referee.
+    Raises:
+        BrokenLedger: If its ledger is missing, cut off, edited, or older than its head.
+        BudgetExceeded: If the rounds of the policy do not fit its budget, or its people have spent theirs in other
+            runs.
+        BadScenario, BadData: If the policy and the sample do not fit together.
+        BadInput: If another process works on the state directory, or its budget belongs to another referee.
     """
 
     def __init__(
@@ -266,14 +249,10 @@ class Curator:
     def open_run(self, signed: Signed) -> Signed:
         """Agree to a run and give it the budget; the same configuration again gets the same answer.
 
-        Raises
-        ------
-        Forged, BadMessage
-            If the configuration is not one of the pinned referee.
-        ConfigurationMismatch
-            If it asks of this curator anything else than its policy.
-        BudgetExceeded
-            If another run already has the budget, or its people have spent theirs in other runs.
+        Raises:
+            Forged, BadMessage: If the configuration is not one of the pinned referee.
+            ConfigurationMismatch: If it asks of this curator anything else than its policy.
+            BudgetExceeded: If another run already has the budget, or its people have spent theirs in other runs.
         """
         configuration = messages.Configuration.parse(
             verify(signed, messages.Configuration.KIND, self._referee, _OBEYED)
@@ -337,14 +316,10 @@ class Curator:
     def open_share(self, signed: Signed) -> Signed:
         """Open this curator's part in the order of agents to a run's beacon; the same one again gets the same answer.
 
-        Raises
-        ------
-        Forged, BadMessage
-            If the request is not one of the run's referee, or shows no word of a witness.
-        ConfigurationMismatch
-            If it names another run or configuration, or this curator has no share.
-        Conflict
-            If the share was opened to another beacon: who knows it could choose among them.
+        Raises:
+            Forged, BadMessage: If the request is not one of the run's referee, or shows no word of a witness.
+            ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
+            Conflict: If the share was opened to another beacon: who knows it could choose among them.
         """
         asked = beacon.RevealRequest.parse(verify(signed, beacon.RevealRequest.KIND, self._referee, _OBEYED))
         share, value = self._share(asked.digest), beacon.revealed_beacon(asked, signed.key)
@@ -373,10 +348,8 @@ class Curator:
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
         """Check a request as far as that takes no work: who sent it, what it says, for which run.
 
-        Raises
-        ------
-        Forged, BadMessage, ConfigurationMismatch, RolledBack, PolicyRefused
-            As :meth:`perform`.
+        Raises:
+            Forged, BadMessage, ConfigurationMismatch, RolledBack, PolicyRefused: As :meth:`perform`.
         """
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee, _OBEYED))
         operation = self._policy.read(request.operation)
@@ -386,10 +359,8 @@ class Curator:
     def acknowledge(self, signed: Signed) -> None:
         """Store that the run's referee has received this ledger as far as it says; the same again changes nothing.
 
-        Raises
-        ------
-        Forged, BadMessage, ConfigurationMismatch, RolledBack, CannotWrite
-            As :meth:`perform`.
+        Raises:
+            Forged, BadMessage, ConfigurationMismatch, RolledBack, CannotWrite: As :meth:`perform`.
         """
         received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self._referee, _OBEYED))
         self._check_run(received)
@@ -398,7 +369,6 @@ class Curator:
             self._directory.journal.publish()
 
     def _check_run(self, message: messages.Perform | messages.Acknowledgement) -> None:
-        """Refuse what is not of the run that holds the budget, or names a ledger that is not this one."""
         self._check_holder(message.run, message.digest)
         chain = self._directory.journal.chain
         if not chain.holds(message.seen):
@@ -412,35 +382,24 @@ class Curator:
     def perform(self, signed: Signed) -> Signed:
         """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.
 
-        Raises
-        ------
-        Forged, BadMessage
-            If the request is not one of the run's referee.
-        ConfigurationMismatch
-            If it names another run or configuration.
-        Conflict
-            If the id was used for another operation, or an earlier operation has not finished.
-        BudgetExceeded
-            If the operation does not fit into what is left; says spent, requested and budget.
-        RolledBack
-            If the ledger does not hold what the referee has seen of it.
-        CannotWrite
-            If the ledger cannot be written at present: nothing is lost, ask again.
-        PolicyRefused
-            If the policy's rounds are used up, a hypothesis needs features that the records lack, or is of a kind that
-            a curator takes only if its own learner gives it; if memory does not suffice.
-        OperationFailed
-            If its code failed after the charge; says nothing about why.
+        Raises:
+            Forged, BadMessage: If the request is not one of the run's referee.
+            ConfigurationMismatch: If it names another run or configuration.
+            Conflict: If the id was used for another operation, or an earlier operation has not finished.
+            BudgetExceeded: If the operation does not fit into what is left; says spent, requested and budget.
+            RolledBack: If the ledger does not hold what the referee has seen of it.
+            CannotWrite: If the ledger cannot be written at present: nothing is lost, ask again.
+            PolicyRefused: If the policy's rounds are used up, a hypothesis needs features that the records lack, or is
+                of a kind that a curator takes only if its own learner gives it; if memory does not suffice.
+            OperationFailed: If its code failed after the charge; says nothing about why.
         """
         return self.perform_admitted(signed, *self.admit(signed))
 
     def perform_admitted(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Signed:
         """Carry out an operation with what :meth:`admit` has returned of its request.
 
-        Raises
-        ------
-        Conflict, BudgetExceeded, RolledBack, CannotWrite, PolicyRefused, OperationFailed
-            As :meth:`perform`.
+        Raises:
+            Conflict, BudgetExceeded, RolledBack, CannotWrite, PolicyRefused, OperationFailed: As :meth:`perform`.
         """
         with about_run(request.run), self._lock:
             charge = self._once(signed, request, operation)

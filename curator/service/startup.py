@@ -50,25 +50,17 @@ def open_curator(
 ) -> Curator:
     """Return the curator of a resolved scenario.
 
-    Parameters
-    ----------
-    folder
-        Its state directory; bound to the policy and the seed at the first start.
-    seed
-        Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
-    referee
-        The referee's key to pin, or None.
-    witnesses
-        Where the heads of its ledger go, beside the file in its state directory.
-    charging
-        Where the run is charged to its people.
+    Args:
+        folder: Its state directory; bound to the policy and the seed at the first start.
+        seed: Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
+        referee: The referee's key to pin, or None.
+        witnesses: Where the heads of its ledger go, beside the file in its state directory.
+        charging: Where the run is charged to its people.
 
-    Raises
-    ------
-    BadScenario
-        If the sample, or the learner's work on it, does not fit into memory or on the disk; before any work.
-    BadInput
-        If the people contribute, and are fewer than the sample takes.
+    Raises:
+        BadScenario: If the sample, or the learner's work on it, does not fit into memory or on the disk; before any
+            work.
+        BadInput: If the people contribute, and are fewer than the sample takes.
     """
     check_room(scenario, folder)
     account = Account(charging, scenario, "source") if charging.charges(scenario, "source") else None
@@ -109,13 +101,11 @@ def _identifying(account: Account | None, contributions: Contributions | None) -
 
 
 def _claimed_seed(scenario: ResolvedScenario, folder: Path, seed: int | None) -> int:
-    """Bind the state directory to the policy and the seed; return the seed of the first start, 0 if it had none."""
     known: int | None = claim(folder, {"policy": policy_digest(scenario), "seed": seed})["seed"]
     return 0 if known is None else known
 
 
 def _bound_public_sample(scenario: ResolvedScenario, seed: int, folder: Path) -> Records | None:
-    """Return the public sample, if any; the same noise on another one would be a second release, so it is bound."""
     public = public_sample(scenario, seed)
     if public is not None:
         claim_people(folder, public.fingerprint(), "public-people")
@@ -133,19 +123,14 @@ def _report_clipping(read: Notes, on_progress: OnProgress) -> None:
 def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:
     """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds.
 
-    Parameters
-    ----------
-    folder
-        Its state directory, which need not exist; nothing is changed there.
-    given
-        The key that its operator names, if any.
-    trust_first_contact
-        Whether to obey the first referee that opens a run where no key is known: None is returned then.
+    Args:
+        folder: Its state directory, which need not exist; nothing is changed there.
+        given: The key that its operator names, if any.
+        trust_first_contact: Whether to obey the first referee that opens a run where no key is known: None is returned
+            then.
 
-    Raises
-    ------
-    BadInput
-        If no key is known and the first contact is not to be trusted, or the given one is no public key.
+    Raises:
+        BadInput: If no key is known and the first contact is not to be trusted, or the given one is no public key.
     """
     if given is not None:
         return check_public(given, "--referee-key")
@@ -168,19 +153,14 @@ def check_policy(
 ) -> None:
     """Refuse a resolved scenario that this curator would not take, as far as its public numbers tell; no table is read.
 
-    Parameters
-    ----------
-    first
-        What the protocol asks the curator for first.
-    public
-        The public people, where they are of a table and it was read; others are drawn.
+    Args:
+        first: What the protocol asks the curator for first.
+        public: The public people, where they are of a table and it was read; others are drawn.
 
-    Raises
-    ------
-    BadScenario, BadData
-        If the learner or the storage cannot work with such samples, or the first operations cannot be carried out.
-    BudgetExceeded, BadInput
-        If its rounds do not fit its budget.
+    Raises:
+        BadScenario, BadData: If the learner or the storage cannot work with such samples, or the first operations
+            cannot be carried out.
+        BudgetExceeded, BadInput: If its rounds do not fit its budget.
     """
     read = public is not None or scenario.public is None or scenario.public.table is None
     if public is None and read:
@@ -211,15 +191,11 @@ def check_policy(
 def check_room(scenario: ResolvedScenario, folder: Path) -> None:
     """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit; nothing is written.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory, which need not exist.
+    Args:
+        folder: The curator's state directory, which need not exist.
 
-    Raises
-    ------
-    BadScenario
-        Saying how much memory or disk is needed and available, and what to do.
+    Raises:
+        BadScenario: Saying how much memory or disk is needed and available, and what to do.
     """
     policy = scenario.curator
     if policy.learner is None:
@@ -237,7 +213,6 @@ def _public_people(scenario: ResolvedScenario) -> int:
 
 
 def _contributions(folder: Path, scenario: ResolvedScenario) -> Contributions | None:
-    """Return what people contributed to a state directory; None where the scenario's people come from elsewhere."""
     if scenario.source.table is None or not scenario.source.table.contributed:
         return None
     from curator.contributions.opening import Contributions  # here, since what collects serves, which few runs do

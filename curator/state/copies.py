@@ -31,19 +31,13 @@ SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "o
 def backup(state: Path, copy: Path) -> Head:
     """Copy a curator's ledger and keys, also while it is at work; return the copy's head.
 
-    Parameters
-    ----------
-    state
-        The curator's state directory.
-    copy
-        A directory that does not exist, or is empty; made with mode 0700, since it holds the curator's secrets.
+    Args:
+        state: The curator's state directory.
+        copy: A directory that does not exist, or is empty; made with mode 0700, since it holds the curator's secrets.
 
-    Raises
-    ------
-    BadInput
-        If there is no ledger, or the place is taken.
-    BrokenLedger
-        If the ledger is none.
+    Raises:
+        BadInput: If there is no ledger, or the place is taken.
+        BrokenLedger: If the ledger is none.
     """
     if not (state / LEDGER).exists() or not (state / KEY).exists():
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
@@ -62,25 +56,17 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     The copy is taken as it is only where it is shown to be the newest: its head is the one beside the lost ledger, and
     the one of every witness that it has had. Otherwise something may have been released that it does not know of.
 
-    Parameters
-    ----------
-    copy
-        As :func:`backup` makes it.
-    state
-        The state directory: one that does not exist, is empty, or is the one that was copied, whose ledger, if there is
-        one, is kept as ``ledger.sqlite.replaced``.
-    witnesses
-        Those of the ledger.
-    close
-        Take a copy also if it is not shown to be the newest, and count the whole budget as spent: what was released may
-        be asked for again, nothing more.
+    Args:
+        copy: As :func:`backup` makes it.
+        state: The state directory: one that does not exist, is empty, or is the one that was copied, whose ledger, if
+            there is one, is kept as ``ledger.sqlite.replaced``.
+        witnesses: Those of the ledger.
+        close: Take a copy also if it is not shown to be the newest, and count the whole budget as spent: what was
+            released may be asked for again, nothing more.
 
-    Raises
-    ------
-    BrokenLedger
-        If the copy is not shown to be the newest, and is not to be closed; nothing was changed.
-    BadInput
-        If another process works on the directory, it holds anything else, or the copy is none.
+    Raises:
+        BrokenLedger: If the copy is not shown to be the newest, and is not to be closed; nothing was changed.
+        BadInput: If another process works on the directory, it holds anything else, or the copy is none.
     """
     if not (copy / LEDGER).exists() or not (copy / KEY).exists():
         raise BadInput(f"{copy} is no copy of a curator's ledger: give a directory that curator backup has made")
@@ -182,10 +168,8 @@ def _write_head(folder: Path) -> Head:
 def check_copy(copy: Path) -> None:
     """Check that what is to be put back is a copy's files and nothing else: none runs code, is a link, or is too large.
 
-    Raises
-    ------
-    NotFound, BadData
-        Naming the file that is another one.
+    Raises:
+        NotFound, BadData: Naming the file that is another one.
     """
     if not files.present(copy, LEDGER) or not files.present(copy, KEY):
         return  # nothing to be put back, as :func:`restore` says

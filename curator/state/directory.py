@@ -30,23 +30,15 @@ from common.numerics.randomness import RandomSource, durable_secret
 class StateDirectory:
     """The curator's state directory.
 
-    Parameters
-    ----------
-    folder
-        Created (mode 0700) if absent.
-    seed
-        Public seed for simulated people; None draws a durable secret from the operating system.
-    policy
-        Digest of what the curator agrees to.
-    witnesses
-        Where the heads of its ledger go, too.
+    Args:
+        folder: Created (mode 0700) if absent.
+        seed: Public seed for simulated people; None draws a durable secret from the operating system.
+        policy: Digest of what the curator agrees to.
+        witnesses: Where the heads of its ledger go, too.
 
-    Raises
-    ------
-    BadInput
-        If another process works on the same directory.
-    BrokenLedger
-        As :class:`common.log.ledger.Journal`.
+    Raises:
+        BadInput: If another process works on the same directory.
+        BrokenLedger: As :class:`common.log.ledger.Journal`.
     """
 
     def __init__(self, folder: Path, seed: int | None, policy: str, witnesses: Sequence[Witness] = ()) -> None:
@@ -85,12 +77,9 @@ class Checkpoints:
     The key is the curator's own, and the line says after which history of operations the scores were as they are. So a
     file that was damaged, cut off, renamed, or comes from another curator or another history is noticed.
 
-    Parameters
-    ----------
-    folder
-        The curator's state directory.
-    key
-        Secret, 32 bytes.
+    Args:
+        folder: The curator's state directory.
+        key: Secret, 32 bytes.
     """
 
     def __init__(self, folder: Path, key: bytes) -> None:
@@ -117,16 +106,11 @@ class Checkpoints:
     ) -> None:
         """Begin to write the scores, if it is time again; they must not change until :meth:`settle`.
 
-        Parameters
-        ----------
-        updates
-            Number of reweighs, t; all of them are in the ledger.
-        seconds
-            How long the last of them took.
-        lineage
-            Digest of all operations up to that one.
-        cumulative_losses
-            Yields those of each shard.
+        Args:
+            updates: Number of reweighs, t; all of them are in the ledger.
+            seconds: How long the last of them took.
+            lineage: Digest of all operations up to that one.
+            cumulative_losses: Yields those of each shard.
         """
         self._seconds += seconds
         if updates - self._last < EVERY and self._seconds < SECONDS:
@@ -166,10 +150,8 @@ class Checkpoints:
     def load(self, lineages: list[str]) -> tuple[int, list[AnyArray]] | None:
         """Return the newest stored weights that belong to this history: after how many reweighs, and each shard's.
 
-        Parameters
-        ----------
-        lineages
-            For each finished reweigh, in order, the digest of all operations up to it.
+        Args:
+            lineages: For each finished reweigh, in order, the digest of all operations up to it.
         """
         self.settle()
         for path in sorted(self._files(), key=lambda path: path.stat().st_mtime_ns, reverse=True):

@@ -28,18 +28,13 @@ OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "resul
 class Charge:
     """One operation in the order it was charged.
 
-    Attributes
-    ----------
-    request
-        The referee's message, as it was signed; with the head of this ledger that it had seen.
-    operation
-        The JSON form of what it asks for, all defaults filled in: an operation's randomness is derived from it.
-    event
-        What was declared before it ran.
-    result
-        What was released; None while it has not finished.
-    entries
-        How long the ledger was when the result was in it.
+    Attributes:
+        request: The referee's message, as it was signed; with the head of this ledger that it had seen.
+        operation: The JSON form of what it asks for, all defaults filled in: an operation's randomness is derived from
+            it.
+        event: What was declared before it ran.
+        result: What was released; None while it has not finished.
+        entries: How long the ledger was when the result was in it.
     """
 
     request: Signed
@@ -76,21 +71,14 @@ class Holder:
 class Ledger:
     """Charges and results of the one run that holds the curator's budget. Each line is on disk before it is here.
 
-    Parameters
-    ----------
-    journal
-        The durable chain of entries.
+    Args:
+        journal: The durable chain of entries.
 
-    Attributes
-    ----------
-    events
-        The events that cost something, in the order in which they were charged.
-    holder
-        The run that holds the budget, if there is one.
-    acknowledged
-        How many entries the referee has countersigned after its last request; 0 if none.
-    beacon
-        The value of the beacon to which the curator's share of the order was opened; None while it is not.
+    Attributes:
+        events: The events that cost something, in the order in which they were charged.
+        holder: The run that holds the budget, if there is one.
+        acknowledged: How many entries the referee has countersigned after its last request; 0 if none.
+        beacon: The value of the beacon to which the curator's share of the order was opened; None while it is not.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -181,10 +169,8 @@ class Ledger:
 def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, Any]:
     """Check a ledger against its head and its witnesses; return how far it goes.
 
-    Raises
-    ------
-    BrokenLedger
-        Saying what does not agree, and what to do.
+    Raises:
+        BrokenLedger: Saying what does not agree, and what to do.
     """
     with closing(_chain(state)) as chain:
         identity = Identity.load_or_create(state / KEY)

@@ -44,18 +44,12 @@ BINS = 40
 class OwnersFile:
     """The file in a state directory; written anew after each operation.
 
-    Parameters
-    ----------
-    folder
-        The state directory, which this process holds.
-    scenario
-        Resolved.
-    planned
-        The events that the budget was opened for.
-    read
-        What the public rules did to the table's rows; None where people are of no table.
-    clock
-        Seconds since 1970.
+    Args:
+        folder: The state directory, which this process holds.
+        scenario: Resolved.
+        planned: The events that the budget was opened for.
+        read: What the public rules did to the table's rows; None where people are of no table.
+        clock: Seconds since 1970.
     """
 
     def __init__(
@@ -133,12 +127,10 @@ def weights_of(reweighing: Reweighing) -> dict[str, Any]:
 
 
 def _dense(density: Density) -> float:
-    """Return 1 / max mu: how many records would share all the weight if each had as much as the heaviest."""
     return density.acceptance * len(density)
 
 
 def _bars(levels: Any) -> list[Any]:
-    """Return the places of the levels of each bar: bars of one width, those without any level left out."""
     low, high = int(levels[0]), int(levels[-1])
     width = max(1, -(-(high - low + 1) // BINS))
     bar = (levels - low) // width
@@ -156,7 +148,6 @@ def table_bounds(scenario: ResolvedScenario) -> dict[str, list[float]]:
 
 
 def _times(path: Path) -> dict[str, float]:
-    """Return when earlier operations ended, as far as the file before says."""
     try:
         written = json.loads(path.read_bytes())["times"]
         return {str(number): float(when) for number, when in written.items()}
@@ -172,14 +163,11 @@ PATIENCE = 2.0
 class Charged:
     """One charge.
 
-    Attributes
-    ----------
-    when
-        When its operation ended, seconds since 1970; None where nobody kept it.
-    amount, total
-        What it took of the cap, and all so far, in the budget's unit; None where there is no budget to say it.
-    done
-        Whether its result is in the ledger.
+    Attributes:
+        when: When its operation ended, seconds since 1970; None where nobody kept it.
+        amount, total: What it took of the cap, and all so far, in the budget's unit; None where there is no budget to
+            say it.
+        done: Whether its result is in the ledger.
     """
 
     operation: str
@@ -195,20 +183,13 @@ class Charged:
 class Seen:
     """All that the console shows.
 
-    Attributes
-    ----------
-    entries
-        How many the ledger has; each follows from the one before it.
-    run
-        The run that holds the budget; empty before one does.
-    closed
-        Why nothing more is charged; empty if it may be.
-    budget
-        The budget, as the curator opened it; None without privacy, or where its owner's file is missing.
-    about
-        The owner's file (:mod:`curator.state.owner`); empty where there is none, or none of this version.
-    missing
-        Why ``about`` is empty.
+    Attributes:
+        entries: How many the ledger has; each follows from the one before it.
+        run: The run that holds the budget; empty before one does.
+        closed: Why nothing more is charged; empty if it may be.
+        budget: The budget, as the curator opened it; None without privacy, or where its owner's file is missing.
+        about: The owner's file (:mod:`curator.state.owner`); empty where there is none, or none of this version.
+        missing: Why ``about`` is empty.
     """
 
     entries: int
@@ -223,14 +204,10 @@ class Seen:
 def look(state: Path) -> Seen:
     """Read a state directory.
 
-    Raises
-    ------
-    BadInput
-        If it is no curator's state directory, or nothing is in its ledger yet.
-    BrokenLedger
-        If the ledger cannot be read, or an entry does not follow from the one before it.
-    BadData
-        If the owner's file does not hold what it must.
+    Raises:
+        BadInput: If it is no curator's state directory, or nothing is in its ledger yet.
+        BrokenLedger: If the ledger cannot be read, or an entry does not follow from the one before it.
+        BadData: If the owner's file does not hold what it must.
     """
     entries = _entries(state)
     about, missing = _about(state)
@@ -299,7 +276,6 @@ def _budget(about: Mapping[str, Any]) -> Budget | None:
 
 @lru_cache(maxsize=4)
 def _opened(epsilon: float, delta: float, planned: str) -> Budget:
-    """Open the budget as the curator did, once: it takes an accountant."""
     return open_budget(epsilon, delta, [parse_event(wire) for wire, count in json.loads(planned) for _ in range(count)])
 
 

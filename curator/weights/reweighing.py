@@ -46,19 +46,13 @@ class Reweighing:
     moves all other mu_j in one common direction, and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n).
     Reweighing the projected weights instead reaches several times that (9 times in docs/corrections.md).
 
-    Parameters
-    ----------
-    n
-        Number of records (public).
-    kappa
-        In (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i.
-    eta
-        Learning rate, positive.
+    Args:
+        n: Number of records (public).
+        kappa: In (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i.
+        eta: Learning rate, positive.
 
-    Raises
-    ------
-    BadScenario
-        If a parameter is outside its range.
+    Raises:
+        BadScenario: If a parameter is outside its range.
     """
 
     def __init__(self, n: int, kappa: float | None, eta: float) -> None:
@@ -94,19 +88,13 @@ class Reweighing:
     ) -> Self:
         """Set a sample's scores to what they were, and return the law that belongs to them.
 
-        Parameters
-        ----------
-        sample
-            Whatever its scores are; they are set.
-        reweighs
-            By what it was reweighed until then, in order.
-        cumulative_losses
-            Those of each shard at that time; None where the sample was never reweighed.
+        Args:
+            sample: Whatever its scores are; they are set.
+            reweighs: By what it was reweighed until then, in order.
+            cumulative_losses: Those of each shard at that time; None where the sample was never reweighed.
 
-        Raises
-        ------
-        BadData
-            If the scores cannot be those of the sample after that many reweighs.
+        Raises:
+            BadData: If the scores cannot be those of the sample after that many reweighs.
         """
         restored = cls(len(sample), kappa, eta)
         grains = [weighing.grain for weighing in reweighs]
@@ -124,10 +112,8 @@ class Reweighing:
 
         If it fails half-way, the sample's scores are in between: :meth:`restore` them.
 
-        Raises
-        ------
-        BadInput
-            If scores would exceed 32 bits: after 2^22 reweighs by real losses. Nothing changes then.
+        Raises:
+            BadInput: If scores would exceed 32 bits: after 2^22 reweighs by real losses. Nothing changes then.
         """
         parts = max(self._parts, weighing.grain)
         most = (self._updates + 1) * parts
@@ -198,20 +184,14 @@ def project(cumulative_losses: Floats, people: Indices, eta: float, budget: floa
     With ``w = exp(eta * score)`` and c the smallest number with ``sum people * min(c w, 1) = budget``, that
     is ``cut = -ln(c) / eta``; all is done relative to the running maximum, so no weight underflows.
 
-    Parameters
-    ----------
-    cumulative_losses
-        Shape (L,), ascending.
-    people
-        Shape (L,), how many records have each score, each at least 1.
-    eta
-        Positive.
-    budget
-        kappa n, in (0, sum of people].
+    Args:
+        cumulative_losses: Shape (L,), ascending.
+        people: Shape (L,), how many records have each score, each at least 1.
+        eta: Positive.
+        budget: kappa n, in (0, sum of people].
 
-    Returns
-    -------
-    The cut. It may lie above the highest score: then nobody is capped.
+    Returns:
+        The cut. It may lie above the highest score: then nobody is capped.
     """
     above = 0.0
     for i in range(len(people)):

@@ -39,14 +39,10 @@ class Density:
     That is every law that the curator's weights can have: the multiplicative weights ``exp(eta *
     score_i)``, flat from ``cut`` upwards. A cut at (or above) the highest score leaves them as they are.
 
-    Attributes
-    ----------
-    histogram
-        How many records have each score.
-    eta
-        Positive; by one part of the scores.
-    cut
-        Score from which on the law is flat.
+    Attributes:
+        histogram: How many records have each score.
+        eta: Positive; by one part of the scores.
+        cut: Score from which on the law is flat.
     """
 
     histogram: ScoreHistogram
@@ -97,12 +93,9 @@ def _limits(p: Floats) -> Words:
 class Distinct:
     """The distinct records among some draws: fewer than these where draws repeat, and quick to go through.
 
-    Attributes
-    ----------
-    rows
-        Their numbers, ascending.
-    times
-        How often each was drawn, at least 1, int64.
+    Attributes:
+        rows: Their numbers, ascending.
+        times: How often each was drawn, at least 1, int64.
     """
 
     sample: Sample
@@ -150,19 +143,13 @@ class Sampler:
     Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the
     randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
 
-    Parameters
-    ----------
-    sample
-        The private sample, n records with their scores.
-    density
-        mu, over the same n records. Done with the sampler before the next reweigh.
-    share_bound
-        See :meth:`curator.weights.reweighing.Reweighing.share_bound`; 1 is good for all laws.
+    Args:
+        sample: The private sample, n records with their scores.
+        density: mu, over the same n records. Done with the sampler before the next reweigh.
+        share_bound: See :meth:`curator.weights.reweighing.Reweighing.share_bound`; 1 is good for all laws.
 
-    Raises
-    ------
-    BadData
-        If there are not as many records as the density has.
+    Raises:
+        BadData: If there are not as many records as the density has.
     """
 
     def __init__(self, sample: Sample, density: Density, share_bound: float = 1.0) -> None:
@@ -274,12 +261,9 @@ class TaskSampler(Sampler):
     A view is a function of one record, so what is proven of learners on draws from mu holds for them on views of
     draws: it is a learner that begins with the view.
 
-    Parameters
-    ----------
-    sample, density, share_bound
-        As for :class:`~curator.weights.sampling.Sampler`.
-    task
-        What the learner gets to see.
+    Args:
+        sample, density, share_bound: As for :class:`~curator.weights.sampling.Sampler`.
+        task: What the learner gets to see.
     """
 
     def __init__(self, sample: Sample, density: Density, task: Task, share_bound: float = 1.0) -> None:
@@ -318,10 +302,8 @@ class DistinctViews(Distinct):
 
     Records that are distinct may look alike; how often each was drawn is told by record.
 
-    Attributes
-    ----------
-    task
-        What is seen of them.
+    Attributes:
+        task: What is seen of them.
     """
 
     task: Task

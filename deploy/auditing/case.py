@@ -35,23 +35,15 @@ FAILURE = 1e-6
 class Case:
     """What is claimed of a subject on a pair of neighbouring inputs, and which twins must be caught.
 
-    Attributes
-    ----------
-    name
-        For people.
-    epsilon, delta
-        The claim, as the accountant or the mechanism states it.
-    inputs
-        Two neighbouring inputs.
-    honest
-        The code that is shipped.
-    twins
-        The same with one safeguard taken out, by what was taken out.
-    runs
-        Runs on each input, for the search and again for the bound.
-    least
-        A bound that the honest subject must reach, so that passing means something; 0 where nothing of its leak can
-        be seen in so few runs.
+    Attributes:
+        name: For people.
+        epsilon, delta: The claim, as the accountant or the mechanism states it.
+        inputs: Two neighbouring inputs.
+        honest: The code that is shipped.
+        twins: The same with one safeguard taken out, by what was taken out.
+        runs: Runs on each input, for the search and again for the bound.
+        least: A bound that the honest subject must reach, so that passing means something; 0 where nothing of its leak
+            can be seen in so few runs.
     """
 
     name: str
@@ -81,20 +73,13 @@ class Case:
 class AuditRow:
     """One audit: of what is shipped (``without`` is empty), or of a twin without a safeguard.
 
-    Attributes
-    ----------
-    case
-        What was audited.
-    without
-        What was taken out of the twin.
-    runs
-        Trials on each of the two inputs, for the search and again for the bound.
-    delta, claimed
-        The claim: (claimed, delta)-DP.
-    measured
-        Lower bound on epsilon at that delta.
-    seconds
-        What it took.
+    Attributes:
+        case: What was audited.
+        without: What was taken out of the twin.
+        runs: Trials on each of the two inputs, for the search and again for the bound.
+        delta, claimed: The claim: (claimed, delta)-DP.
+        measured: Lower bound on epsilon at that delta.
+        seconds: What it took.
     """
 
     case: str
@@ -123,12 +108,9 @@ class AuditRow:
 def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
     """Audit every case and its twins.
 
-    Parameters
-    ----------
-    cases
-        What to audit.
-    scale
-        Multiplies the trials of each case; a twin has those of its case at least, since it has to be caught.
+    Args:
+        cases: What to audit.
+        scale: Multiplies the trials of each case; a twin has those of its case at least, since it has to be caught.
     """
     for case in cases:
         subjects: dict[str, Subject] = {"": case.honest, **case.twins}

@@ -47,7 +47,6 @@ class MemoryChain(Chain):
         """Let go of nothing."""
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
-        """Append an entry."""
         entry = following(self.entries[-1] if self.entries else None, kind, body)
         self._enter(entry, link(entry.index, kind, body))
         return self.head()
@@ -129,15 +128,12 @@ class NoisyMean(Learner):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return one with little noise."""
         return (cls(mu=2.0),)
 
     def event(self, tv_bound: float) -> Event:
-        """One release."""
         return Gaussian(count=self.releases, mu=self.mu)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Average, and add noise of 2 sqrt(d)/(n mu)."""
         width = access.dimension
         noisy = access.release(ClippedSum(math.sqrt(width), width, self.mu), self._signed)
         return Linear(weights=tuple((noisy / access.people).tolist()), threshold=self.threshold)

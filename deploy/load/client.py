@@ -40,10 +40,8 @@ class Answer(NamedTuple):
 class Connection(asyncio.Protocol):
     """One kept-alive connection to a service.
 
-    Attributes
-    ----------
-    sent, received
-        Bytes so far.
+    Attributes:
+        sent, received: Bytes so far.
     """
 
     def __init__(self) -> None:
@@ -90,10 +88,8 @@ class Connection(asyncio.Protocol):
     async def request(self, raw: bytes) -> Answer:
         """Send a whole request and return its answer.
 
-        Raises
-        ------
-        ConnectionError
-            If the connection is closed before.
+        Raises:
+            ConnectionError: If the connection is closed before.
         """
         if self._transport is None:
             raise ConnectionResetError("the service closed the connection")
@@ -157,10 +153,8 @@ class LightAgent:
     def answer(self, assignment: bytes) -> bytes:
         """Return the body of its report on an assignment (a signed one, as it came).
 
-        Raises
-        ------
-        BadMessage
-            If it is none to an individual.
+        Raises:
+            BadMessage: If it is none to an individual.
         """
         payload = assignment[assignment.index(b'"message":') + len(b'"message":') : assignment.rindex(b',"key":"')]
         asked = _ASSIGNMENT.fullmatch(payload)

@@ -76,19 +76,13 @@ async def poll_idly(
 ) -> Idle:
     """Have agents poll for so many seconds, each when it was told to, and return what that took.
 
-    Parameters
-    ----------
-    agents
-        Enrolled, and asked nothing.
-    name
-        The referee's host and port, for the requests' header.
-    tls
-        How it is dialled; None: in the clear.
+    Args:
+        agents: Enrolled, and asked nothing.
+        name: The referee's host and port, for the requests' header.
+        tls: How it is dialled; None: in the clear.
 
-    Raises
-    ------
-    RunFailed
-        If not one poll is answered.
+    Raises:
+        RunFailed: If not one poll is answered.
     """
     allow_descriptors(AT_ONCE)
     polling = _Polling(agents, host, port, name, tls)
@@ -159,7 +153,6 @@ class _Polling:
 
 
 def _again(answer: Answer) -> float:
-    """Return after how many seconds an agent polls again: as its own client does."""
     try:
         return max(0.0, float(answer.header(b"retry-after") or b"0"))
     except ValueError:

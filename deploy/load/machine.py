@@ -25,16 +25,13 @@ GROUP = 256
 def limits(folder: Path, seconds: float = 0.5) -> dict[str, Any]:
     """Measure this machine for so many seconds a figure.
 
-    Parameters
-    ----------
-    folder
-        On the disk that a referee would use.
+    Args:
+        folder: On the disk that a referee would use.
 
-    Returns
-    -------
-    ``verify_per_second`` (Ed25519, one core), ``commits_per_second`` (one row each, on disk when it returns),
-    ``rows_per_second`` (in commits of 256), ``requests_per_second`` (over loopback, to a server that does nothing),
-    ``cores``, ``load_average`` (of the minute before).
+    Returns:
+        ``verify_per_second`` (Ed25519, one core), ``commits_per_second`` (one row each, on disk when it returns),
+        ``rows_per_second`` (in commits of 256), ``requests_per_second`` (over loopback, to a server that does nothing),
+        ``cores``, ``load_average`` (of the minute before).
     """
     return {
         "cores": processors(),

@@ -32,22 +32,14 @@ Done = Callable[[LightAgent, Answer], None]
 class Load:
     """How agents come.
 
-    Attributes
-    ----------
-    host, port
-        The referee's.
-    schedule, rate
-        When they come; the rate (a second) is for ``poisson`` only.
-    connections
-        How many are open, at most.
-    pid
-        The referee's process on this machine, if it is known.
-    commits
-        Returns how many transactions the referee has committed so far, if it says so.
-    on_progress
-        Called with the phase, how many are done, and how many there are.
-    tls
-        How the referee is dialled; None: in the clear.
+    Attributes:
+        host, port: The referee's.
+        schedule, rate: When they come; the rate (a second) is for ``poisson`` only.
+        connections: How many are open, at most.
+        pid: The referee's process on this machine, if it is known.
+        commits: Returns how many transactions the referee has committed so far, if it says so.
+        on_progress: Called with the phase, how many are done, and how many there are.
+        tls: How the referee is dialled; None: in the clear.
     """
 
     host: str
@@ -98,12 +90,9 @@ class Measured:
 async def phase(name: str, load: Load, agents: Iterable[LightAgent], count: int, ask: Ask, then: Done) -> Measured:
     """Have every agent make a request, and return what that took.
 
-    Parameters
-    ----------
-    ask
-        Makes the request.
-    then
-        Called with each answer that is none of a problem.
+    Args:
+        ask: Makes the request.
+        then: Called with each answer that is none of a problem.
     """
     allow_descriptors(load.connections)
     going = _Phase(name, load, count, ask, then)
@@ -236,10 +225,8 @@ def _reason(answer: Answer) -> str:
 def allow_descriptors(connections: int) -> None:
     """Let this process have so many connections open.
 
-    Raises
-    ------
-    BadInput
-        If it may not.
+    Raises:
+        BadInput: If it may not.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < connections + OTHERS:

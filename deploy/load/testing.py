@@ -44,20 +44,15 @@ Watch = Callable[[str, int, int], None]
 class Options:
     """What is asked of a load test.
 
-    Attributes
-    ----------
-    individuals, hosted, hosts
-        Agents with a key and requests of their own; people of hosted populations, and of how many.
-    schedule, rate, connections
-        As in :class:`~deploy.load.phases.Load`.
-    silent
-        Share of the individuals that never report, in [0, 1).
-    seconds
-        The question's deadline: how long it waits for those who are silent.
-    database
-        SQLAlchemy URL of the referee's database; by default SQLite in a temporary directory.
-    idle, idle_seconds
-        Agents that are enrolled once the run has ended, so that nothing is asked of them, and that poll for so long.
+    Attributes:
+        individuals, hosted, hosts: Agents with a key and requests of their own; people of hosted populations, and of
+            how many.
+        schedule, rate, connections: As in :class:`~deploy.load.phases.Load`.
+        silent: Share of the individuals that never report, in [0, 1).
+        seconds: The question's deadline: how long it waits for those who are silent.
+        database: SQLAlchemy URL of the referee's database; by default SQLite in a temporary directory.
+        idle, idle_seconds: Agents that are enrolled once the run has ended, so that nothing is asked of them, and that
+            poll for so long.
     """
 
     individuals: int
@@ -112,19 +107,13 @@ def scenario_file(options: Options) -> str:
 def load_test(options: Options, watch: Watch, target: Target | None = None, keep: Path | None = None) -> dict[str, Any]:
     """Carry a load test out, and return its document.
 
-    Parameters
-    ----------
-    watch
-        Called with a phase, how many are done, and how many there are.
-    target
-        A referee that runs somewhere; by default one is started here.
-    keep
-        Where the run folder is left; by default nowhere.
+    Args:
+        watch: Called with a phase, how many are done, and how many there are.
+        target: A referee that runs somewhere; by default one is started here.
+        keep: Where the run folder is left; by default nowhere.
 
-    Raises
-    ------
-    BadInput
-        If this process may not have so many connections.
+    Raises:
+        BadInput: If this process may not have so many connections.
     """
     allow_descriptors(options.connections)
     if target is None:

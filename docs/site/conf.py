@@ -32,7 +32,7 @@ html_show_copyright = False
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-napoleon_google_docstring = False
+napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 copybutton_prompt_text = "$ "
 

@@ -125,10 +125,8 @@ def answer_mass(
 ) -> AnyArray:
     """Return the randomized answers of the people in a mask, in the order of their numbers.
 
-    Parameters
-    ----------
-    slot
-        That of the first of them; the others follow.
+    Args:
+        slot: That of the first of them; the others follow.
     """
     what = question_digest(query, mechanism)
     own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
@@ -169,10 +167,8 @@ class NotOneEach(Exception):
 class OwnNoise(RandomSource):
     """A source of n numbers, of which number i comes from person i's own stream, as if they drew alone.
 
-    Parameters
-    ----------
-    streams
-        One a person, not used before; at most :data:`MOST`.
+    Args:
+        streams: One a person, not used before; at most :data:`MOST`.
     """
 
     def __init__(self, streams: Sequence[RandomSource]) -> None:
@@ -182,23 +178,19 @@ class OwnNoise(RandomSource):
         self._next = np.zeros(len(streams), dtype=np.int64)
 
     def derive(self, *labels: str | int) -> RandomSource:
-        """Refuse: what is derived belongs to nobody."""
         raise NotOneEach
 
     def words(self, count: int) -> Words:
         """Return each person's next word.
 
-        Raises
-        ------
-        NotOneEach
-            If there are fewer or more people.
+        Raises:
+            NotOneEach: If there are fewer or more people.
         """
         if count != len(self._streams):
             raise NotOneEach
         return self._of(np.arange(count))
 
     def integers(self, bound: int, count: int) -> Indices:
-        """Return an integer below ``bound`` for each person, as :meth:`RandomSource.integers` does for one."""
         drawn = self.words(count)
         limit = np.uint64(((1 << 64) // bound) * bound - 1)
         bad = np.flatnonzero(drawn > limit)
@@ -239,10 +231,8 @@ STORE = 256 << 20
 def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]:
     """Return what evaluates a question on blocks of people in so many workers (:func:`.asking.evaluated`).
 
-    Raises
-    ------
-    BadInput
-        If the cluster at ``RAY_ADDRESS`` cannot be reached, or none can be started here.
+    Raises:
+        BadInput: If the cluster at ``RAY_ADDRESS`` cannot be reached, or none can be started here.
     """
     _connect(workers)
     remote: Any = ray.remote(num_cpus=1, max_retries=3)(evaluate_people)

@@ -47,37 +47,23 @@ if TYPE_CHECKING:
 class Population:
     """Hosted agents 0..size-1.
 
-    Parameters
-    ----------
-    population
-        The people.
-    policy
-        The rules of each of them.
-    folder
-        State directory: key, secret, and one file per answered question.
-    source
-        Randomness of all answers; derived anew for each question: work cut off by a crash is repeated bit for bit.
-    dropout
-        Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
-    seed
-        Seed of that hash.
-    values
-        How a question is evaluated on simulated people; by default here.
-    account
-        Where the people are charged before the first of them answers; None where nobody is charged.
-    witnesses
-        Who is shown each question before it is answered (:mod:`local_agent.hosted.questions`).
+    Args:
+        population: The people.
+        policy: The rules of each of them.
+        folder: State directory: key, secret, and one file per answered question.
+        source: Randomness of all answers; derived anew for each question: work cut off by a crash is repeated bit for
+            bit.
+        dropout: Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
+        seed: Seed of that hash.
+        values: How a question is evaluated on simulated people; by default here.
+        account: Where the people are charged before the first of them answers; None where nobody is charged.
+        witnesses: Who is shown each question before it is answered (:mod:`local_agent.hosted.questions`).
 
-    Raises
-    ------
-    BadInput
-        If another process works on the same folder.
-    BrokenLedger
-        If a witness has seen another history: the folder is a copy.
-    BadData
-        If what it says of who was asked was damaged.
-    BudgetExceeded
-        If the people have spent their lifetime budget in other runs.
+    Raises:
+        BadInput: If another process works on the same folder.
+        BrokenLedger: If a witness has seen another history: the folder is a copy.
+        BadData: If what it says of who was asked was damaged.
+        BudgetExceeded: If the people have spent their lifetime budget in other runs.
     """
 
     def __init__(
@@ -158,20 +144,17 @@ class Population:
     def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
         """Answer for all people of an assignment, once; the same assignment again gets the same stored report.
 
-        Returns
-        -------
-        The signed header and the packed body.
+        Returns:
+            The signed header and the packed body.
 
-        Raises
-        ------
-        AlreadyAnswered
-            If one of the people was asked before.
-        BudgetExceeded, CannotWrite
-            If the people cannot be charged (:meth:`common.lifetime.ledger.PeopleLedger.charge`).
-        BrokenLedger
-            If a witness has seen another question instead: another copy of the folder is at work. Nothing is answered.
-        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
-            As :meth:`local_agent.policy.PersonalPolicy.check`; no record is touched then.
+        Raises:
+            AlreadyAnswered: If one of the people was asked before.
+            BudgetExceeded, CannotWrite: If the people cannot be charged
+                (:meth:`common.lifetime.ledger.PeopleLedger.charge`).
+            BrokenLedger: If a witness has seen another question instead: another copy of the folder is at work. Nothing
+                is answered.
+            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
+                :meth:`local_agent.policy.PersonalPolicy.check`; no record is touched then.
         """
         question = self._policy.check(assignment, configuration, self._population.dimension)
         asked = question.assignment
@@ -282,28 +265,19 @@ def open_population(
 ) -> Population:
     """Return the hosted population of a resolved scenario.
 
-    Parameters
-    ----------
-    folder
-        State directory; bound to the people and the seed at the first start.
-    seed
-        Of simulated people; None uses the one of the first start (0 then).
-    agents
-        How many to host; by default agents.count.
-    workers
-        Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process does.
-    charging
-        Where the people of a table are charged, before the first of them is asked.
-    witnesses
-        Who is shown each question before it is answered, so that a copy of the folder is refused.
+    Args:
+        folder: State directory; bound to the people and the seed at the first start.
+        seed: Of simulated people; None uses the one of the first start (0 then).
+        agents: How many to host; by default agents.count.
+        workers: Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process
+            does.
+        charging: Where the people of a table are charged, before the first of them is asked.
+        witnesses: Who is shown each question before it is answered, so that a copy of the folder is refused.
 
-    Raises
-    ------
-    BadInput
-        If workers are wanted for real people, whose records stay here.
-        If real people would be asked without any privacy.
-    BudgetExceeded
-        If the people have spent their lifetime budget in other runs.
+    Raises:
+        BadInput: If workers are wanted for real people, whose records stay here. If real people would be asked without
+            any privacy.
+        BudgetExceeded: If the people have spent their lifetime budget in other runs.
     """
     section, simulated = scenario.agents, scenario.people == "simulated"
     epsilon, delta = section.mechanism.guarantee

@@ -32,23 +32,15 @@ ASKED = "asked"
 class QuestionChain:
     """The journal of one host's questions.
 
-    Parameters
-    ----------
-    state
-        The host's state directory, held by this process.
-    host
-        The host's public key.
-    witnesses
-        Where heads go. A journal remembers them: later starts must name them.
-    account
-        The host's people in the ledger of people, which is a witness as well; None where nobody is charged.
+    Args:
+        state: The host's state directory, held by this process.
+        host: The host's public key.
+        witnesses: Where heads go. A journal remembers them: later starts must name them.
+        account: The host's people in the ledger of people, which is a witness as well; None where nobody is charged.
 
-    Raises
-    ------
-    BrokenLedger
-        If a witness has seen another history of this host: the folder is a copy, or was put back.
-    PeerUnavailable
-        If a witness does not answer.
+    Raises:
+        BrokenLedger: If a witness has seen another history of this host: the folder is a copy, or was put back.
+        PeerUnavailable: If a witness does not answer.
     """
 
     def __init__(self, state: Path, host: str, witnesses: Sequence[Witness], account: Account | None) -> None:
@@ -71,12 +63,9 @@ class QuestionChain:
     def note(self, fingerprint: str) -> None:
         """Have the witnesses see that a question is about to be answered; the same one again changes nothing.
 
-        Raises
-        ------
-        BrokenLedger
-            If a witness has seen another question instead: another copy of this folder is at work.
-        CannotWrite, PeerUnavailable
-            If it cannot be stored, or a witness does not answer: to be called again.
+        Raises:
+            BrokenLedger: If a witness has seen another question instead: another copy of this folder is at work.
+            CannotWrite, PeerUnavailable: If it cannot be stored, or a witness does not answer: to be called again.
         """
         if fingerprint not in self._asked:
             self._journal.append(ASKED, {"question": fingerprint})
@@ -110,10 +99,8 @@ def keep_asked(path: Path, content: bytes) -> None:
 def asked(path: Path) -> bytes:
     """Return what :func:`keep_asked` has stored; of an earlier release's file all of it.
 
-    Raises
-    ------
-    BadData
-        If it was damaged.
+    Raises:
+        BadData: If it was damaged.
     """
     stored = path.read_bytes()
     if not stored.startswith(_SEALED):
@@ -127,17 +114,12 @@ def asked(path: Path) -> bytes:
 def everybody_asked(folder: Path, size: int) -> NDArray[np.bool_]:
     """Return for each person of a population whether it was asked, ever.
 
-    Parameters
-    ----------
-    folder
-        Where its questions are.
-    size
-        How many people it has.
+    Args:
+        folder: Where its questions are.
+        size: How many people it has.
 
-    Raises
-    ------
-    BadData
-        If a file was damaged, or is gone although its report is there: somebody could answer again.
+    Raises:
+        BadData: If a file was damaged, or is gone although its report is there: somebody could answer again.
     """
     found = np.zeros(size, dtype=np.bool_)
     for path in folder.glob(f"*{PEOPLE}"):

@@ -34,23 +34,15 @@ class Agent:
     What it spends is on disk, together with the randomized answer itself, *before* anything is sent: after a crash it
     sends the same answer again or nothing, never a second sample.
 
-    Parameters
-    ----------
-    record
-        Exactly one person's record.
-    policy
-        Its own rules.
-    folder
-        State directory: key, secret, and the answered flag.
-    names
-        What the record's features and label are, where its file says it: a run about other columns is refused.
+    Args:
+        record: Exactly one person's record.
+        policy: Its own rules.
+        folder: State directory: key, secret, and the answered flag.
+        names: What the record's features and label are, where its file says it: a run about other columns is refused.
 
-    Raises
-    ------
-    BadData
-        If it is not exactly one acceptable record.
-    BadInput
-        If another process works on the same folder.
+    Raises:
+        BadData: If it is not exactly one acceptable record.
+        BadInput: If another process works on the same folder.
     """
 
     def __init__(self, record: Records, policy: PersonalPolicy, folder: Path, names: Names | None = None) -> None:
@@ -119,22 +111,19 @@ class Agent:
     def examine(self, assignment: Signed, configuration: Signed) -> CheckedQuestion:
         """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent.
 
-        Raises
-        ------
-        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
-            As :meth:`local_agent.policy.PersonalPolicy.check`.
+        Raises:
+            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
+                :meth:`local_agent.policy.PersonalPolicy.check`.
         """
         return self._policy.check(assignment, configuration, self._record.dimension, self._names)
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
         """Answer a question, once; the same question again gets the same stored report.
 
-        Raises
-        ------
-        AlreadyAnswered
-            If another question was answered before.
-        Forged, BadMessage, ConfigurationMismatch, PolicyRefused
-            As :meth:`local_agent.policy.PersonalPolicy.check`; the record is not touched then, nothing is spent.
+        Raises:
+            AlreadyAnswered: If another question was answered before.
+            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
+                :meth:`local_agent.policy.PersonalPolicy.check`; the record is not touched then, nothing is spent.
         """
         question = self.examine(assignment, configuration)
         asked = question.assignment
@@ -179,10 +168,8 @@ class Agent:
     def _stored(self) -> dict[str, Any]:
         """Return what the one answer was; a release up to 0.2.0 has not sealed it.
 
-        Raises
-        ------
-        BadData
-            If it cannot be read: this person has answered, and what is not known cannot be sent again.
+        Raises:
+            BadData: If it cannot be read: this person has answered, and what is not known cannot be sent again.
         """
         try:
             stored = dict(json.loads(self._path.read_bytes()))

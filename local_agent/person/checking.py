@@ -58,20 +58,15 @@ class SeenPort(Protocol):
 class ReportCheck:
     """What became of one report.
 
-    Attributes
-    ----------
-    status
-        ``included``; ``not shown yet``, where the referee shows no proof, nothing contradicts it and its time is not
-        over; ``not witnessed``, where it is included in what the referee shows, the witness has not seen that yet, and
-        the time is not over; ``left out``, where the referee has signed a receipt and what it shows does not hold the
-        report as it was sent, is another history than the witness has seen, or was not shown in time; ``another
-        history``, where it does not go on from what the referee has shown before.
-    why
-        In words.
-    witnesses
-        Keys of the witnesses that know the transcript in which it is.
-    shown
-        What the referee has shown, to be kept for the next time; None where it has proven nothing.
+    Attributes:
+        status: ``included``; ``not shown yet``, where the referee shows no proof, nothing contradicts it and its time
+            is not over; ``not witnessed``, where it is included in what the referee shows, the witness has not seen
+            that yet, and the time is not over; ``left out``, where the referee has signed a receipt and what it shows
+            does not hold the report as it was sent, is another history than the witness has seen, or was not shown in
+            time; ``another history``, where it does not go on from what the referee has shown before.
+        why: In words.
+        witnesses: Keys of the witnesses that know the transcript in which it is.
+        shown: What the referee has shown, to be kept for the next time; None where it has proven nothing.
     """
 
     held: HeldReceipt
@@ -95,10 +90,8 @@ class ReportCheck:
 class Remembered:
     """A witness that is asked once about each run.
 
-    Parameters
-    ----------
-    witness
-        The witness itself.
+    Args:
+        witness: The witness itself.
     """
 
     def __init__(self, witness: SeenPort) -> None:
@@ -151,25 +144,16 @@ def check(
 ) -> ReportCheck:
     """Ask the witness once, then the referee at most twice, to prove that a report is in its transcript.
 
-    Parameters
-    ----------
-    identity, referee
-        Of the agent that sent the report; the referee's pinned key.
-    witness
-        A service that stores checkpoints of the run: the proof's transcript must extend the newest.
-    before
-        What the referee has shown of the run before: what it shows now must go on from there.
-    within
-        Seconds after the report was sent in which it must be shown, and witnessed if there is a witness.
-    clock
-        This device's, in seconds since 1970. One that is off by more than ``within`` ends the wait.
+    Args:
+        identity, referee: Of the agent that sent the report; the referee's pinned key.
+        witness: A service that stores checkpoints of the run: the proof's transcript must extend the newest.
+        before: What the referee has shown of the run before: what it shows now must go on from there.
+        within: Seconds after the report was sent in which it must be shown, and witnessed if there is a witness.
+        clock: This device's, in seconds since 1970. One that is off by more than ``within`` ends the wait.
 
-    Raises
-    ------
-    Forged
-        If the receipt itself is none of this referee, or the witness shows what it has not signed.
-    PeerError
-        If referee or witness do not answer.
+    Raises:
+        Forged: If the receipt itself is none of this referee, or the witness shows what it has not signed.
+        PeerError: If referee or witness do not answer.
     """
     check_receipt(held.receipt, held.report, referee)
     newest = None if witness is None else _newest(held, witness, referee)
@@ -206,7 +190,6 @@ def _unseen(place: str, late: bool, within: float) -> tuple[str, str]:
 
 
 def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) -> tuple[StoredCheckpoint | None, ...]:
-    """Return what the transcript must go on from, in order; where it is the same, once."""
     if before is None or newest is None or before.checkpoint.message == newest.checkpoint.message:
         return (newest if before is None else before,)
     return before, newest
@@ -273,10 +256,8 @@ def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
 
     An individual's receipt of an earlier version has no leaf: then the answer that was signed, however it is written.
 
-    Raises
-    ------
-    Forged
-        If the referee names another answer of an individual.
+    Raises:
+        Forged: If the referee names another answer of an individual.
     """
     if held.report.kind != Report.KIND:
         return bytes.fromhex(held.leaf)
@@ -296,10 +277,8 @@ def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
 def _newest(held: HeldReceipt, witness: SeenPort, referee: str) -> StoredCheckpoint | None:
     """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none.
 
-    Raises
-    ------
-    Forged
-        If the witness shows what it has not signed, or what is not of this run.
+    Raises:
+        Forged: If the witness shows what it has not signed, or what is not of this run.
     """
     key, found = witness.key(), witness.kept(referee, held.run)
     newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)

@@ -28,18 +28,12 @@ PURPOSE = 200
 class Consent:
     """Shows a question that passed the agent's policy, asks whether to answer it, and writes both into the log.
 
-    Attributes
-    ----------
-    address
-        Of the referee.
-    policy
-        The agent's own rules: the referee's key and the lifetime budget.
-    journal
-        The log.
-    show
-        Takes the text.
-    agree
-        Asks the person; True is yes.
+    Attributes:
+        address: Of the referee.
+        policy: The agent's own rules: the referee's key and the lifetime budget.
+        journal: The log.
+        show: Takes the text.
+        agree: Asks the person; True is yes.
     """
 
     address: str
@@ -51,10 +45,8 @@ class Consent:
     def __call__(self, question: CheckedQuestion) -> None:
         """Return if the person agrees.
 
-        Raises
-        ------
-        ConsentWithheld
-            If the person does not. The record was not touched, and nothing is spent.
+        Raises:
+            ConsentWithheld: If the person does not. The record was not touched, and nothing is spent.
         """
         self.journal.write("asked", **facts(question, self.address, self.policy))
         self.show(described(question, self.address, self.policy))
@@ -89,7 +81,6 @@ def asked_of(question: CheckedQuestion) -> str:
 
 
 def _origin(question: CheckedQuestion) -> str:
-    """Say where the names of columns come from: only those of the person's own file are more than the referee's."""
     if question.own_names:
         return "These are the columns that your record was made for."
     if question.names.features:
@@ -127,10 +118,8 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -
 def check_terminal(yes: bool) -> None:
     """Make sure that somebody can agree.
 
-    Raises
-    ------
-    BadInput
-        If there is no terminal, and no ``--yes``.
+    Raises:
+        BadInput: If there is no terminal, and no ``--yes``.
     """
     if not yes and not has_terminal():
         raise BadInput(
@@ -149,10 +138,8 @@ class ActivityLog:
     A line is on disk when :meth:`write` returns. Nobody but its owner may read the file. It never holds the record or
     the value that was computed from it; of an answer it holds what left the device.
 
-    Parameters
-    ----------
-    folder
-        The agent's state directory, which exists.
+    Args:
+        folder: The agent's state directory, which exists.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -162,10 +149,8 @@ class ActivityLog:
     def write(self, event: str, **facts: Any) -> None:
         """Append one line.
 
-        Raises
-        ------
-        OSError
-            If it cannot be stored; who asks for consent then goes no further.
+        Raises:
+            OSError: If it cannot be stored; who asks for consent then goes no further.
         """
         entry = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **facts}
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -191,10 +176,8 @@ class ActivityLog:
 def entries(folder: Path) -> Iterator[dict[str, Any]]:
     """Return what is in the log of a state directory, oldest first; a line that a crash cut off is left out.
 
-    Raises
-    ------
-    BadData
-        If there is no log.
+    Raises:
+        BadData: If there is no log.
     """
     try:
         lines = (folder / NAME).read_bytes().splitlines()

@@ -39,21 +39,14 @@ class IssuerPort(Protocol):
 def obtain(folder: Path, identity: Identity, issuer: IssuerPort, code: str, key: IssuerKey) -> Credential:
     """Get a credential for an agent's key, and keep it.
 
-    Parameters
-    ----------
-    folder
-        The agent's state directory.
-    key
-        The issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
+    Args:
+        folder: The agent's state directory.
+        key: The issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
 
-    Raises
-    ------
-    BadData
-        If there is a credential already.
-    Forged
-        If the issuer at hand has other keys, or has not signed what it was asked.
-    Unauthorized, Conflict
-        As the issuer says.
+    Raises:
+        BadData: If there is a credential already.
+        Forged: If the issuer at hand has other keys, or has not signed what it was asked.
+        Unauthorized, Conflict: As the issuer says.
     """
     if (folder / CREDENTIAL).exists():
         raise BadData(f"{folder / CREDENTIAL} is a credential already: one is enough for a lifetime")
@@ -93,10 +86,8 @@ def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, bli
 def held_credential(folder: Path) -> Credential | None:
     """Return the credential in a state directory, None if there is none.
 
-    Raises
-    ------
-    BadData
-        If the file is none.
+    Raises:
+        BadData: If the file is none.
     """
     return _held(folder / CREDENTIAL, Credential.parse, "credential")
 
@@ -104,12 +95,9 @@ def held_credential(folder: Path) -> Credential | None:
 def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:
     """Keep a grant that an issuer has given to a host.
 
-    Raises
-    ------
-    BadData
-        If the file is none.
-    NotVouched
-        If it is not for this host, or for fewer people.
+    Raises:
+        BadData: If the file is none.
+        NotVouched: If it is not for this host, or for fewer people.
     """
     try:
         signed = Signed.parse(_read(path))
@@ -122,10 +110,8 @@ def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> Non
 def held_grant(folder: Path) -> Signed | None:
     """Return the grant in a state directory, None if there is none.
 
-    Raises
-    ------
-    BadData
-        If the file is none.
+    Raises:
+        BadData: If the file is none.
     """
     return _held(folder / GRANT, Signed.parse, "grant")
 

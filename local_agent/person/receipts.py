@@ -34,17 +34,12 @@ _LATEST = 1e11
 class HeldReceipt:
     """A receipt and the report that it is for.
 
-    Attributes
-    ----------
-    path
-        The file.
-    receipt, report
-        As they were signed.
-    leaf
-        What stands for the report under its question's root, hex: of the very bytes that were sent. Empty for an
-        individual's that an earlier version has stored.
-    sent
-        When the receipt came first, by this device's clock, in seconds since 1970; by default now.
+    Attributes:
+        path: The file.
+        receipt, report: As they were signed.
+        leaf: What stands for the report under its question's root, hex: of the very bytes that were sent. Empty for an
+            individual's that an earlier version has stored.
+        sent: When the receipt came first, by this device's clock, in seconds since 1970; by default now.
     """
 
     path: Path
@@ -67,12 +62,9 @@ class HeldReceipt:
 def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes | None = None) -> None:
     """Store a receipt durably, for its owner alone.
 
-    Parameters
-    ----------
-    folder
-        The state directory.
-    body
-        The packed answers; None where they are not known.
+    Args:
+        folder: The state directory.
+        body: The packed answers; None where they are not known.
     """
     path = folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
     leaf, sent = "" if body is None else leaf_of(report, body).hex(), time.time()
@@ -91,10 +83,8 @@ def leaf_of(report: Signed, body: bytes) -> bytes:
 def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
     """Return all receipts of a state directory, by name.
 
-    Raises
-    ------
-    BadData
-        If there is none, or one cannot be read.
+    Raises:
+        BadData: If there is none, or one cannot be read.
     """
     place = folder / FOLDER
     paths = [place / name for name in files.names(place, ".json")] if place.is_dir() else []
@@ -110,10 +100,8 @@ def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
 def read_receipt(path: Path) -> HeldReceipt:
     """Read one receipt.
 
-    Raises
-    ------
-    BadData
-        If the file is none.
+    Raises:
+        BadData: If the file is none.
     """
     try:
         tree = canonical.decode(files.read(path, files.RECEIPT))
@@ -140,10 +128,8 @@ class SeenCheckpoint:
 def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
     """Return what was shown of a run; None where nothing was.
 
-    Raises
-    ------
-    BadData
-        If the file was edited.
+    Raises:
+        BadData: If the file was edited.
     """
     path, old = (
         _seen_path(folder, run),
@@ -164,12 +150,9 @@ def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
 def store_seen(folder: Path, run: str, what: SeenCheckpoint, *, other: bool = False) -> Path:
     """Store durably what was shown of a run, for its owner alone; return the file.
 
-    Parameters
-    ----------
-    folder
-        The state directory.
-    other
-        Whether it does not go on from what was shown before: it is then kept beside that, in a file of its own.
+    Args:
+        folder: The state directory.
+        other: Whether it does not go on from what was shown before: it is then kept beside that, in a file of its own.
     """
     path = _seen_path(folder, run, ".other.json" if other else ".json")
     make_folder(path.parent, mode=0o700)

@@ -28,33 +28,21 @@ from referee.state.values import Cohort, Part
 class Agents:
     """The agents of a run: every one has one number, one owner and one place in one order, and is asked once.
 
-    Parameters
-    ----------
-    configuration
-        The run's, with the commitments to the orders.
-    listed
-        Counts and root of the list of participants, as the transcript signs them.
-    raw
-        The list itself (:meth:`referee.collection.roster.Roster.encode`).
-    place
-        Where the audit stands.
+    Args:
+        configuration: The run's, with the commitments to the orders.
+        listed: Counts and root of the list of participants, as the transcript signs them.
+        raw: The list itself (:meth:`referee.collection.roster.Roster.encode`).
+        place: Where the audit stands.
 
-    Attributes
-    ----------
-    individuals, hosts
-        How many individuals were enrolled when the run began, and for how many people each host says that it speaks,
-        the largest first.
-    choosers
-        Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
-    roster
-        Everybody who was enrolled when the run began.
-    others
-        How many agents of the run's orders other runs are said to have asked, by their names.
+    Attributes:
+        individuals, hosts: How many individuals were enrolled when the run began, and for how many people each host
+            says that it speaks, the largest first.
+        choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
+        roster: Everybody who was enrolled when the run began.
+        others: How many agents of the run's orders other runs are said to have asked, by their names.
 
-    Raises
-    ------
-    AuditFailed
-        If an agent has several numbers, owners or places, or the list is another one than was signed.
+    Raises:
+        AuditFailed: If an agent has several numbers, owners or places, or the list is another one than was signed.
     """
 
     def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: Place) -> None:
@@ -77,17 +65,12 @@ class Agents:
     def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
         """Take in the orders, before anybody is asked.
 
-        Parameters
-        ----------
-        seeds
-            The seed of each order that was used, by its first agent, as published when the run ended.
-        given
-            What others than the referee have given to them.
+        Args:
+            seeds: The seed of each order that was used, by its first agent, as published when the run ended.
+            given: What others than the referee have given to them.
 
-        Raises
-        ------
-        AuditFailed
-            If a seed is not the one committed to.
+        Raises:
+            AuditFailed: If a seed is not the one committed to.
         """
         self._place.words = "the order of agents"
         for promised in configuration.order:
@@ -107,11 +90,9 @@ class Agents:
     def pass_over(self, others: Sequence[tuple[str, Part]]) -> None:
         """Note which agents other runs have asked meanwhile, as the referee has signed it: this one may not have them.
 
-        Raises
-        ------
-        AuditFailed
-            If they are not the next ones of the committed orders, or were asked by what cannot be a run: its name is
-            printed.
+        Raises:
+            AuditFailed: If they are not the next ones of the committed orders, or were asked by what cannot be a run:
+                its name is printed.
         """
         for run, part in others:
             if not re.fullmatch(RUN, run):
@@ -130,10 +111,8 @@ class Agents:
     def take(self, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
         """Return the agents of a question, which are taken: no later question may have them.
 
-        Raises
-        ------
-        AuditFailed
-            If they are not the next ones of the committed orders, as many as were wanted or as there are.
+        Raises:
+            AuditFailed: If they are not the next ones of the committed orders, as many as were wanted or as there are.
         """
         for part in parts:
             self._use(part)
@@ -159,14 +138,10 @@ class GrantedHost:
 class ByIssuer:
     """For whom one issuer vouches.
 
-    Attributes
-    ----------
-    pinned
-        Whether its keys were known from elsewhere.
-    individuals
-        How many, each by a credential for its own key.
-    hosts
-        Each by a grant.
+    Attributes:
+        pinned: Whether its keys were known from elsewhere.
+        individuals: How many, each by a credential for its own key.
+        hosts: Each by a grant.
     """
 
     pinned: bool
@@ -178,14 +153,11 @@ class ByIssuer:
 class Vouching:
     """Who vouches for those who were enrolled when a run began.
 
-    Attributes
-    ----------
-    issuers
-        By their fingerprints.
-    individuals, hosts
-        For whom nobody vouches but the referee, or the host itself: how many individuals, and the people of each host.
-    strangers
-        Answers of people for whom no issuer vouches whose keys were known from elsewhere.
+    Attributes:
+        issuers: By their fingerprints.
+        individuals, hosts: For whom nobody vouches but the referee, or the host itself: how many individuals, and the
+            people of each host.
+        strangers: Answers of people for whom no issuer vouches whose keys were known from elsewhere.
     """
 
     issuers: dict[str, ByIssuer] = field(default_factory=dict)
@@ -197,24 +169,17 @@ class Vouching:
 class Vouchers:
     """What participants have shown of issuers, checked.
 
-    Parameters
-    ----------
-    roster
-        Everybody who was enrolled when the run began.
-    said
-        What the transcript's first entry says of vouchers, if anything.
-    file
-        The file of vouchers; None where there is none.
-    pinned
-        Keys of issuers as known from elsewhere.
-    place
-        Where the audit stands.
+    Args:
+        roster: Everybody who was enrolled when the run began.
+        said: What the transcript's first entry says of vouchers, if anything.
+        file: The file of vouchers; None where there is none.
+        pinned: Keys of issuers as known from elsewhere.
+        place: Where the audit stands.
 
-    Raises
-    ------
-    AuditFailed
-        If the file is another one than was signed; if a credential was not signed for the key of the individual that
-        has it, or a grant not for a host with so many people: an honest referee takes none of these.
+    Raises:
+        AuditFailed: If the file is another one than was signed; if a credential was not signed for the key of the
+            individual that has it, or a grant not for a host with so many people: an honest referee takes none of
+            these.
     """
 
     def __init__(

@@ -44,48 +44,32 @@ from referee.state.runfolder import open_file, read_file, read_transcript
 class Audit:
     """What an audit found: how much was checked, and what the run promises.
 
-    Attributes
-    ----------
-    promises
-        By whom they are made (:func:`referee.runs.results.promises`). What the declared events cost is within that of
-        the curator.
-    certificate
-        Of the curator's declared events, worked out again by code of its own; None without a curator's promise.
-    others
-        Agents of the run's orders that other runs have asked meanwhile, by the names of those runs: the referee has
-        signed it here, and the transcript of each other run shows it.
-    rounds
-        The numbers of each round, worked out again from the answers; those in ``result.json`` are the same.
-    pinned
-        Whether the referee's and the curator's keys were known from elsewhere.
-    individuals, hosts
-        Who was enrolled when the run began: how many individuals, and for how many people each host says that it
-        speaks, the largest first.
-    vouching
-        Who says that they are people.
-    choosers
-        Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
-    secret_order
-        Whether nobody was to know them before: people are real, or the curator has given a share.
-    missing
-        Of the question that fewest answered, the share of those who were asked whose answers are not there.
-    shown
-        What is shown where it ended done (:func:`referee.protocols.base.shown_by`).
-    about_a_loss
-        Whether the estimate is of a loss, and not of something else about a problem.
-    silent, left_out
-        What they could change were they to differ from the others, as the result's verdict has it
-        (:class:`referee.protocols.base.Silent`), and what is known of the loss if their answers were left out because
-        of what they say; None where everybody answered, or where the answers to one question are not what the estimate
-        is made of.
-    misbehaved
-        Why the curator's last release, which ended the run, is none that the run takes; empty where it is one.
-    liars
-        What is known of the loss were shares of the answers lies (:func:`referee.audit.ending.moved_by_liars`).
-    history
-        When the run began and ended, and who has seen that.
-    real
-        Whether people are real.
+    Attributes:
+        promises: By whom they are made (:func:`referee.runs.results.promises`). What the declared events cost is within
+            that of the curator.
+        certificate: Of the curator's declared events, worked out again by code of its own; None without a curator's
+            promise.
+        others: Agents of the run's orders that other runs have asked meanwhile, by the names of those runs: the referee
+            has signed it here, and the transcript of each other run shows it.
+        rounds: The numbers of each round, worked out again from the answers; those in ``result.json`` are the same.
+        pinned: Whether the referee's and the curator's keys were known from elsewhere.
+        individuals, hosts: Who was enrolled when the run began: how many individuals, and for how many people each host
+            says that it speaks, the largest first.
+        vouching: Who says that they are people.
+        choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
+        secret_order: Whether nobody was to know them before: people are real, or the curator has given a share.
+        missing: Of the question that fewest answered, the share of those who were asked whose answers are not there.
+        shown: What is shown where it ended done (:func:`referee.protocols.base.shown_by`).
+        about_a_loss: Whether the estimate is of a loss, and not of something else about a problem.
+        silent, left_out: What they could change were they to differ from the others, as the result's verdict has it
+            (:class:`referee.protocols.base.Silent`), and what is known of the loss if their answers were left out
+            because of what they say; None where everybody answered, or where the answers to one question are not what
+            the estimate is made of.
+        misbehaved: Why the curator's last release, which ended the run, is none that the run takes; empty where it is
+            one.
+        liars: What is known of the loss were shares of the answers lies (:func:`referee.audit.ending.moved_by_liars`).
+        history: When the run began and ended, and who has seen that.
+        real: Whether people are real.
     """
 
     entries: int
@@ -133,35 +117,24 @@ def audit(
 ) -> Audit:
     """Audit a run folder.
 
-    Parameters
-    ----------
-    folder
-        As :mod:`referee.state.runfolder` writes it.
-    referee_key
-        The referee's key as known from elsewhere; by default the one that the transcript names.
-    curator_key
-        The curator's key as known from elsewhere; by default the one that signed the terms.
-    strict
-        Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys for it;
-        where a witness that the transcript names has not seen its end; where somebody alone may have chosen the order
-        in which real people were asked; and where real people have answered for whom none of the ``issuers`` vouches.
-        Whether the result depends on those who did not answer is no failure: :attr:`Audit.depends_on_silent`.
-    receipts
-        That agents hold of this run (:func:`referee.audit.history.receipts_at`): each report must be there.
-    seen
-        What a witness shows of this run that was asked itself: it must be of this transcript.
-    shown
-        Checkpoints that agents keep (:func:`referee.audit.history.checkpoints_at`): of this run, they must be of this
-        transcript.
-    issuers
-        Public keys of issuers as known from elsewhere.
-    large
-        Whether the folder's files may be larger than what 512 MiB of memory hold.
+    Args:
+        folder: As :mod:`referee.state.runfolder` writes it.
+        referee_key: The referee's key as known from elsewhere; by default the one that the transcript names.
+        curator_key: The curator's key as known from elsewhere; by default the one that signed the terms.
+        strict: Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys
+            for it; where a witness that the transcript names has not seen its end; where somebody alone may have chosen
+            the order in which real people were asked; and where real people have answered for whom none of the
+            ``issuers`` vouches. Whether the result depends on those who did not answer is no failure:
+            :attr:`Audit.depends_on_silent`.
+        receipts: That agents hold of this run (:func:`referee.audit.history.receipts_at`): each report must be there.
+        seen: What a witness shows of this run that was asked itself: it must be of this transcript.
+        shown: Checkpoints that agents keep (:func:`referee.audit.history.checkpoints_at`): of this run, they must be of
+            this transcript.
+        issuers: Public keys of issuers as known from elsewhere.
+        large: Whether the folder's files may be larger than what 512 MiB of memory hold.
 
-    Raises
-    ------
-    AuditFailed
-        Saying where it fails and why.
+    Raises:
+        AuditFailed: Saying where it fails and why.
     """
     entries = read_transcript(folder, referee_key, large=large)
     agreed = any(entry.kind == "terms" for entry in entries)

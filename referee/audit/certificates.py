@@ -71,14 +71,11 @@ class _Read(NamedTuple):
 def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: float, delta: float) -> float:
     """Check that a certificate is about exactly these events and claims at most (epsilon, delta), and rightly so.
 
-    Returns
-    -------
-    delta as recomputed at the certificate's epsilon.
+    Returns:
+        delta as recomputed at the certificate's epsilon.
 
-    Raises
-    ------
-    AuditFailed
-        Naming what is wrong with the certificate.
+    Raises:
+        AuditFailed: Naming what is wrong with the certificate.
     """
     told = _events(certificate)
     if told != Counter(canonical.encode(event) for event in events):
@@ -104,7 +101,6 @@ def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: 
 
 @lru_cache(maxsize=64)
 def _recomputed(encoded: bytes) -> float:
-    """Return delta as a method finds it; once for all run folders of one scenario, since it may take a second."""
     name, rows, epsilon, delta, numbers = canonical.decode(encoded)
     return METHODS[str(name)].delta([(event, count) for event, count in rows], epsilon, delta, numbers) if rows else 0.0
 

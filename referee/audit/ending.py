@@ -30,10 +30,8 @@ def check_result(
 
     A run that was cut off has no answer, and may tell less of its rounds; one of an earlier version tells nothing.
 
-    Raises
-    ------
-    AuditFailed
-        Naming the first part of the result that is another one.
+    Raises:
+        AuditFailed: Naming the first part of the result that is another one.
     """
     if outcome is not None and terms is None:
         raise AuditFailed("a run ended by itself without the curator's terms")
@@ -98,10 +96,8 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     returned. It is about these events as if they had been fixed beforehand: what a run that stopped by itself has spent
     is no guarantee, the promise is one.
 
-    Raises
-    ------
-    AuditFailed
-        If they cost more, or the two do not agree.
+    Raises:
+        AuditFailed: If they cost more, or the two do not agree.
     """
     if terms is None or not terms.guarantee.private:
         return None
@@ -117,10 +113,8 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
     """Check that the scenario's and the result's files say what was signed.
 
-    Raises
-    ------
-    AuditFailed
-        Naming the file that does not.
+    Raises:
+        AuditFailed: Naming the file that does not.
     """
     place.words = "scenario.yaml"
     if parse_resolved(read_scenario(folder)) != chosen:

@@ -68,14 +68,10 @@ UNIT = 2.0**-52
 def delta_of_game(s: float, u: float, steps: int, epsilon: float, width: float, delta: float) -> float:
     """Return an upper bound on what an adversary reaches at epsilon.
 
-    Parameters
-    ----------
-    s, u, steps
-        Of the steps.
-    width
-        Of the losses' grid.
-    delta
-        What is claimed: a bound that is no larger is not improved.
+    Args:
+        s, u, steps: Of the steps.
+        width: Of the losses' grid.
+        delta: What is claimed: a bound that is no larger is not improved.
     """
     if not (delta > 0.0 and u * u < 25.0 and 1e-3 * s * u < width < s * math.exp(u * u)):
         raise AuditFailed("the privacy certificate's grid is none for a game of such steps")
@@ -152,13 +148,11 @@ def _above(psi: float, p: float, f: float, q: float, square: float) -> Gram:
 
 
 def _chi_squared(gram: Gram, square: float) -> float:
-    """Return the chi-squared divergence of B and C relative to A."""
     x, y, xy = (square * float(part) for part in (gram[0, 0], gram[1, 1], gram[0, 1]))
     return math.inf if max(x, y) > 700.0 else math.expm1(x) + math.expm1(y) - 2.0 * math.expm1(xy)
 
 
 def _least(gram: Gram) -> float:
-    """Return the smaller eigenvalue."""
     x, y, xy = float(gram[0, 0]), float(gram[1, 1]), float(gram[0, 1])
     return (x + y) / 2.0 - math.hypot((x - y) / 2.0, xy)
 
@@ -182,7 +176,6 @@ def _heights(s: float, gram: Gram, levels: Floats) -> Floats:
 
 
 def _envelope(s: float, u: float, levels: Floats) -> Floats:
-    """Return s G(1 + (a-1)/s; u)."""
     t = np.log1p((levels - 1.0) / s)
     return np.asarray(s * np.maximum(ndtr(u / 2 - t / u) - np.exp(np.minimum(t + log_ndtr(-u / 2 - t / u), 0.0)), 0.0))
 
@@ -286,7 +279,6 @@ class _Game:
         return min(1.0, height + state.lost + math.exp(min(0.0, state.weight - self._tilt * self._epsilon)))
 
     def _looked(self, excess: Floats) -> tuple[Floats, Spectra]:
-        """Return T V - (1 - e^x)_+ on the grid and a reach beyond, and the spectrum of what it is made of."""
         spectrum = rfft(_padded(excess, 2 * self._reach, self._points))
         best = np.zeros(self._size + 2 * self._reach)
         for place in range(self._count):
@@ -332,11 +324,9 @@ class _Game:
         return _State(np.maximum(moved - _stopped(self._x), 0.0), lost, weight, state.done + steps)
 
     def _beyond(self, state: _State) -> float:
-        """Return the error at the upper end, which may be as large beyond."""
         return math.exp(min(300.0, state.weight - self._tilt * float(self._x[-1])))
 
     def _rounding(self, excess: Floats) -> float:
-        """Bound the error of one convolution, and of the gains beside it."""
         size = float(np.linalg.norm(excess)) + 2.0 * self._reach * float(excess[[0, -1]].max()) + 1.0
         return float(64.0 * math.log2(self._points) * UNIT * size)
 

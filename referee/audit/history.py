@@ -41,21 +41,14 @@ class Sight:
 class History:
     """What is known of a run's history beside its transcript.
 
-    Attributes
-    ----------
-    entries
-        Of the transcript.
-    began, ended
-        Times of the first checkpoint and of one of the whole transcript, by the referee's clock, in seconds since 1970;
-        None where there is none.
-    promised
-        Keys of the witnesses that the transcript names in its first entry, before anybody was asked.
-    witnesses
-        What each witness has seen, by its key.
-    receipts
-        How many receipts were compared with the reports whose roots the transcript has signed.
-    others
-        Further runs of the referee that a witness has seen, which was asked itself.
+    Attributes:
+        entries: Of the transcript.
+        began, ended: Times of the first checkpoint and of one of the whole transcript, by the referee's clock, in
+            seconds since 1970; None where there is none.
+        promised: Keys of the witnesses that the transcript names in its first entry, before anybody was asked.
+        witnesses: What each witness has seen, by its key.
+        receipts: How many receipts were compared with the reports whose roots the transcript has signed.
+        others: Further runs of the referee that a witness has seen, which was asked itself.
     """
 
     entries: int = 0
@@ -78,10 +71,8 @@ class History:
 def kept_in(folder: Path) -> list[StoredCheckpoint]:
     """Return the checkpoints of a run folder, oldest first; none where it was written without.
 
-    Raises
-    ------
-    AuditFailed
-        If the file cannot be read.
+    Raises:
+        AuditFailed: If the file cannot be read.
     """
     if not present(folder, "checkpoints.jsonl"):
         return []
@@ -97,10 +88,8 @@ def kept_in(folder: Path) -> list[StoredCheckpoint]:
 def receipts_at(places: Iterable[Path]) -> list[Signed]:
     """Return the receipts in files, or in all files of directories.
 
-    Raises
-    ------
-    BadData
-        If a file is no receipt, or there is none.
+    Raises:
+        BadData: If a file is no receipt, or there is none.
     """
     found: list[Signed] = []
     for place in places:
@@ -118,10 +107,8 @@ def receipts_at(places: Iterable[Path]) -> list[Signed]:
 def checkpoints_at(places: Iterable[Path]) -> list[StoredCheckpoint]:
     """Return the checkpoints in files that ``local-agent check`` has left, or in all files of directories.
 
-    Raises
-    ------
-    BadData
-        If a file is none of these, or there is none.
+    Raises:
+        BadData: If a file is none of these, or there is none.
     """
     found: list[StoredCheckpoint] = []
     for place in places:
@@ -146,19 +133,13 @@ def check_history(
 ) -> History:
     """Check that checkpoints, witnesses and receipts all speak of this transcript.
 
-    Parameters
-    ----------
-    receipts
-        Of agents; those of other runs are left out.
-    seen
-        What a witness shows of the run that was asked itself.
-    shown
-        Checkpoints that the referee has shown to agents; those of other runs are left out.
+    Args:
+        receipts: Of agents; those of other runs are left out.
+        seen: What a witness shows of the run that was asked itself.
+        shown: Checkpoints that the referee has shown to agents; those of other runs are left out.
 
-    Raises
-    ------
-    AuditFailed
-        Naming what speaks of another one.
+    Raises:
+        AuditFailed: Naming what speaks of another one.
     """
     kept, tree = kept_in(folder), entries_tree(entries)
     said = [_said(each, entries, tree, configuration) for each in kept]
@@ -192,10 +173,8 @@ def check_history(
 def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
     """Check that the folder holds reports on those questions alone that the transcript asks.
 
-    Raises
-    ------
-    AuditFailed
-        Naming a file that no entry speaks of.
+    Raises:
+        AuditFailed: Naming a file that no entry speaks of.
     """
     asked = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
     place = folder / "reports"
@@ -261,10 +240,8 @@ def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence
 
     What lies in ``reports`` is no evidence by itself: only its root is in the transcript.
 
-    Raises
-    ------
-    AuditFailed
-        Naming the first receipt whose report the transcript does not count.
+    Raises:
+        AuditFailed: Naming the first receipt whose report the transcript does not count.
     """
     signed = [entry for entry in entries if entry.kind == "answers"]
     for question in sorted({receipt.question for receipt in receipts}):
@@ -287,7 +264,6 @@ def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence
 
 
 def _leaves(raw: BufferedIOBase, missing: dict[str, Receipt]) -> Iterator[bytes]:
-    """Yield what stands for each report; those that are there are missing no more."""
     for report in unpack_reports(raw):
         missing.pop(report.signature.hex(), None)
         yield leaf(report)

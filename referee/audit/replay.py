@@ -39,37 +39,23 @@ class _Over(Exception):
 class Replay:
     """One replay of one transcript.
 
-    Parameters
-    ----------
-    configuration, chosen
-        The run's configuration, and the scenario in it.
-    curator, seen
-        The key of the curator that signed the terms, and the head of its ledger in them.
-    agents
-        The run's.
-    entries
-        The transcript.
-    reports
-        Opens the file of the reports on a question.
-    place
-        Where the audit stands.
+    Args:
+        configuration, chosen: The run's configuration, and the scenario in it.
+        curator, seen: The key of the curator that signed the terms, and the head of its ledger in them.
+        agents: The run's.
+        entries: The transcript.
+        reports: Opens the file of the reports on a question.
+        place: Where the audit stands.
 
-    Attributes
-    ----------
-    pending
-        Entries that no message of the protocol has asked for.
-    reports, asked, answers, operations
-        Counts of what was checked.
-    events
-        What the curator declared of its operations, as far as they cost something.
-    notes
-        What the protocol said of its progress.
-    answers_of
-        How many of the answers came from each participant, by its place in the roster.
-    missing
-        Of the question that fewest answered: the share of those who were asked whose answers are not there.
-    misbehaved
-        Why the curator's last release, which ended the run, is none that this run takes; empty where it is one.
+    Attributes:
+        pending: Entries that no message of the protocol has asked for.
+        reports, asked, answers, operations: Counts of what was checked.
+        events: What the curator declared of its operations, as far as they cost something.
+        notes: What the protocol said of its progress.
+        answers_of: How many of the answers came from each participant, by its place in the roster.
+        missing: Of the question that fewest answered: the share of those who were asked whose answers are not there.
+        misbehaved: Why the curator's last release, which ended the run, is none that this run takes; empty where it is
+            one.
     """
 
     def __init__(
@@ -103,10 +89,8 @@ class Replay:
     def run(self, *, cut_off: bool) -> Outcome | None:
         """Return how the protocol ends on the transcript's replies; None where the run did not end by itself.
 
-        Raises
-        ------
-        AuditFailed
-            If the transcript is none of this protocol's.
+        Raises:
+            AuditFailed: If the transcript is none of this protocol's.
         """
         protocol = protocol_of(self._scenario)
         public = public_randomness(self._configuration.scenario, self._configuration.order)

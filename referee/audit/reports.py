@@ -18,10 +18,8 @@ from referee.state.values import StoredReport
 class Place:
     """The part of a run that is being checked, in words.
 
-    Parameters
-    ----------
-    words
-        Where it begins.
+    Args:
+        words: Where it begins.
     """
 
     def __init__(self, words: str) -> None:
@@ -35,10 +33,8 @@ class Place:
     def named_in_failures(self) -> Iterator[None]:
         """Add the place to the message of every failure inside; an honest referee's run has none.
 
-        Raises
-        ------
-        AuditFailed
-            For every error that a run's content can cause.
+        Raises:
+            AuditFailed: For every error that a run's content can cause.
         """
         try:
             yield
@@ -57,10 +53,9 @@ GROUP = 4096
 def checked(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:
     """Go through the reports on a question by slot; each is signed, for exactly it, by whom it counts for.
 
-    Raises
-    ------
-    AuditFailed, BadMessage
-        If one is not acceptable, somebody reports twice, or they are not in the order of their slots.
+    Raises:
+        AuditFailed, BadMessage: If one is not acceptable, somebody reports twice, or they are not in the order of their
+            slots.
     """
     last, rest = -1, iter(reports)
     while group := list(islice(rest, GROUP)):

@@ -28,12 +28,9 @@ GROUP = 1 << 14
 def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
     """Return the answers of all reports by slot, and the Merkle root over the reports (signature and body of each).
 
-    Parameters
-    ----------
-    asked
-        The question.
-    reports
-        Its reports, accepted, by ascending slot; gone through once.
+    Args:
+        asked: The question.
+        reports: Its reports, accepted, by ascending slot; gone through once.
     """
     if isinstance(asked.batch, MassBatch):
         return _add_up_mass(asked, asked.batch, reports)
@@ -113,10 +110,8 @@ def needed(enrolled: int, asked: int, mechanism: LocalRandomizer) -> int:
 def check_room(enrolled: int, asked: int, mechanism: LocalRandomizer) -> None:
     """Refuse a question that would not fit into memory; what is listed fits.
 
-    Raises
-    ------
-    BadScenario
-        With what it takes and what there is.
+    Raises:
+        BadScenario: With what it takes and what there is.
     """
     if asked > MAX_LISTED:
         remedy = "ask fewer (agents.count), or give the referee more memory"

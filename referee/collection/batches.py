@@ -32,14 +32,10 @@ _PIECE = 1 << 20
 class MassBatch:
     """The agents of one question, in the order of their numbers; it does what ``Batch`` does for those of a list.
 
-    Attributes
-    ----------
-    mask
-        Who is asked, over the numbers of all agents.
-    asked
-        How many.
-    roster
-        Everybody who is enrolled. Who comes later has no agent here.
+    Attributes:
+        mask: Who is asked, over the numbers of all agents.
+        asked: How many.
+        roster: Everybody who is enrolled. Who comes later has no agent here.
     """
 
     mask: Mask
@@ -48,7 +44,6 @@ class MassBatch:
 
     @cached_property
     def _begins(self) -> Indices:
-        """Each participant's first slot, ascending, and behind the last one the number of all slots."""
         bounds = np.append(self.roster.firsts, self.roster.agents)
         return _ranks(self.mask, bounds)
 
@@ -158,7 +153,6 @@ def _mark_compiled(
 
 @njit_inlined
 def _mixed(value: np.uint64) -> np.uint64:
-    """Do what :func:`referee.collection.order._mix` does to one word."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
@@ -179,20 +173,14 @@ def passed_over(
 ) -> list[list[Any]]:
     """Say which agents of a run's orders other runs have asked since its last question, or since it began.
 
-    Parameters
-    ----------
-    run
-        The run.
-    order
-        How many agents of each order were asked when it began, by the order's first agent.
-    last
-        The key of its last question, 0 before the first.
-    after
-        Returns the questions of all runs that were opened after the one with a key (0: all).
+    Args:
+        run: The run.
+        order: How many agents of each order were asked when it began, by the order's first agent.
+        last: The key of its last question, 0 before the first.
+        after: Returns the questions of all runs that were opened after the one with a key (0: all).
 
-    Returns
-    -------
-    Run, question, order, and the positions from ... to (exclusive) of each part, by order and position.
+    Returns:
+        Run, question, order, and the positions from ... to (exclusive) of each part, by order and position.
     """
     found = [
         [question.run, question.question, part.cohort, part.start, part.stop]
@@ -208,12 +196,9 @@ def passed_over(
 class Batch:
     """The agents of one question, in the order of their slots.
 
-    Attributes
-    ----------
-    members
-        Shape (asked,): agent numbers by slot.
-    roster
-        Everybody who is enrolled. Who comes later has no agent here.
+    Attributes:
+        members: Shape (asked,): agent numbers by slot.
+        roster: Everybody who is enrolled. Who comes later has no agent here.
     """
 
     members: Indices

@@ -72,18 +72,12 @@ def by_reason(taking: OpenQuestion) -> Counter[str]:
 class ReportCollection:
     """The agents' side of the referee.
 
-    Parameters
-    ----------
-    store
-        Durable memory.
-    identity
-        Signs assignments.
-    registrar
-        Knows everybody who is enrolled.
-    clock
-        Seconds since some moment, never fewer than before: by it questions are closed.
-    process
-        The name of this process among all of this referee's.
+    Args:
+        store: Durable memory.
+        identity: Signs assignments.
+        registrar: Knows everybody who is enrolled.
+        clock: Seconds since some moment, never fewer than before: by it questions are closed.
+        process: The name of this process among all of this referee's.
     """
 
     def __init__(
@@ -115,23 +109,16 @@ class ReportCollection:
 
         A question that is already open (this referee was restarted) is taken up where it was.
 
-        Parameters
-        ----------
-        wait
-            Called with the seconds left; returns when something may have arrived.
+        Args:
+            wait: Called with the seconds left; returns when something may have arrived.
 
-        Returns
-        -------
-        The answers, and the root over all reports.
+        Returns:
+            The answers, and the root over all reports.
 
-        Raises
-        ------
-        PolicyRefused
-            If the run's mechanism cannot randomize what the query says; nobody is asked then.
-        PeerUnavailable
-            If not one report came within ``PATIENCE`` deadlines.
-        Superseded
-            If another process drives the runs meanwhile.
+        Raises:
+            PolicyRefused: If the run's mechanism cannot randomize what the query says; nobody is asked then.
+            PeerUnavailable: If not one report came within ``PATIENCE`` deadlines.
+            Superseded: If another process drives the runs meanwhile.
         """
         self.questions.agreed(run).mechanism.answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
@@ -164,10 +151,8 @@ class ReportCollection:
     def refresh(self) -> None:
         """Learn what other processes have stored, and let them know what this one has refused.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the store cannot be used at present.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the store cannot be used at present.
         """
         self._note_rejected()
         self.questions.refresh()
@@ -251,10 +236,8 @@ class ReportCollection:
 
         That is the kind of message as which it is asked, and the message in canonical JSON; nobody has signed it.
 
-        Raises
-        ------
-        NotFound
-            If the participant is not enrolled.
+        Raises:
+            NotFound: If the participant is not enrolled.
         """
         position = self._roster.position(participant)
         if position is None:
@@ -336,10 +319,8 @@ class ReportCollection:
         The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
         nothing is changed by it. ``CannotWrite`` for all of them says that the store cannot be used at present.
 
-        Parameters
-        ----------
-        claims
-            What each report claims, or why it is none (:func:`referee.collection.judging.claims`).
+        Args:
+            claims: What each report claims, or why it is none (:func:`referee.collection.judging.claims`).
         """
         try:
             return self._accept(claims)

@@ -47,15 +47,12 @@ class Caps:
 
     They count tokens and not addresses, since many people may stand behind one address, and one person behind many.
 
-    Attributes
-    ----------
-    individuals
-        Keys of one agent each that the tokens admit together. A token is one for all, so its holder can make any number
-        of keys; where an issuer vouches for each person, the number of people whom it knows is the bound.
-    hosts
-        Keys of several agents each.
-    people
-        Agents of one host.
+    Attributes:
+        individuals: Keys of one agent each that the tokens admit together. A token is one for all, so its holder can
+            make any number of keys; where an issuer vouches for each person, the number of people whom it knows is the
+            bound.
+        hosts: Keys of several agents each.
+        people: Agents of one host.
     """
 
     individuals: int = 10_000_000
@@ -71,16 +68,11 @@ UNVOUCHED = 100_000
 class Registrar:
     """Takes enrolments.
 
-    Parameters
-    ----------
-    store
-        Durable memory.
-    identity
-        Signs what participants are told.
-    caps
-        How many it admits.
-    issuers
-        Who must vouch for everybody that enrols from now on; by default nobody need.
+    Args:
+        store: Durable memory.
+        identity: Signs what participants are told.
+        caps: How many it admits.
+        issuers: Who must vouch for everybody that enrols from now on; by default nobody need.
     """
 
     def __init__(
@@ -102,10 +94,8 @@ class Registrar:
     def authorize(self, purpose: str, token: str) -> None:
         """Check a token.
 
-        Raises
-        ------
-        Unauthorized
-            If it was not allowed for this purpose.
+        Raises:
+            Unauthorized: If it was not allowed for this purpose.
         """
         if (purpose, token_hash(token)) not in self._tokens:
             raise Unauthorized(
@@ -116,10 +106,8 @@ class Registrar:
     def admits(self, token: str) -> None:
         """Check that a token admits participants of some kind.
 
-        Raises
-        ------
-        Unauthorized
-            If it does not.
+        Raises:
+            Unauthorized: If it does not.
         """
         if ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
@@ -127,10 +115,8 @@ class Registrar:
     def may_look(self, token: str) -> None:
         """Check that a token opens the metrics: one for them alone, or the operator's.
 
-        Raises
-        ------
-        Unauthorized
-            If it does not.
+        Raises:
+            Unauthorized: If it does not.
         """
         if ("metrics", token_hash(token)) not in self._tokens:
             self.authorize("operator", token)
@@ -160,23 +146,17 @@ class Registrar:
 
         What a participant says of its policy is kept; what it says later takes the place of that.
 
-        Returns
-        -------
-        For each the signed answer, in JSON, or the problem:
-
-        Forged, BadMessage
-            If it is no signed enrolment.
-        Unauthorized
-            If the token admits no such participant. A token for individuals admits one agent; how many a host brings is
-            its own word, so a host needs the other one.
-        NotVouched
-            If there are issuers and none vouches for it; whoever is enrolled already need not show it again.
-        Conflict
-            If the key is enrolled with another number of agents.
-        Refused
-            If there would be more agents than numbers, or more participants or agents of one than the caps allow.
-        CannotWrite
-            If nothing can be stored at present; for all of them, then.
+        Returns:
+            For each the signed answer, in JSON, or the problem
+            Forged, BadMessage: If it is no signed enrolment.
+            Unauthorized: If the token admits no such participant. A token for individuals admits one agent; how many a
+                host brings is its own word, so a host needs the other one.
+            NotVouched: If there are issuers and none vouches for it; whoever is enrolled already need not show it
+                again.
+            Conflict: If the key is enrolled with another number of agents.
+            Refused: If there would be more agents than numbers, or more participants or agents of one than the caps
+                allow.
+            CannotWrite: If nothing can be stored at present; for all of them, then.
         """
         outcomes: list[messages.Enrolment | TandemError] = []
         vouchers: dict[str, bytes] = {}
@@ -212,10 +192,8 @@ class Registrar:
     def refresh(self) -> None:
         """Read from the store whom other processes have enrolled.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the store cannot be read at present.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the store cannot be read at present.
         """
         with self._lock:
             self._enter(self._store.participants(self.roster.agents))
@@ -307,10 +285,8 @@ MAX_VOUCHER = (1 << 16) - 1
 def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequence[IssuerKey]) -> IssuerKey:
     """Return the issuer that vouches for a participant by what it shows: the one judge, of enrolments and in audits.
 
-    Raises
-    ------
-    NotVouched
-        If none of these issuers does.
+    Raises:
+        NotVouched: If none of these issuers does.
     """
     if isinstance(voucher, Signed):
         return check_grant(voucher, key, agents, issuers)[0]
@@ -322,10 +298,8 @@ def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequen
 def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes:
     """Return what an enrolment shows of an issuer, checked and in the form in which it is kept.
 
-    Raises
-    ------
-    NotVouched
-        If it shows nothing, or none of these issuers vouches for it so.
+    Raises:
+        NotVouched: If it shows nothing, or none of these issuers vouches for it so.
     """
     voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
     if voucher is None:
@@ -354,10 +328,8 @@ def packed(vouchers: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
 def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
     """Read what :func:`packed` has written, one voucher after the other.
 
-    Raises
-    ------
-    BadMessage
-        If it is no such file.
+    Raises:
+        BadMessage: If it is no such file.
     """
     last = -1
     while head := file.read(_HEAD.size):
@@ -389,17 +361,12 @@ Policies = Sequence[tuple[AgentPolicy, int]]
 def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Policies, enrolled: int) -> str | None:
     """Refuse a run that asks what no enrolled agent accepts; else say how many do not, None if all do.
 
-    Parameters
-    ----------
-    asks
-        The kinds of queries that the run may ask.
-    enrolled
-        How many agents there are; those without a policy are taken to accept everything.
+    Args:
+        asks: The kinds of queries that the run may ask.
+        enrolled: How many agents there are; those without a policy are taken to accept everything.
 
-    Raises
-    ------
-    PolicyRefused
-        Naming the kind, and why how many refuse it.
+    Raises:
+        PolicyRefused: Naming the kind, and why how many refuse it.
     """
     most = 0, ""
     for kind in sorted(asks):

@@ -48,12 +48,9 @@ Reason = Literal[
 class Refusal(Exception):
     """A report is not acceptable.
 
-    Attributes
-    ----------
-    reason
-        Its name.
-    problem
-        What a referee answers to whoever sent it.
+    Attributes:
+        reason: Its name.
+        problem: What a referee answers to whoever sent it.
     """
 
     def __init__(self, reason: Reason, problem: TandemError) -> None:
@@ -66,16 +63,11 @@ class Refusal(Exception):
 class Claim:
     """A report that its participant has signed; whether it answers anything is not known yet.
 
-    Attributes
-    ----------
-    signed
-        As it came.
-    payload
-        What was signed, in canonical JSON.
-    report
-        What it says.
-    body
-        The packed answers that came with it; None of an individual's, which are in the report itself.
+    Attributes:
+        signed: As it came.
+        payload: What was signed, in canonical JSON.
+        report: What it says.
+        body: The packed answers that came with it; None of an individual's, which are in the report itself.
     """
 
     signed: AnySigned
@@ -96,10 +88,8 @@ class Claim:
     def packed(self, kind: AnswerKind) -> bytes:
         """Return the packed answers.
 
-        Raises
-        ------
-        BadMessage
-            If an individual's is none of the kind.
+        Raises:
+            BadMessage: If an individual's is none of the kind.
         """
         if isinstance(self.report, PackedReport):
             return self.body or b""
@@ -109,17 +99,12 @@ class Claim:
 def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
     """Return what a message claims whose signature was verified (``payload`` is the message in canonical JSON).
 
-    Parameters
-    ----------
-    body
-        The packed answers of a hosted population; None of an individual.
+    Args:
+        body: The packed answers of a hosted population; None of an individual.
 
-    Raises
-    ------
-    BadMessage
-        If it is no report.
-    Refusal
-        If the body is another one than was signed.
+    Raises:
+        BadMessage: If it is no report.
+        Refusal: If the body is another one than was signed.
     """
     if body is None:
         return Claim(signed, payload, signed_messages.parse_payload(signed, Report), None)
@@ -133,10 +118,8 @@ def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
 def check_configuration(report: Report | PackedReport, digest: str) -> None:
     """Refuse a report under another configuration than its run's.
 
-    Raises
-    ------
-    Refusal
-        If it is.
+    Raises:
+        Refusal: If it is.
     """
     if report.digest != digest:
         problem = ConfigurationMismatch(
@@ -148,23 +131,16 @@ def check_configuration(report: Report | PackedReport, digest: str) -> None:
 def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_open: bool = True) -> StoredReport:
     """Return a report as it is to be stored, if it is an answer to the question; ``known`` itself if it repeats that.
 
-    Parameters
-    ----------
-    claim
-        Signed by its participant (:func:`read`).
-    asked
-        The question.
-    known
-        What the participant has reported on it before.
-    still_open
-        Whether the question takes answers.
+    Args:
+        claim: Signed by its participant (:func:`read`).
+        asked: The question.
+        known: What the participant has reported on it before.
+        still_open: Whether the question takes answers.
 
-    Raises
-    ------
-    Refusal, BadMessage
-        For the first reason of these: it is under another configuration, on another question, none of the answers that
-        the mechanism gives; another one than before; too late; by somebody who was not asked, for another number of
-        agents, to another assignment; answers that are packed wrongly.
+    Raises:
+        Refusal, BadMessage: For the first reason of these: it is under another configuration, on another question, none
+            of the answers that the mechanism gives; another one than before; too late; by somebody who was not asked,
+            for another number of agents, to another assignment; answers that are packed wrongly.
     """
     report, key, number = claim.report, claim.key, asked.number
     check_configuration(report, asked.digest)
@@ -192,7 +168,6 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
 
 
 def _as_usual(claim: Claim, accepted: StoredReport, asked: Asked, fingerprint: str) -> bool:
-    """Tell whether what was signed can be rebuilt from what is stored of it and from its question."""
     if isinstance(claim.signed, SignedBytes) and isinstance(claim.report, Report):
         # It came in canonical JSON with these fields, of which all but the answer were compared with the question.
         return repr(unpack_one(accepted.body, asked.kind)) == repr(claim.report.answer)
@@ -202,10 +177,8 @@ def _as_usual(claim: Claim, accepted: StoredReport, asked: Asked, fingerprint: s
 def asked_slots(key: str, asked: Asked) -> Indices | range:
     """Return the slots that a participant was asked about.
 
-    Raises
-    ------
-    Refusal
-        If there are none.
+    Raises:
+        Refusal: If there are none.
     """
     slots = asked.slots(key)
     if len(slots) == 0:
@@ -216,10 +189,8 @@ def asked_slots(key: str, asked: Asked) -> Indices | range:
 def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:
     """Return the slots that a participant was asked about, if it reports on as many agents.
 
-    Raises
-    ------
-    Refusal
-        If it does not, or was not asked.
+    Raises:
+        Refusal: If it does not, or was not asked.
     """
     slots = asked_slots(key, asked)
     people = 1 if isinstance(report, Report) else report.people
@@ -268,18 +239,12 @@ _END = b'"}'
 class Asked:
     """A question to some agents.
 
-    Attributes
-    ----------
-    run, digest
-        The run, and the digest of its configuration.
-    number
-        Of the question in its run.
-    query
-        What was asked.
-    kind
-        What an answer is.
-    form
-        Works out whom it went to; called once, when that is needed.
+    Attributes:
+        run, digest: The run, and the digest of its configuration.
+        number: Of the question in its run.
+        query: What was asked.
+        kind: What an answer is.
+        form: Works out whom it went to; called once, when that is needed.
     """
 
     run: str
@@ -309,10 +274,8 @@ class Asked:
 
         Of a host, where very many are asked, a :class:`~common.net.messages.MassAssignment`.
 
-        Parameters
-        ----------
-        slots
-            Those of its agents, if they are known already.
+        Args:
+            slots: Those of its agents, if they are known already.
         """
         slots = self.slots(key) if slots is None else slots
         if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):

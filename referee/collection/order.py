@@ -52,17 +52,12 @@ class _Network:
 class Order:
     """A permutation of ``size`` agents.
 
-    Parameters
-    ----------
-    seed
-        The committed seed (:mod:`referee.collection.order`; any string without "/" and ":" is one layer).
-    size
-        Number of agents, 1..2^32.
+    Args:
+        seed: The committed seed (:mod:`referee.collection.order`; any string without "/" and ":" is one layer).
+        size: Number of agents, 1..2^32.
 
-    Raises
-    ------
-    ValueError
-        If the size is another, or the seed is none of so many agents.
+    Raises:
+        ValueError: If the size is another, or the seed is none of so many agents.
     """
 
     def __init__(self, seed: str, size: int) -> None:
@@ -113,7 +108,6 @@ def public_randomness(scenario: dict[str, Any], order: Iterable[OrderCommitment]
 
 
 def _mix(values: Words) -> Words:
-    """Mix 64-bit words one to one: the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -132,10 +126,8 @@ class Layer(NamedTuple):
 def read_layers(seed: str) -> list[Layer]:
     """Return the layers of a seed, the lowest first.
 
-    Raises
-    ------
-    ValueError
-        If it is none: another first layer than one from 0 on, or layers that do not ascend.
+    Raises:
+        ValueError: If it is none: another first layer than one from 0 on, or layers that do not ascend.
     """
     layers = []
     for number, text in enumerate(seed.split("/")):

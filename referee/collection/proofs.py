@@ -40,12 +40,9 @@ class Proofs:
     A question's tree takes 64 bytes a report, and is made anew if it is not in memory: a participant that asks about
     one question after the other keeps one core busy, and no request waits for it but further ones for proofs.
 
-    Parameters
-    ----------
-    store
-        Durable memory.
-    questions
-        Knows who was asked what.
+    Args:
+        store: Durable memory.
+        questions: Knows who was asked what.
     """
 
     def __init__(self, store: RefereeStore, questions: OpenQuestions) -> None:
@@ -58,12 +55,9 @@ class Proofs:
     def prove(self, request: ProofRequest) -> Proof:
         """Return the proof for the participant that asks, who has signed that.
 
-        Raises
-        ------
-        NotFound
-            If there is no such question, no report of this participant on it, or no checkpoint behind it yet.
-        PatternViolation
-            If this participant was not asked, or the question is still open.
+        Raises:
+            NotFound: If there is no such question, no report of this participant on it, or no checkpoint behind it yet.
+            PatternViolation: If this participant was not asked, or the question is still open.
         """
         run, number = request.run, request.question
         taking = self._questions.find(run, number)
@@ -115,7 +109,6 @@ class Proofs:
         return known
 
     def _forget(self, coming: int) -> None:
-        """Make room for a tree of so many leaves."""
         while self._listed and coming + sum(len(listed.tree) for listed in self._listed.values()) > LEAVES:
             del self._listed[next(iter(self._listed))]
 
@@ -135,7 +128,6 @@ class Proofs:
 
 
 def _consistency(tree: Tree, since: int | None) -> tuple[str, ...] | None:
-    """Return the path for whoever has seen a checkpoint; there is none of one that goes further than this."""
     return None if since is None or since > len(tree) else tree.consistency(since)
 
 

@@ -38,23 +38,15 @@ class Agreed(NamedTuple):
 class OpenQuestions:
     """What this process knows of questions and of reports on them.
 
-    Parameters
-    ----------
-    store
-        Durable memory.
-    registrar
-        Knows everybody who is enrolled.
+    Args:
+        store: Durable memory.
+        registrar: Knows everybody who is enrolled.
 
-    Attributes
-    ----------
-    lock
-        Held by whoever changes what is known.
-    newest
-        The number of the newest report that is known.
-    open
-        Run and number of each question that takes answers, oldest first.
-    on_question
-        Called when a question was opened.
+    Attributes:
+        lock: Held by whoever changes what is known.
+        newest: The number of the newest report that is known.
+        open: Run and number of each question that takes answers, oldest first.
+        on_question: Called when a question was opened.
     """
 
     def __init__(self, store: RefereeStore, registrar: Registrar) -> None:
@@ -115,10 +107,8 @@ class OpenQuestions:
     def refresh(self) -> None:
         """Learn what other processes have stored: questions that were opened or closed, and reports.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the store cannot be read at present.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the store cannot be read at present.
         """
         with self.lock:
             questions = self._store.open_questions()
@@ -178,28 +168,20 @@ class OpenQuestions:
             self._heard.news = self._news
 
     def _complete(self) -> bool:
-        """Tell whether everybody has reported who was asked a question that is still open."""
         return any(taking is not None and taking.complete for taking in map(self._taking.get, self.open))
 
 
 class OpenQuestion:
     """Who has reported on one question: eight bytes for everybody who was enrolled when it was asked.
 
-    Parameters
-    ----------
-    question, asked
-        As it is stored, and as it was asked.
-    reports
-        Slot and number in the store of each report that was taken before.
+    Args:
+        question, asked: As it is stored, and as it was asked.
+        reports: Slot and number in the store of each report that was taken before.
 
-    Attributes
-    ----------
-    open
-        Whether it takes further reports.
-    heard
-        How many of its agents somebody has reported for, or declined for.
-    declined
-        Who will not answer, by the place in the roster: why, and for how many agents.
+    Attributes:
+        open: Whether it takes further reports.
+        heard: How many of its agents somebody has reported for, or declined for.
+        declined: Who will not answer, by the place in the roster: why, and for how many agents.
     """
 
     def __init__(self, question: StoredQuestion, asked: Asked, reports: Iterable[tuple[int, int]]) -> None:

@@ -24,15 +24,11 @@ _BLOCK = 256
 class Roster:
     """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
 
-    Parameters
-    ----------
-    participants
-        Each with the number after those before it.
+    Args:
+        participants: Each with the number after those before it.
 
-    Raises
-    ------
-    ValueError
-        If somebody is listed twice, or numbers are left out or given twice.
+    Raises:
+        ValueError: If somebody is listed twice, or numbers are left out or given twice.
     """
 
     def __init__(self, participants: Iterable[Participant] = ()) -> None:
@@ -112,10 +108,8 @@ class Roster:
     def decode(cls, raw: bytes) -> Roster:
         """Read what :meth:`encode` has written.
 
-        Raises
-        ------
-        BadMessage
-            If it is no such list.
+        Raises:
+            BadMessage: If it is no such list.
         """
         if len(raw) % _ENTRY.size:
             raise BadMessage("the list of participants ends in the middle of one")
@@ -128,15 +122,11 @@ class Roster:
 class ListedRoster(Roster):
     """Participants of a file, to whom nobody is added: 56 bytes for each.
 
-    Parameters
-    ----------
-    listed
-        Shape (n, 40): as :meth:`Roster.encode` writes each.
+    Args:
+        listed: Shape (n, 40): as :meth:`Roster.encode` writes each.
 
-    Raises
-    ------
-    ValueError
-        If somebody is listed twice, or a number of agents is none.
+    Raises:
+        ValueError: If somebody is listed twice, or a number of agents is none.
     """
 
     def __init__(self, listed: Bits) -> None:
@@ -158,11 +148,9 @@ class ListedRoster(Roster):
         return len(self._listed)
 
     def add(self, participant: Participant) -> None:
-        """Refuse: a file is a list that has ended."""
         raise ValueError("no participant can be added to the list of a run that has ended")
 
     def position(self, key: str) -> int | None:
-        """Return the place of a participant in the list, by its key (64 hexadecimal digits)."""
         wanted = bytes.fromhex(key)
         word = np.uint64(int.from_bytes(wanted[:8], "big"))
         # Many keys that begin alike can be made, and are then compared as a whole.
@@ -175,12 +163,10 @@ class ListedRoster(Roster):
         return bytes(self._listed[position])
 
     def at(self, position: int) -> Participant:
-        """Return the participant at a place in the list."""
         first = self.before(position)
         return Participant(self._key(position).hex(), first, self.before(position + 1) - first)
 
     def encode(self, count: int) -> bytes:
-        """Return the first ``count`` participants, as they were listed."""
         agents = self.speaks_for()[:count].astype("<u8").view(np.uint8).reshape(count, 8)
         return np.concatenate([self._listed[:count], agents], axis=1).tobytes()
 

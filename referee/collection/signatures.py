@@ -19,14 +19,11 @@ MANY = 1024
 def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Sequence[bytes]) -> AnyArray:
     """Tell of each payload whether its signature verifies under its key (Ed25519, strictly as libsodium does).
 
-    Parameters
-    ----------
-    keys, payloads, signatures
-        Of equal length; a key has 32 bytes, a signature 64.
+    Args:
+        keys, payloads, signatures: Of equal length; a key has 32 bytes, a signature 64.
 
-    Returns
-    -------
-    Shape (len(keys),), bool.
+    Returns:
+        Shape (len(keys),), bool.
     """
     count = len(keys)
     parts = min(processors(), count // MANY) or 1
@@ -58,9 +55,7 @@ def _verifies(key: bytes, payload: bytes, signature: bytes) -> bool:
 def sign_all(secret: bytes, payloads: Sequence[bytes]) -> list[bytes]:
     """Return the signature of each payload (Ed25519, deterministic).
 
-    Parameters
-    ----------
-    secret
-        64 bytes: the seed, then the public key.
+    Args:
+        secret: 64 bytes: the seed, then the public key.
     """
     return [bindings.crypto_sign(payload, secret)[: bindings.crypto_sign_BYTES] for payload in payloads]

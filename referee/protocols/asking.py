@@ -50,10 +50,8 @@ def learn_parity(task: Task) -> Generator[AskCurator, Any, Parity | None]:
 def parity_of(learned: Learned, features: int) -> Parity | None:
     """Return the parity of so many features that the curator learned; None if no block of its people answered.
 
-    Raises
-    ------
-    PeerMisbehaved
-        If it is neither.
+    Raises:
+        PeerMisbehaved: If it is neither.
     """
     hypothesis = learned.hypothesis
     if isinstance(hypothesis, Constant):
@@ -91,14 +89,10 @@ def reached_numbers(reached: Reached) -> dict[str, float]:
 class EstimatePlan:
     """How the mean of a query on T is estimated from agents' answers.
 
-    Attributes
-    ----------
-    mechanism
-        How the answers are randomized.
-    beta
-        Chance that an interval misses the mean, for all intervals of a run together.
-    liars
-        Largest share of the first n answers, for every n, that may be lies.
+    Attributes:
+        mechanism: How the answers are randomized.
+        beta: Chance that an interval misses the mean, for all intervals of a run together.
+        liars: Largest share of the first n answers, for every n, that may be lies.
     """
 
     mechanism: Mechanism
@@ -109,10 +103,8 @@ class EstimatePlan:
     def of(cls, scenario: ResolvedScenario) -> EstimatePlan:
         """Return the scenario's.
 
-        Raises
-        ------
-        BadScenario
-            If its agents' answers have no mean.
+        Raises:
+            BadScenario: If its agents' answers have no mean.
         """
         return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
 
@@ -125,14 +117,10 @@ class EstimatePlan:
 class LevelTestPlan(EstimatePlan):
     """How it is tested whether the mean is above one level or below another.
 
-    Attributes
-    ----------
-    low, high
-        The levels: ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha.
-    batch
-        First batch of a sequential test.
-    fixed
-        Answers of a test of fixed size; 0: as many as its levels take; None: a sequential test.
+    Attributes:
+        low, high: The levels: ``accuracy.reweigh_above`` and ``accuracy.halt_below`` times alpha.
+        batch: First batch of a sequential test.
+        fixed: Answers of a test of fixed size; 0: as many as its levels take; None: a sequential test.
     """
 
     low: float = 0.0
@@ -144,10 +132,8 @@ class LevelTestPlan(EstimatePlan):
     def of(cls, scenario: ResolvedScenario) -> LevelTestPlan:
         """Return the scenario's.
 
-        Raises
-        ------
-        BadScenario
-            If its agents' answers have no mean, or its test of fixed size cannot support lies.
+        Raises:
+            BadScenario: If its agents' answers have no mean, or its test of fixed size cannot support lies.
         """
         agents, accuracy, paper = scenario.agents, scenario.accuracy, scenario.bounds == "paper"
         fixed = None
@@ -200,15 +186,11 @@ def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript
 def at_once(count: int, *, alike: bool = False) -> int:
     """Return a number of agents that one question reaches.
 
-    Parameters
-    ----------
-    alike
-        Whether it asks every agent the same (:attr:`common.local.queries.query.Query.alike`).
+    Args:
+        alike: Whether it asks every agent the same (:attr:`common.local.queries.query.Query.alike`).
 
-    Raises
-    ------
-    BadScenario
-        If it reaches fewer.
+    Raises:
+        BadScenario: If it reaches fewer.
     """
     if count > most_agents(alike=alike):
         raise BadScenario(too_many(count, alike=alike))
@@ -223,10 +205,8 @@ def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Question
 def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Questions]:
     """Ask ``count`` agents a query about a code, in as many questions as that takes, each with other public rows.
 
-    Parameters
-    ----------
-    query
-        The first question.
+    Args:
+        query: The first question.
     """
     asked: Questions = []
     for begin in range(0, count, MAX_LISTED):

@@ -46,26 +46,20 @@ class Outcome:
 
     ``done``: with its answer; ``exhausted``: all rounds or agents used, the best answer is given.
 
-    Attributes
-    ----------
-    iterations
-        Rounds that were used.
-    answer, estimate, reason
-        What was found (a hypothesis, but for problems), what the agents say about it, and why it ended there.
-    tasks
-        Of a protocol that learns several things: how each ended, in order. The rest is then that of the last one, and
-        the iterations are those of all.
-    judged, gap
-        Of a protocol that judges several candidates: each of them, and by how much the answer's loss may exceed the
-        least. All intervals and the gap hold together with the estimate's confidence.
-    heard
-        What the estimate is made of, where that is counted: no result holds it, an audit sees from it what liars could
-        have moved.
-    formerly
-        The reason as earlier versions worded it, where it was another: an audit of their run folders finds it there.
-    silent
-        What those who were asked and did not answer could change; None where all answered. Every run and every audit
-        take it from the same answers (:func:`referee.protocols.driver.begun`).
+    Attributes:
+        iterations: Rounds that were used.
+        answer, estimate, reason: What was found (a hypothesis, but for problems), what the agents say about it, and why
+            it ended there.
+        tasks: Of a protocol that learns several things: how each ended, in order. The rest is then that of the last
+            one, and the iterations are those of all.
+        judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
+            exceed the least. All intervals and the gap hold together with the estimate's confidence.
+        heard: What the estimate is made of, where that is counted: no result holds it, an audit sees from it what liars
+            could have moved.
+        formerly: The reason as earlier versions worded it, where it was another: an audit of their run folders finds it
+            there.
+        silent: What those who were asked and did not answer could change; None where all answered. Every run and every
+            audit take it from the same answers (:func:`referee.protocols.driver.begun`).
     """
 
     status: Literal["done", "exhausted"]
@@ -84,10 +78,8 @@ class Outcome:
     def hypothesis(self) -> Hypothesis:
         """The answer of a protocol that learns a hypothesis.
 
-        Raises
-        ------
-        TypeError
-            If the answer is something else.
+        Raises:
+            TypeError: If the answer is something else.
         """
         if not isinstance(self.answer, Hypothesis):
             raise TypeError(f"the answer is no hypothesis, but a {type(self.answer).__name__}")
@@ -130,20 +122,15 @@ class AnswerSummary:
 class Silent:
     """What those who did not answer could change about an outcome, were they to differ from those who did.
 
-    Attributes
-    ----------
-    silence
-        How many they are.
-    estimate, gap
-        What is known of all people in the place of the outcome's own, if silence depends on their records alone; None
-        where it has none.
-    left_out
-        What is known of all people if it may depend on the answers as well: somebody has seen them, and left some out
-        (:func:`common.statistics.robustness.estimate_with_missing`). It needs nothing of those who did not answer; None
-        where it is not known which answers the estimate is made of.
-    matters
-        Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to be shown,
-        or is wider than :data:`VAGUE` where no level was shown.
+    Attributes:
+        silence: How many they are.
+        estimate, gap: What is known of all people in the place of the outcome's own, if silence depends on their
+            records alone; None where it has none.
+        left_out: What is known of all people if it may depend on the answers as well: somebody has seen them, and left
+            some out (:func:`common.statistics.robustness.estimate_with_missing`). It needs nothing of those who did not
+            answer; None where it is not known which answers the estimate is made of.
+        matters: Whether what the run has shown depends on them: ``left_out`` is unknown, reaches the level that was to
+            be shown, or is wider than :data:`VAGUE` where no level was shown.
     """
 
     silence: Silence
@@ -195,10 +182,8 @@ class Protocol(ABC):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Start the protocol for a resolved scenario (no value is left at ``plan``).
 
-        Parameters
-        ----------
-        public
-            Public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
+        Args:
+            public: Public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
         """
 
 
@@ -209,22 +194,14 @@ PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
 class ProblemPlan(Generic[P]):
     """The numbers of a resolved scenario that the script of its problem uses.
 
-    Attributes
-    ----------
-    problem
-        What is to be found out.
-    alpha, beta
-        Accuracy and failure probability.
-    n
-        The curator's people.
-    share
-        Epsilon of each of the curator's releases.
-    count
-        The agents.
-    mechanism
-        How they randomize.
-    hybrid
-        From which the plan of the problem follows for both sides.
+    Attributes:
+        problem: What is to be found out.
+        alpha, beta: Accuracy and failure probability.
+        n: The curator's people.
+        share: Epsilon of each of the curator's releases.
+        count: The agents.
+        mechanism: How they randomize.
+        hybrid: From which the plan of the problem follows for both sides.
     """
 
     problem: P
@@ -261,10 +238,8 @@ class ProblemProtocol(Protocol, Generic[P]):
     def plan(self, scenario: ResolvedScenario) -> ProblemPlan[P]:
         """Return the numbers that the script uses.
 
-        Raises
-        ------
-        BadScenario
-            If the scenario has another problem, or no epsilon.
+        Raises:
+            BadScenario: If the scenario has another problem, or no epsilon.
         """
         if not isinstance(scenario.problem, self.kind):
             raise BadScenario(f"{self.problem} needs its problem")
@@ -281,7 +256,6 @@ class ProblemProtocol(Protocol, Generic[P]):
         )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Start :meth:`both_sides` with its plan."""
         return self.both_sides(self.plan(scenario), public)
 
     @abstractmethod
@@ -313,12 +287,10 @@ class Ablation(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return the examples of every protocol about a problem, with this side alone."""
         whole = (PROTOCOLS[name] for name in PROTOCOLS if cls.side in demands_of(name).alone)
         return tuple(loading.altered(one, [f"alone={cls.side}"]) for each in whole for one in each.example())
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Start what the protocol does with this side."""
         alone = self.whole.curator_alone if self.side == "curator" else self.whole.agents_alone
         return alone(self.whole.plan(scenario), public)
 
@@ -354,10 +326,8 @@ def level_of(scenario: Scenario) -> float | None:
 def shown_by(scenario: Scenario) -> str:
     """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers.
 
-    Raises
-    ------
-    BadInput
-        If there is no protocol of that name.
+    Raises:
+        BadInput: If there is no protocol of that name.
     """
     alpha, beta = f"{scenario.alpha:g}", f"{scenario.beta:g}"
     level = f"{scenario.accuracy.halt_below * scenario.alpha:g}"
@@ -370,12 +340,9 @@ def shown_by(scenario: Scenario) -> str:
 def check_problem(scenario: Scenario) -> None:
     """Refuse a scenario whose problem is not the one that its protocol is about.
 
-    Raises
-    ------
-    BadInput
-        If there is no protocol of that name.
-    BadScenario
-        Naming both problems.
+    Raises:
+        BadInput: If there is no protocol of that name.
+        BadScenario: Naming both problems.
     """
     wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
     if given != wanted:
@@ -385,12 +352,10 @@ def check_problem(scenario: Scenario) -> None:
 def protocol_of(scenario: ResolvedScenario) -> Protocol:
     """Return the protocol that a scenario runs: the one it names, or what remains of it for a side that is alone.
 
-    Raises
-    ------
-    BadInput
-        If there is none of that name.
-    BadScenario
-        If its problem is another one, or the scenario assumes liars, of which this protocol's intervals know nothing.
+    Raises:
+        BadInput: If there is none of that name.
+        BadScenario: If its problem is another one, or the scenario assumes liars, of which this protocol's intervals
+            know nothing.
     """
     check_problem(scenario)
     whole = PROTOCOLS[scenario.protocol]

@@ -44,7 +44,6 @@ class BlenderProtocol(ProblemProtocol[Blender]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "blender",
@@ -58,7 +57,6 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         )
 
     def both_sides(self, plan: ProblemPlan[Blender], public: int) -> Script:
-        """Have the curator list the items and count them, ask the agents about the list, combine."""
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")
         head = yield from ask(head_list(plan))
         yield Progress(f"{len(head.items)} items are listed", {})
@@ -69,7 +67,6 @@ class BlenderProtocol(ProblemProtocol[Blender]):
         return combined(head.items, estimates)
 
     def curator_alone(self, plan: ProblemPlan[Blender], public: int) -> Script:
-        """Have the curator list the items and count them; agents are not asked about the list."""
         head = yield from ask(head_list(plan))
         yield Progress(f"{len(head.items)} items are listed", {})
         return combined(head.items, [shares_by_curator(head, plan)])

@@ -39,23 +39,15 @@ The reply is :class:`common.local.answers.Answers`, or the JSON form of a curato
 def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Callable[[Progress], None]) -> Outcome:
     """Run a protocol to its end.
 
-    Parameters
-    ----------
-    script
-        A fresh generator of the protocol.
-    pattern
-        The protocol's declared message pattern.
-    exchange
-        Called with 0, 1, 2, ... and the message; returns the reply. Called only for legal messages.
-    on_progress
-        Called with each progress message.
+    Args:
+        script: A fresh generator of the protocol.
+        pattern: The protocol's declared message pattern.
+        exchange: Called with 0, 1, 2, ... and the message; returns the reply. Called only for legal messages.
+        on_progress: Called with each progress message.
 
-    Raises
-    ------
-    PatternViolation
-        If the protocol sends, or ends, out of turn; nothing was sent then.
-    PeerMisbehaved
-        If the curator released something else than the result that was asked for.
+    Raises:
+        PatternViolation: If the protocol sends, or ends, out of turn; nothing was sent then.
+        PeerMisbehaved: If the curator released something else than the result that was asked for.
     """
     number, reply = 0, None
     while True:
@@ -110,10 +102,8 @@ def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script
 
     Where people were asked and did not answer, the outcome says what they could change (:func:`_with_silent`).
 
-    Parameters
-    ----------
-    public
-        As of :meth:`~referee.protocols.base.Protocol.script`.
+    Args:
+        public: As of :meth:`~referee.protocols.base.Protocol.script`.
     """
     summary = _AnswerTally(scenario.agents.mechanism, scenario.agents.liars)
     outcome = yield from _judged(protocol, scenario, public, summary)
@@ -146,12 +136,9 @@ def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
 
     Nothing is sent: a script does no I/O, and up to there it knows nothing but the scenario.
 
-    Raises
-    ------
-    BadInput
-        If there is no such protocol.
-    BadScenario
-        If it refuses the scenario, or agents cannot randomize what it asks them for first.
+    Raises:
+        BadInput: If there is no such protocol.
+        BadScenario: If it refuses the scenario, or agents cannot randomize what it asks them for first.
     """
     script = begun(protocol_of(scenario), scenario, 0)
     try:
@@ -302,7 +289,6 @@ def needed(scenario: ResolvedScenario) -> int:
 
 
 def _expected(asked: int, scenario: ResolvedScenario) -> int:
-    """Return how many of those who were asked answer at least, but for a chance below 1e-6."""
     dropout = scenario.agents.dropout
     return math.floor(asked * (1.0 - dropout) - _SIGMAS * math.sqrt(asked * dropout))
 
@@ -313,10 +299,8 @@ def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) ->
     The number of features is compared where it is known without anybody's data, that of simulated people; the agents
     compare it with their own records in any case.
 
-    Raises
-    ------
-    PeerMisbehaved
-        Saying of which kind it is, or what it needs.
+    Raises:
+        PeerMisbehaved: Saying of which kind it is, or what it needs.
     """
     learner, found = scenario.curator.learner, learned.hypothesis
     if learner is not None and not learner.can_give(found):

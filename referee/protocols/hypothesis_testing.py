@@ -37,7 +37,6 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "hypothesis-testing",
@@ -48,14 +47,12 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
         )
 
     def both_sides(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        """Hear both sides, and decide."""
         at_once(plan.count, alike=True)  # refused before the curator spends anything
         counted = yield from curator_evidence(plan)
         answered = yield from agents_evidence(plan)
         return decided_by(counted, answered)
 
     def curator_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        """Decide by the curator's noisy count, with simulated agents if the reduction is asked for."""
         problem = plan.problem
         counted = yield from curator_evidence(plan)
         if not problem.reduction:
@@ -66,7 +63,6 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
         return decided_by(counted, _simulated_agents(plan, coins))
 
     def agents_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        """Decide by the agents' randomized bits, with a simulated curator if the reduction is asked for."""
         problem = plan.problem
         answered = yield from agents_evidence(plan)
         if not problem.reduction:
@@ -102,7 +98,6 @@ def decided(world: int, reason: str) -> Outcome:
 
 
 def _at_once(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> bool:
-    """Toss the reduction's first coin: heads with probability g/2, g = 1/2 - beta."""
     return bool(coins.derive("at once").uniforms(1)[0] < (0.5 - plan.beta) / 2.0)
 
 
@@ -121,7 +116,6 @@ def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource)
 
 
 def _simulated_curator(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
-    """Return what the curator's noisy count says if its people are drawn from D_0."""
     n, share = plan.n, plan.share
     ones = int(coins.derive("people").bernoullis(0.5 - 0.5 * plan.problem.bias, n).sum(dtype="int64"))
     noise = int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0])

@@ -39,11 +39,9 @@ class LearnAndTest(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         return (small_ball("protocol=learn-and-test"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Learn, then estimate the loss on T."""
         wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
         hypothesis = (yield from ask(Learn(round=1))).hypothesis
         loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
@@ -73,7 +71,6 @@ class ModelAgnosticProtocol(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         learner = {
             "name": "model-agnostic",
             "protects": "labels",
@@ -86,7 +83,6 @@ class ModelAgnosticProtocol(Protocol):
         return (small_ball("protocol=model-agnostic", f"curator.learner={json.dumps(learner)}"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Have all points labelled, transfer, then estimate the loss on T."""
         learner = scenario.curator.settings
         if not isinstance(learner, ModelAgnosticSettings):
             raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
@@ -108,17 +104,14 @@ class ModelAgnosticProtocol(Protocol):
 
 
 def _labels(learner: ModelAgnosticSettings) -> Collection[int]:
-    """Return what can be released of a point: a label, or the number of a class."""
     return (-1, 1) if learner.classes is None else range(learner.classes.count)
 
 
 def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:
     """Return the student's model, of labels that are known.
 
-    Raises
-    ------
-    PeerMisbehaved
-        If there is none, or a label is not known.
+    Raises:
+        PeerMisbehaved: If there is none, or a label is not known.
     """
     if any(label is not None and label not in known for label in labelled.labels):
         raise PeerMisbehaved(f"the curator released labels other than null and the {len(known)} that are known")

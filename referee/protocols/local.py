@@ -55,11 +55,9 @@ class LocalAverages(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         return (small_ball("protocol=local-averages"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Ask everybody once, compute the discriminant, then estimate its loss."""
         target, count = scenario.target, scenario.agents.count
         if not math.isfinite(target.norm):
             raise BadScenario("local averages need records of bounded norm: give the target a public norm")
@@ -80,11 +78,10 @@ class LocalAverages(Protocol):
 def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Estimate each moment's mean, with the variance of that estimate.
 
-    Returns
-    -------
-    Means and variances, each of shape (2 d + 2,). The variances take in which agents were asked where answers are bits
-    (a bit's variance depends on its mean alone); for other mechanisms they are the randomizer's own. A moment about
-    which nobody answered has mean 0 and the variance of one answer.
+    Returns:
+        Means and variances, each of shape (2 d + 2,). The variances take in which agents were asked where answers are
+        bits (a bit's variance depends on its mean alone); for other mechanisms they are the randomizer's own. A moment
+        about which nobody answered has mean 0 and the variance of one answer.
     """
     moment = answers.slots % query.moments
     sums = np.bincount(moment, weights=mechanism.unbias(answers.values), minlength=query.moments)
@@ -107,10 +104,8 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
     max(0, 1 - (variance of D)/|D|^2), and v = (E|x|^2 - |E x|^2)/d - (1 - e^2) |D|^2/(4 d) the variance of a coordinate
     within a class.
 
-    Parameters
-    ----------
-    means, variances
-        Shape (2 d + 2,), as :func:`averages` returns them.
+    Args:
+        means, variances: Shape (2 d + 2,), as :func:`averages` returns them.
     """
     d = (len(means) - 2) // 2
     # A share of a class below that of one agent in a million is not estimated by anybody.
@@ -151,11 +146,9 @@ class LocalGradientDescent(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         return (small_ball("protocol=local-gradient-descent"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Repeat w <- w - step * estimated gradient; then estimate the loss of the averaged w."""
         d, norm = scenario.target.dimension, scenario.target.norm
         if not math.isfinite(norm):
             raise BadScenario("local gradient descent needs records of bounded norm: give the target a public norm")

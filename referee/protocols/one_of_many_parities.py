@@ -36,7 +36,6 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "one-of-many-parities",
@@ -48,7 +47,6 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
         )
 
     def both_sides(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
-        """Find out which parity is wanted, then learn it."""
         problem = plan.problem
         which = yield from find_wanted(plan, plan.count, public)
         return (yield from learn_wanted(problem, which))
@@ -63,7 +61,6 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
         return (yield from learn_wanted(problem, public % (1 << problem.d)))
 
     def agents_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
-        """Ask half of the agents which parity is wanted, search with the others: that takes 2^c times as many."""
         problem, count = plan.problem, plan.count
         which = yield from find_wanted(plan, count // 2, public)
         width = min(problem.c, 63)

@@ -50,7 +50,6 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "parity-and-threshold",
@@ -63,11 +62,9 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         )
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
-        """Return what is asked in rounds, or all at once."""
         return frozenset({"coordinate", "threshold"} if self.plan(scenario).problem.interactive else {"item"})
 
     def both_sides(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
-        """Learn the parity, and at the same time how many are below the threshold; then search for it."""
         problem = plan.problem
         if not problem.interactive:
             return (yield from _all_at_once(plan, public))
@@ -86,7 +83,6 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         return ended(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
 
     def agents_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
-        """Search for the parity with half of the agents (2^c times as many), for the threshold with the others."""
         problem = plan.problem
         if not problem.interactive:
             raise BadScenario("without interaction: both sides are asked, leave out alone")

@@ -37,7 +37,6 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "parity-chooses-secret",
@@ -48,7 +47,6 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
         )
 
     def both_sides(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
-        """Learn which secret is wanted, then ask for its shares."""
         problem, mechanism = plan.problem, plan.bits
         parity = yield from learn_parity(Task(features=problem.c))
         if parity is None:

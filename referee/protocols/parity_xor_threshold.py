@@ -41,7 +41,6 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "parity-xor-threshold",
@@ -55,7 +54,6 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
         )
 
     def both_sides(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
-        """Ask both sides at once, put the answers together."""
         problem, oracle = plan.problem, plan.oracle("hadamard")
         query = prefixes(problem, public)
         question = AskAgents(query, at_once(plan.count))
@@ -63,14 +61,12 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
         return pieced_together(problem, voted(learned), query, oracle, answers)
 
     def curator_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
-        """Take the curator's parities, and blocks that are equally long."""
         problem = plan.problem
         pieces = voted((yield from ask(learn_blocks(plan))))
         cuts = tuple((number << problem.b) // problem.blocks for number in range(1, problem.blocks))
         return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
 
     def agents_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
-        """Take the agents' quantiles, and the constant 1 in place of each parity."""
         problem, oracle = plan.problem, plan.oracle("hadamard")
         query = prefixes(problem, public)
         answers: Answers = yield AskAgents(query, at_once(plan.count))

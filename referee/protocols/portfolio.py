@@ -50,24 +50,16 @@ _PAIR = 2
 class PortfolioPlan:
     """The numbers of a resolved scenario that a portfolio uses.
 
-    Attributes
-    ----------
-    settings
-        How it spends.
-    rounds
-        How often the curator learns.
-    alpha, beta
-        The gap at which judges stop, and the chance that the stated one is wrong.
-    loss, mechanism
-        What judges test, and how agents randomize.
-    reporting, alone, repairing, judging
-        Agents who tell their label, who learn alone, who recalibrate each model, and who judge.
-    n, kappa, eta
-        The curator's people, and the density and step of their weights.
-    margins
-        Epsilon of each of the curator's counts; 0 if there are none.
-    moments
-        What agents who learn alone are asked; None if there are none.
+    Attributes:
+        settings: How it spends.
+        rounds: How often the curator learns.
+        alpha, beta: The gap at which judges stop, and the chance that the stated one is wrong.
+        loss, mechanism: What judges test, and how agents randomize.
+        reporting, alone, repairing, judging: Agents who tell their label, who learn alone, who recalibrate each model,
+            and who judge.
+        n, kappa, eta: The curator's people, and the density and step of their weights.
+        margins: Epsilon of each of the curator's counts; 0 if there are none.
+        moments: What agents who learn alone are asked; None if there are none.
     """
 
     settings: Portfolio
@@ -90,10 +82,8 @@ class PortfolioPlan:
     def of(cls, scenario: ResolvedScenario) -> PortfolioPlan:
         """Return the scenario's.
 
-        Raises
-        ------
-        BadScenario
-            If there are too few agents for one of these roles, or they cannot play it.
+        Raises:
+            BadScenario: If there are too few agents for one of these roles, or they cannot play it.
         """
         settings, curator, target = scenario.portfolio or Portfolio(), scenario.curator, scenario.target
         count, rounds = scenario.agents.count, curator.rounds
@@ -180,11 +170,9 @@ class PortfolioProtocol(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         return (small_ball("protocol=portfolio", "curator.rounds=2", "portfolio.alone=0.2"),)
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
-        """Return what labels and judges are asked, and what the scenario's repairs and comparisons ask besides."""
         settings, agents = scenario.portfolio or Portfolio(), scenario.agents
         asked = {
             "loss": True,
@@ -195,7 +183,6 @@ class PortfolioProtocol(Protocol):
         return frozenset(kind for kind in asked if asked[kind])
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Learn and repair ``curator.rounds`` times, then judge."""
         plan = PortfolioPlan.of(scenario)
         settings, rounds = plan.settings, plan.rounds
         candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
@@ -261,14 +248,12 @@ _BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
 
 
 def _count_labels(plan: PortfolioPlan, reports: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
-    """Ask the curator for its people's labels; return the ratios of shares, of T's to the sample's, -1 first."""
     shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=plan.margins))).fractions.tolist()
     held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
     return raking.label_ratios(*reports, held, plan.deviation(0))
 
 
 def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
-    """Return the discriminant of what agents say of their own moments, one bit each: the curator has no part in it."""
     if plan.moments is None:
         raise AssertionError("nobody learns alone")
     answers = yield AskAgents(plan.moments, at_once(plan.alone))
@@ -277,7 +262,6 @@ def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
 
 
 def _rake_labels(plan: PortfolioPlan, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
-    """Have the curator's weights raked until labels have the shares that agents told."""
     parts = raking.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
     yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
 
@@ -340,7 +324,6 @@ def _survey(
 
 
 def _certainty(plan: PortfolioPlan, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:
-    """Return 1 over the variance of the sample's share of each bin: by the release's noise, and by who is in it."""
     people = np.maximum(sample, 0.0).mean(axis=(0, 2)) / plan.n
     return np.asarray(1.0 / (merged * plan.deviation(reweighs) ** 2 + people))
 

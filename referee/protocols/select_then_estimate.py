@@ -37,7 +37,6 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return its shipped scenario made small."""
         return (
             small_problem(
                 "select-then-estimate",
@@ -49,7 +48,6 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
         )
 
     def both_sides(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
-        """Select, then estimate the mean of what was selected."""
         count = at_once(plan.count, alike=True)  # refused before the curator spends anything
         feature = yield from select(plan)
         answers = EstimatePlan(plan.bits, plan.beta)
@@ -57,7 +55,6 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
         return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
 
     def curator_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
-        """Spend half of the curator's epsilon on the selection, half on a noisy count."""
         feature = yield from select(plan)
         counted = yield from ask(Count(feature=feature, epsilon=plan.share))
         share = float(np.clip(counted.count / plan.n, 0.0, 1.0))

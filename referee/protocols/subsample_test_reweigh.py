@@ -47,11 +47,9 @@ class SubsampleTestReweigh(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         return (small_ball(),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """Algorithm 2: for t = 1..T learn h^t from mu^t, test it on fresh agents, then halt or reweigh by it."""
         plan = RoundsPlan.of(scenario)
         return (yield from run_rounds(plan, None, 1, plan.rounds))
 
@@ -60,16 +58,12 @@ class SubsampleTestReweigh(Protocol):
 class RoundsPlan:
     """The numbers of a resolved scenario that Algorithm 2 uses.
 
-    Attributes
-    ----------
-    rounds
-        T, the most learner calls.
-    loss
-        What agents test.
-    judging
-        How: a test of levels where the run halts at the first good hypothesis (realizable), else an estimate a round.
-    share
-        Agents of each estimate.
+    Attributes:
+        rounds: T, the most learner calls.
+        loss: What agents test.
+        judging: How: a test of levels where the run halts at the first good hypothesis (realizable), else an estimate a
+            round.
+        share: Agents of each estimate.
     """
 
     rounds: int
@@ -81,10 +75,8 @@ class RoundsPlan:
     def of(cls, scenario: ResolvedScenario) -> RoundsPlan:
         """Return the scenario's.
 
-        Raises
-        ------
-        BadScenario
-            If there are fewer agents than rounds that each ask some, or they cannot be asked so.
+        Raises:
+            BadScenario: If there are fewer agents than rounds that each ask some, or they cannot be asked so.
         """
         rounds, count = scenario.curator.rounds, scenario.agents.count
         realizable = scenario.mode == "realizable"
@@ -109,9 +101,8 @@ class RoundsPlan:
 def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Script:
     """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
 
-    Returns
-    -------
-    How it ended; ``iterations`` is the number of the last round that was used.
+    Returns:
+        How it ended; ``iterations`` is the number of the last round that was used.
     """
     rounds = plan.rounds
     best, least = None, math.inf
@@ -138,7 +129,6 @@ def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Sc
 
 
 def _of_first(best: Outcome, last: int) -> str:
-    """Say that the answer is the first round's where later ones were no better: nothing had reweighed it."""
     return "; the answer is the first round's, which nothing had reweighed" if best.iterations == 1 < last else ""
 
 
@@ -176,11 +166,9 @@ class HandOver(Protocol):
 
     @classmethod
     def example(cls) -> tuple[Scenario, ...]:
-        """Return a small scenario about a ball."""
         return (small_ball("protocol=hand-over"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        """For each task, Algorithm 2 from the weights of the last one, in the rounds that are left."""
         plan, tasks = RoundsPlan.of(scenario), scenario.tasks or (None,)
         rounds = plan.rounds
         ended: list[Outcome] = []

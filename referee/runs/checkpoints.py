@@ -70,16 +70,11 @@ class RunWitness(Protocol):
 class WitnessStatus:
     """How a witness has answered so far.
 
-    Attributes
-    ----------
-    key
-        Its public key; empty until it has said it.
-    problem
-        Why its last answer was none; empty if it was one.
-    misbehaved
-        How often it has answered what no witness does.
-    again
-        From when on a run that goes on asks it again, seconds of this machine's clock.
+    Attributes:
+        key: Its public key; empty until it has said it.
+        problem: Why its last answer was none; empty if it was one.
+        misbehaved: How often it has answered what no witness does.
+        again: From when on a run that goes on asks it again, seconds of this machine's clock.
     """
 
     key: str = ""
@@ -91,16 +86,11 @@ class WitnessStatus:
 class RunCheckpoints:
     """Makes the checkpoints of one referee's runs, and has them witnessed.
 
-    Parameters
-    ----------
-    store, identity
-        The referee's own.
-    witnesses
-        Who keeps them; none by default.
-    clock
-        Seconds since 1970.
-    beacon
-        Whether the witnesses' words take part in the orders of runs (:mod:`common.log.beacon`).
+    Args:
+        store, identity: The referee's own.
+        witnesses: Who keeps them; none by default.
+        clock: Seconds since 1970.
+        beacon: Whether the witnesses' words take part in the orders of runs (:mod:`common.log.beacon`).
     """
 
     def __init__(
@@ -128,29 +118,23 @@ class RunCheckpoints:
     def keys(self) -> list[str]:
         """Return the witnesses' keys.
 
-        Raises
-        ------
-        PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew
-            If one that has not been asked before does not answer with its key.
+        Raises:
+            PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew: If one that has not been asked
+                before does not answer with its key.
         """
         return [self._key(witness) for witness in self._witnesses]
 
     def make(self, run: str, configuration: str) -> StoredCheckpoint:
         """Make a checkpoint of the whole transcript, or take the one that there is, and have it witnessed by all.
 
-        Parameters
-        ----------
-        configuration
-            Digest of the run's configuration.
+        Args:
+            configuration: Digest of the run's configuration.
 
-        Raises
-        ------
-        PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew
-            If a witness does not keep it now; those that do have kept it.
-        RolledBack
-            If a witness has seen another transcript of the run.
-        RunCancelled, Superseded
-            What the caller's own time limit raises (:func:`common.net.transport.time_limit`).
+        Raises:
+            PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew: If a witness does not keep it now;
+                those that do have kept it.
+            RolledBack: If a witness has seen another transcript of the run.
+            RunCancelled, Superseded: What the caller's own time limit raises (:func:`common.net.transport.time_limit`).
         """
         kept, problems = self._tell(run, configuration, self._witnesses)
         for problem in problems.values():
@@ -164,15 +148,11 @@ class RunCheckpoints:
     def in_passing(self, run: str, configuration: str, cost: dict[str, float]) -> dict[str, str]:
         """Make a checkpoint of a run that goes on; return the problem of each witness that was asked in vain.
 
-        Parameters
-        ----------
-        cost
-            Seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` it is not asked any more.
+        Args:
+            cost: Seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` it is not asked any more.
 
-        Raises
-        ------
-        RolledBack
-            As :meth:`make`.
+        Raises:
+            RolledBack: As :meth:`make`.
         """
         now = time.monotonic()
         asked = [witness for witness in self._witnesses if now >= self.standing[witness.place].again]
@@ -181,10 +161,8 @@ class RunCheckpoints:
     def catch_up(self, run: str, configuration: str, cost: dict[str, float]) -> None:
         """Have the end of a run witnessed by those who were passed over, in a thread that no run waits for.
 
-        Parameters
-        ----------
-        cost
-            Seconds that each witness has cost in vain so far, over all runs that are caught up with now.
+        Args:
+            cost: Seconds that each witness has cost in vain so far, over all runs that are caught up with now.
         """
         try:
             self._tell_patiently(run, configuration, self._witnesses, cost)
@@ -275,10 +253,8 @@ class RunCheckpoints:
         A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
         take it for a history that is hidden. The witness shows all that it has kept.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If it does not, or has signed what it was not shown: its word is not stored.
+        Raises:
+            PeerMisbehaved: If it does not, or has signed what it was not shown: its word is not stored.
         """
         key = self._key(witness)
         if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):
@@ -339,14 +315,12 @@ class RunCheckpoints:
                 standing.again = time.monotonic() + SHARE * took
 
     def _misbehaves(self, witness: RunWitness, what: str) -> PeerMisbehaved:
-        """Return what is raised where a witness answers what no witness does."""
         detail = f"the witness at {witness.place} answers what no witness does: {what:.300}"
         self.standing[witness.place].misbehaved += 1
         self._note(witness, detail)
         return PeerMisbehaved(detail)
 
     def _note(self, witness: RunWitness, problem: str) -> None:
-        """Note why a witness was asked in vain; the log has it once, until it answers again."""
         standing = self.standing[witness.place]
         if not standing.problem:
             log.warning("a witness is passed over, and asked again: %s", problem)
@@ -372,6 +346,5 @@ def _words_of(kept: StoredCheckpoint) -> Iterator[tuple[Signed, Witnessed]]:
 
 
 def _follows(parsed: Witnessed, last: Witnessed | None) -> bool:
-    """Tell whether a word is the next one of its witness, as the audit will."""
     position, previous = (0, START) if last is None else (last.position + 1, last.fingerprint())
     return (parsed.position, parsed.previous) == (position, previous)

@@ -65,13 +65,10 @@ CURATORS = (
 def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.Release:
     """Return the release that a curator has sent if it signed it for exactly this request.
 
-    Raises
-    ------
-    Forged
-        If another key signed.
-    PeerMisbehaved
-        If it answers another request, its ledger does not hold what it showed before, or it declares no privacy event:
-        an audit could not read what the run has cost.
+    Raises:
+        Forged: If another key signed.
+        PeerMisbehaved: If it answers another request, its ledger does not hold what it showed before, or it declares no
+            privacy event: an audit could not read what the run has cost.
     """
     release = messages.Release.parse(verify(signed, messages.Release.KIND, key, CURATORS))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())
@@ -91,12 +88,9 @@ def check_release(signed: Signed, request: messages.Perform, key: str) -> messag
 def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
     """Return the curator's terms if it signed them for exactly this configuration.
 
-    Raises
-    ------
-    Forged
-        If the signature does not verify.
-    PeerMisbehaved
-        If they are for another configuration, or promise something else than its scenario says.
+    Raises:
+        Forged: If the signature does not verify.
+        PeerMisbehaved: If they are for another configuration, or promise something else than its scenario says.
     """
     terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
     if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
@@ -126,17 +120,12 @@ DOUBT = 0.2
 def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:
     """Return the curator's answer, if it is there in time.
 
-    Parameters
-    ----------
-    patience
-        Seconds. A curator in this process works in the thread of the run, and is waited for as it is.
-    look
-        Called now and then while another process is waited for; ends the wait by raising.
+    Args:
+        patience: Seconds. A curator in this process works in the thread of the run, and is waited for as it is.
+        look: Called now and then while another process is waited for; ends the wait by raising.
 
-    Raises
-    ------
-    Overdue
-        If it is not.
+    Raises:
+        Overdue: If it is not.
     """
     if not isinstance(getattr(ask, "__self__", None), Client):
         return ask(signed)
@@ -168,23 +157,15 @@ def answered(
     called forged or malformed there, is asked for again, too: a bit may have changed on the way. A curator that says
     so again and again means it.
 
-    Parameters
-    ----------
-    patience
-        Seconds to wait for one answer (:func:`within`).
-    agreed
-        Whether the curator has agreed to the run.
-    look
-        Called before and after each pause, and while an answer is waited for; ends the wait by raising.
-    told
-        Hears that the run waits, and why.
+    Args:
+        patience: Seconds to wait for one answer (:func:`within`).
+        agreed: Whether the curator has agreed to the run.
+        look: Called before and after each pause, and while an answer is waited for; ends the wait by raising.
+        told: Hears that the run waits, and why.
 
-    Raises
-    ------
-    PeerUnavailable
-        If it is away before it has agreed, or has kept one request open for longer than the patience.
-    Forged, BadMessage, PeerMisbehaved
-        What it means.
+    Raises:
+        PeerUnavailable: If it is away before it has agreed, or has kept one request open for longer than the patience.
+        Forged, BadMessage, PeerMisbehaved: What it means.
     """
     reported, doubts = False, 0
     while True:

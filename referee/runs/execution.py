@@ -75,20 +75,13 @@ _TERMS, _BEACON = -1, -2
 class Execution:
     """One run of one referee.
 
-    Parameters
-    ----------
-    state
-        The run as it stands in the store.
-    store, identity, registrar, collection
-        The referee's own.
-    curator
-        How to reach the curator.
-    checkpoints
-        Says how far the transcript goes, to witnesses too.
-    wait
-        How to wait for enrolments and reports.
-    patience
-        How long it waits for agents and for the curator.
+    Args:
+        state: The run as it stands in the store.
+        store, identity, registrar, collection: The referee's own.
+        curator: How to reach the curator.
+        checkpoints: Says how far the transcript goes, to witnesses too.
+        wait: How to wait for enrolments and reports.
+        patience: How long it waits for agents and for the curator.
     """
 
     def __init__(
@@ -173,7 +166,6 @@ class Execution:
     # Cancelling -----------------------------------------------------------------------------------------------------
 
     def _check_cancelled(self) -> None:
-        """Stop here if the run is to be cancelled: everything before is on disk."""
         if time.monotonic() - self._looked >= LOOK:
             self._looked = time.monotonic()
             if self._store.cancelled(self._run):
@@ -201,10 +193,8 @@ class Execution:
     def begin(self, on_progress: Callable[[Progress], None]) -> messages.Configuration:
         """Fix the configuration once enough agents are enrolled; afterwards it never changes.
 
-        Raises
-        ------
-        PeerUnavailable
-            If they are not enrolled in time.
+        Raises:
+            PeerUnavailable: If they are not enrolled in time.
         """
         if self._state.configuration is not None:
             return messages.Configuration.parse(self._state.configuration)
@@ -260,10 +250,9 @@ class Execution:
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
         """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run.
 
-        Raises
-        ------
-        PeerMisbehaved
-            If one answers what no witness does, again and again: the operator wants it to know, and has to choose.
+        Raises:
+            PeerMisbehaved: If one answers what no witness does, again and again: the operator wants it to know, and has
+                to choose.
         """
         reported, doubts = False, 0
         while True:
@@ -326,7 +315,6 @@ class Execution:
 
     @cached_property
     def _fingerprint(self) -> str:
-        """The digest of the configuration of a run that has begun."""
         return messages.Configuration.parse(self._store.run(self._run).configuration).fingerprint()
 
     @property
@@ -378,7 +366,6 @@ class Execution:
         self._record("beacon", body, _BEACON, shares_in(self._configuration, self._store.cohorts(), given))
 
     def _given(self, configuration: messages.Configuration, terms: messages.Terms | None) -> OrderEntropy:
-        """Return what others have given to the run's order."""
         drawn, agreed = (self._store.reply_entry(self._run, step) for step in (_BEACON, _TERMS))
         if terms is None or drawn is None or agreed is None:
             return OrderEntropy(None if terms is None else terms.share)
@@ -490,7 +477,6 @@ class Execution:
         return release.result
 
     def _stored(self, number: int) -> SignedEntry | None:
-        """Return the entry that holds the reply to a step, if it was given before this process took the run up."""
         if self._live:
             return None  # replies are stored in the order of their steps: behind the first one without, none has any
         found = self._store.reply_entry(self._run, number)
@@ -540,7 +526,6 @@ class Execution:
         return answers
 
     def _record(self, kind: str, body: dict[str, Any], step: int, seeds: dict[int, str] | None = None) -> None:
-        """Append a transcript entry that holds the reply to a step, with seeds of orders that follow from it."""
         last = self._store.last_entry(self._run)
         self._store.add_entry(self._run, append(last, kind, body, self._identity), step, seeds)
         self._checkpoint(now=False)

@@ -26,16 +26,11 @@ from referee.state.values import Cohort
 class Orders(NamedTuple):
     """What a run begins with.
 
-    Attributes
-    ----------
-    usable
-        The orders with agents that were never asked, oldest first, as they are from now on.
-    fresh
-        The one of those who enrolled since the last run began, which is among them; None if nobody did.
-    seeds
-        The new seeds of orders that were there, by their first agents.
-    commitments
-        To each usable order.
+    Attributes:
+        usable: The orders with agents that were never asked, oldest first, as they are from now on.
+        fresh: The one of those who enrolled since the last run began, which is among them; None if nobody did.
+        seeds: The new seeds of orders that were there, by their first agents.
+        commitments: To each usable order.
     """
 
     usable: tuple[Cohort, ...]
@@ -47,16 +42,11 @@ class Orders(NamedTuple):
 def orders_of(cohorts: Sequence[Cohort], agents: int, seed: int | None, in_use: Several[int]) -> Orders:
     """Return the orders that a run begins with.
 
-    Parameters
-    ----------
-    cohorts
-        All there are, oldest first.
-    agents
-        How many agents are enrolled.
-    seed
-        The public seed; None where the order is a secret.
-    in_use
-        The first agents of the orders that runs under way may ask.
+    Args:
+        cohorts: All there are, oldest first.
+        agents: How many agents are enrolled.
+        seed: The public seed; None where the order is a secret.
+        in_use: The first agents of the orders that runs under way may ask.
     """
     sealed = sum(c.agents for c in cohorts)
     fresh = Cohort(sealed, agents - sealed, _secret(seed), 0) if agents > sealed else None
@@ -113,10 +103,8 @@ def opened(cohort: Cohort, configuration: Configuration, given: OrderEntropy) ->
 def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> tuple[str, str]:
     """Return the seed of an order as it was used, from what was published, and who chose it, in words.
 
-    Raises
-    ------
-    AuditFailed
-        If it is not the one committed to, or no seed.
+    Raises:
+        AuditFailed: If it is not the one committed to, or no seed.
     """
     named = f"the order of agents {promised.first}..."
     if commitment(published) != promised.sha256:
@@ -148,19 +136,14 @@ def draw(
 ) -> dict[str, Any]:
     """Return the transcript entry of a run's beacon: its words, and the share that the curator opens to them.
 
-    Parameters
-    ----------
-    words
-        The checkpoint of the first entries, with the words of all witnesses.
-    open_share
-        Sends the request to the curator, and checks its reply.
-    curator
-        Its key.
+    Args:
+        words: The checkpoint of the first entries, with the words of all witnesses.
+        open_share: Sends the request to the curator, and checks its reply.
+        curator: Its key.
 
-    Raises
-    ------
-    Forged, BadMessage, PeerMisbehaved
-        If a witness's word is none, or the share is not the one that the terms are bound to.
+    Raises:
+        Forged, BadMessage, PeerMisbehaved: If a witness's word is none, or the share is not the one that the terms are
+            bound to.
     """
     body: dict[str, Any] = {"words": words.wire()}
     if terms.share_sha256 is None:
@@ -189,12 +172,9 @@ def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:
 def check_beacon(body: dict[str, Any], configuration: Configuration, terms: Terms, curator: str) -> OrderEntropy:
     """Return what others than the referee have given to a run's order, from the entry of its beacon.
 
-    Raises
-    ------
-    Forged, BadMessage
-        If a word of a witness, or the share, is not signed by who should have signed it.
-    PeerMisbehaved
-        If the share was opened to another beacon, or is not the one that the terms are bound to.
+    Raises:
+        Forged, BadMessage: If a word of a witness, or the share, is not signed by who should have signed it.
+        PeerMisbehaved: If the share was opened to another beacon, or is not the one that the terms are bound to.
     """
     value = beacon_of(StoredCheckpoint.parse(body["words"]), configuration)
     if terms.share_sha256 is None:

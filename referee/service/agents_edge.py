@@ -23,10 +23,8 @@ BATCH = 2 << 20
 class AgentsEdge:
     """The agents' requests.
 
-    Parameters
-    ----------
-    referee
-        Who takes them.
+    Args:
+        referee: Who takes them.
     """
 
     def __init__(self, referee: Referee) -> None:
@@ -147,21 +145,17 @@ class AgentsEdge:
             self._news = asyncio.Event()
 
     def _may_stay(self, key: str) -> bool:
-        """Tell whether a participant's poll is held."""
         return self._held < HELD and may_hold(self._referee.registrar.roster, key)
 
     def _pause(self, key: str) -> float:
-        """Return when a participant is to come again."""
         return 0.0 if self._may_stay(key) else random_pause(len(self._referee.registrar.roster))
 
 
 def same_id(report_id: str, signed: AnySigned) -> None:
     """Check that a path and a message name the same report.
 
-    Raises
-    ------
-    BadMessage
-        If they do not.
+    Raises:
+        BadMessage: If they do not.
     """
     if field(signed, "report_id") != report_id:
         raise BadMessage("the path and the message name different reports")

@@ -137,10 +137,8 @@ class RunLine(Value):
 def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] = ()) -> Service:
     """Return the service of a referee.
 
-    Parameters
-    ----------
-    beside
-        Threads that work for it, beside those of the runner and of its own requests.
+    Args:
+        beside: Threads that work for it, beside those of the runner and of its own requests.
     """
     agents = AgentsEdge(referee)
     gateway = Gateway(referee.identity, FOR_AGENTS)

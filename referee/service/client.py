@@ -15,10 +15,9 @@ _ONCE = 5.0
 class CuratorClient(Client):
     """:class:`referee.runs.curator.CuratorPort` over HTTP.
 
-    Attributes
-    ----------
-    identity
-        The referee's: it announces each request, so that the curator reads its body. Without one it reads 4 KiB.
+    Attributes:
+        identity: The referee's: it announces each request, so that the curator reads its body. Without one it reads 4
+            KiB.
     """
 
     party = "curator"
@@ -30,10 +29,8 @@ class CuratorClient(Client):
     def bind(self) -> None:
         """See at once whether the curator can be trusted, if it is there: before a run waits for it.
 
-        Raises
-        ------
-        PeerUntrusted
-            If TLS does not show that it is the curator, or it does not accept our certificate.
+        Raises:
+            PeerUntrusted: If TLS does not show that it is the curator, or it does not accept our certificate.
         """
         if self.url.startswith("https://"):
             try:

@@ -26,14 +26,10 @@ def page_beside(url: str, token: str, port: int) -> Iterator[None]:
     It prints its address, with the key that opens it, on this process's standard output. A page that ends by itself is
     started again, with another key.
 
-    Parameters
-    ----------
-    url
-        Where the referee listens.
-    token
-        The operator's: handed over in the environment, which other users of the machine cannot read.
-    port
-        Of 127.0.0.1; 0 takes any free one.
+    Args:
+        url: Where the referee listens.
+        token: The operator's: handed over in the environment, which other users of the machine cannot read.
+        port: Of 127.0.0.1; 0 takes any free one.
     """
     command = [*python_module("tandem.cli"), "ui", "--referee", url, "--port", str(port)]
     environment = {**python_environment(), "TANDEM_OPERATOR_TOKEN": token, ENDS_WITH_STDIN: "1"}

@@ -46,16 +46,11 @@ LEASE = 10.0
 class RefereeSettings:
     """What an operator sets for a referee.
 
-    Attributes
-    ----------
-    database
-        SQLAlchemy URL; by default a SQLite file in the state directory.
-    key
-        File of the signing key, which all processes on one database share; by default in the state directory.
-    lease
-        Seconds after which another process may drive the runs, if this one has driven them and has not renewed.
-    curator_patience
-        Seconds for which a run waits for one answer of its curator.
+    Attributes:
+        database: SQLAlchemy URL; by default a SQLite file in the state directory.
+        key: File of the signing key, which all processes on one database share; by default in the state directory.
+        lease: Seconds after which another process may drive the runs, if this one has driven them and has not renewed.
+        curator_patience: Seconds for which a run waits for one answer of its curator.
     """
 
     database: str | None = None
@@ -70,31 +65,21 @@ DEFAULTS = RefereeSettings()
 class Referee:
     """One referee.
 
-    Parameters
-    ----------
-    folder
-        State directory: key and database.
-    curator
-        How to reach the curator.
-    settings
-        What an operator sets.
-    wait
-        How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work here.
-    clock
-        What deadlines are read from, in seconds; by default the time since this machine was started.
-    caps
-        How many may enrol.
-    witnesses
-        Who keeps checkpoints of the runs' transcripts; by default nobody.
-    beacon
-        Whether the words of these witnesses take part in the orders in which runs ask agents.
-    issuers
-        Who must vouch for everybody that enrols; by default nobody need.
+    Args:
+        folder: State directory: key and database.
+        curator: How to reach the curator.
+        settings: What an operator sets.
+        wait: How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work
+            here.
+        clock: What deadlines are read from, in seconds; by default the time since this machine was started.
+        caps: How many may enrol.
+        witnesses: Who keeps checkpoints of the runs' transcripts; by default nobody.
+        beacon: Whether the words of these witnesses take part in the orders in which runs ask agents.
+        issuers: Who must vouch for everybody that enrols; by default nobody need.
 
-    Raises
-    ------
-    BadInput
-        If another process works on the state directory, or the database cannot be opened or is another referee's.
+    Raises:
+        BadInput: If another process works on the state directory, or the database cannot be opened or is another
+            referee's.
     """
 
     def __init__(
@@ -154,30 +139,25 @@ class Referee:
     def authorize(self, purpose: str, token: str) -> None:
         """Check a token.
 
-        Raises
-        ------
-        Unauthorized
-            If it was not allowed for this purpose.
+        Raises:
+            Unauthorized: If it was not allowed for this purpose.
         """
         self.registrar.authorize(purpose, token)
 
     def enrol(self, signed: Signed, token: str) -> Signed:
         """Enrol a participant; the same again gets the same numbers.
 
-        Raises
-        ------
-        Forged, BadMessage, Unauthorized, Conflict, Refused
-            As :meth:`referee.collection.enrolment.Registrar.enrol`.
+        Raises:
+            Forged, BadMessage, Unauthorized, Conflict, Refused: As
+                :meth:`referee.collection.enrolment.Registrar.enrol`.
         """
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 
     def poll(self, signed: Signed) -> Signed | None:
         """Return the open question for a participant, if there is one.
 
-        Raises
-        ------
-        Forged, NotFound
-            As :meth:`referee.collection.collection.ReportCollection.poll`.
+        Raises:
+            Forged, NotFound: As :meth:`referee.collection.collection.ReportCollection.poll`.
         """
         found = _or_raise(self.collection.poll([signed])[0])
         return None if found is None else Signed.model_validate_json(found)
@@ -217,10 +197,8 @@ class Referee:
     def proof(self, signed: Signed) -> Proof:
         """Return the proof that a participant's report is in the transcript.
 
-        Raises
-        ------
-        Forged, BadMessage, NotFound, PatternViolation
-            As :meth:`referee.collection.proofs.Proofs.prove`.
+        Raises:
+            Forged, BadMessage, NotFound, PatternViolation: As :meth:`referee.collection.proofs.Proofs.prove`.
         """
         request = ProofRequest.parse(verify(signed, ProofRequest.KIND))
         if request.participant != signed.key:
@@ -232,12 +210,9 @@ class Referee:
     def create(self, run: str, tree: Any, seed: int | None) -> StoredRun:
         """Create a run of a resolved scenario; the same request again returns it as it stands.
 
-        Raises
-        ------
-        BadScenario, BadInput
-            If the scenario is not valid, or a value is still at ``plan``.
-        Conflict
-            If the name is taken by another request.
+        Raises:
+            BadScenario, BadInput: If the scenario is not valid, or a value is still at ``plan``.
+            Conflict: If the name is taken by another request.
         """
         chosen = parse_resolved(canonical.decode(canonical.encode(tree)))
         accepted(chosen)
@@ -250,10 +225,8 @@ class Referee:
     def configuration(self, run: str) -> Signed:
         """Return a run's signed configuration.
 
-        Raises
-        ------
-        NotFound
-            If there is no such run, or it has not begun.
+        Raises:
+            NotFound: If there is no such run, or it has not begun.
         """
         wire = self.store.run(run).configuration
         if wire is None:
@@ -263,10 +236,8 @@ class Referee:
     def participants(self, run: str) -> bytes:
         """Return everybody who was enrolled when a run began (:meth:`.ordering.roster.Roster.encode`).
 
-        Raises
-        ------
-        NotFound
-            If there is no such run.
+        Raises:
+            NotFound: If there is no such run.
         """
         self.store.run(run)
         first = self.store.first_entry(run)
@@ -278,10 +249,8 @@ class Referee:
     def vouchers(self, run: str) -> Iterator[bytes]:
         """Yield, in pieces, what was shown of issuers by those who were enrolled when a run began.
 
-        Raises
-        ------
-        NotFound
-            If there is no such run.
+        Raises:
+            NotFound: If there is no such run.
         """
         self.store.run(run)
         first = self.store.first_entry(run)
@@ -291,10 +260,8 @@ class Referee:
     def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:
         """Return so many checkpoints of a run after the first ones, oldest first.
 
-        Raises
-        ------
-        NotFound
-            If there is no such run.
+        Raises:
+            NotFound: If there is no such run.
         """
         self.store.run(run)
         return self.store.checkpoints(run, after, most)
@@ -355,10 +322,8 @@ class Referee:
 
         What was released stays released, what was spent stays spent; a run that has ended stays as it is.
 
-        Raises
-        ------
-        NotFound
-            If there is no such run.
+        Raises:
+            NotFound: If there is no such run.
         """
         self.store.run(run)
         self.store.cancel(run)
@@ -404,17 +369,13 @@ class Referee:
 
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
 
-        Parameters
-        ----------
-        patience
-            Seconds to wait for agents before it begins; None: :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
-        wait
-            How to wait for agents, for a caller that drives the runs already; None: this referee's own way.
+        Args:
+            patience: Seconds to wait for agents before it begins; None:
+                :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
+            wait: How to wait for agents, for a caller that drives the runs already; None: this referee's own way.
 
-        Raises
-        ------
-        Superseded
-            If another process drives the runs, or began to while this one did: that one goes on.
+        Raises:
+            Superseded: If another process drives the runs, or began to while this one did: that one goes on.
         """
         state = self.store.run(run)
         if state.result is not None:

@@ -49,10 +49,8 @@ MAX_AT_ONCE = 32
 class Runner:
     """The threads that execute runs.
 
-    Parameters
-    ----------
-    referee
-        Whose runs.
+    Args:
+        referee: Whose runs.
     """
 
     def __init__(self, referee: Referee) -> None:
@@ -152,7 +150,6 @@ class Runner:
                 self._fault()
 
     def _waits(self, run: StoredRun) -> bool:
-        """Tell whether a run has to wait for agents, and may."""
         if run.status == "cancelling" or self._referee.lacking(run) is None:
             self._waiting.pop(run.run, None)
             return run.status != "cancelling" and self._referee.claimed(run) is not None
@@ -181,7 +178,6 @@ class Runner:
             self._referee.give_up(run, f"a fault of the referee itself ({type(error).__name__}); its log says more")
 
     def _let_others(self, seconds: float) -> None:
-        """Wait for agents, and let other runs work meanwhile."""
         self._turn.release()
         try:
             self._referee.wait(seconds)
@@ -224,10 +220,8 @@ FOLLOW_PAUSE = 2.0
 class Follower:
     """The thread that follows the database.
 
-    Parameters
-    ----------
-    referee
-        Who learns.
+    Args:
+        referee: Who learns.
     """
 
     def __init__(self, referee: Referee) -> None:

@@ -46,12 +46,9 @@ class WitnessInfo(Value):
 def witness_app(folder: Path, token: str) -> Service:
     """Return the service.
 
-    Parameters
-    ----------
-    folder
-        Where heads are kept.
-    token
-        What whoever puts or asks must say; a name belongs to the key that signs its first head.
+    Args:
+        folder: Where heads are kept.
+        token: What whoever puts or asks must say; a name belongs to the key that signs its first head.
     """
     heads = _folder_of_heads(folder)
     identity = Identity.load_or_create(folder / "identity.key")
@@ -157,7 +154,6 @@ def _folder_of_heads(folder: Path) -> Path:
 
 
 def _cannot_write(error: OSError | BrokenLedger) -> CannotWrite:
-    """Return what whoever asks is told; a damaged file is waited for like a full disk, since it can be put back."""
     if isinstance(error, BrokenLedger):
         return CannotWrite(error.detail)
     return CannotWrite(f"the witness cannot write ({error}): make room there; ask again")

@@ -128,14 +128,11 @@ class QuestionQueries(Tables):
     ) -> None:
         """Store reports, in one transaction that no other process has at the same time, numbered without gaps.
 
-        Parameters
-        ----------
-        newest
-            The number of the last report that the caller knows.
-        choose
-            Called with those that were stored since, and with the keys of the questions that take answers; returns the
-            reports to be stored after them, each with the key of its question. Whoever has not seen all others cannot
-            store any: the number would be taken.
+        Args:
+            newest: The number of the last report that the caller knows.
+            choose: Called with those that were stored since, and with the keys of the questions that take answers;
+                returns the reports to be stored after them, each with the key of its question. Whoever has not seen all
+                others cannot store any: the number would be taken.
         """
         with self._alone(REPORTING) as connection:
             taken = self._taken(connection, newest)

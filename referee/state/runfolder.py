@@ -57,10 +57,8 @@ def pack_reports(reports: Iterable[StoredReport]) -> bytes:
 def unpack_reports(raw: bytes | BufferedIOBase) -> Iterator[StoredReport]:
     """Decode :func:`pack_reports`, one after the other; of a file no more than one report is in memory.
 
-    Raises
-    ------
-    AuditFailed
-        If the bytes are not such a list.
+    Raises:
+        AuditFailed: If the bytes are not such a list.
     """
     file = io.BytesIO(raw) if isinstance(raw, bytes) else raw
     size, at = file.seek(0, io.SEEK_END), file.seek(0)
@@ -108,17 +106,12 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[BufferedIOBase]:
     """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`).
 
-    Parameters
-    ----------
-    large
-        Whether it may be larger than what fits into the limits of a command.
+    Args:
+        large: Whether it may be larger than what fits into the limits of a command.
 
-    Raises
-    ------
-    NotFound
-        If it is not there.
-    BadData
-        If it is no regular file, or larger than one of its kind.
+    Raises:
+        NotFound: If it is not there.
+        BadData: If it is no regular file, or larger than one of its kind.
     """
     try:
         kind = _KINDS.get(name, files.REPORTS)
@@ -138,12 +131,9 @@ def read_file(folder: Path, name: str, *, large: bool = False) -> bytes:
 def read_transcript(folder: Path, key: str | None = None, *, large: bool = False) -> list[StoredEntry]:
     """Return the entries of a run folder's transcript, each verified (:func:`common.log.transcript.read_stored`).
 
-    Raises
-    ------
-    NotFound, BadData
-        As :func:`open_file`.
-    AuditFailed
-        Naming the first line that does not verify, and why.
+    Raises:
+        NotFound, BadData: As :func:`open_file`.
+        AuditFailed: Naming the first line that does not verify, and why.
     """
     with open_file(folder, "transcript.jsonl", large=large) as file:
         return read_stored(file, key)
@@ -152,10 +142,8 @@ def read_transcript(folder: Path, key: str | None = None, *, large: bool = False
 def read_scenario(folder: Path) -> Any:
     """Return the tree in a run folder's scenario.
 
-    Raises
-    ------
-    NotFound, BadData
-        If it is not there, or is no YAML without aliases.
+    Raises:
+        NotFound, BadData: If it is not there, or is no YAML without aliases.
     """
     try:
         return strictyaml.load(read_file(folder, "scenario.yaml").decode("utf-8"))
@@ -169,10 +157,8 @@ def read_scenario(folder: Path) -> Any:
 def read_result(folder: Path) -> dict[str, Any]:
     """Return a run folder's result document.
 
-    Raises
-    ------
-    NotFound, BadData
-        If it is not there, or is no JSON object.
+    Raises:
+        NotFound, BadData: If it is not there, or is no JSON object.
     """
     try:
         document = canonical.decode(read_file(folder, "result.json"))

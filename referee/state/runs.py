@@ -26,10 +26,8 @@ class RunQueries(Tables):
     def create_run(self, run: str, request: str, scenario: dict[str, Any], seed: int | None) -> StoredRun:
         """Create a run; the same request again returns it as it stands.
 
-        Raises
-        ------
-        Conflict
-            If the name is taken by another request.
+        Raises:
+            Conflict: If the name is taken by another request.
         """
         table = self._table("runs")
         new = {"run": run, "request": request, "scenario": json.dumps(scenario), "seed": seed, "status": "waiting"}
@@ -51,10 +49,8 @@ class RunQueries(Tables):
     def run(self, run: str) -> StoredRun:
         """Return a run.
 
-        Raises
-        ------
-        NotFound
-            If there is none of that name.
+        Raises:
+            NotFound: If there is none of that name.
         """
         table = self._table("runs")
         with self._engine.connect() as connection:

@@ -52,17 +52,12 @@ class AgentQueries(Tables):
     ) -> None:
         """Record participants, in one transaction that no other process has at the same time.
 
-        Parameters
-        ----------
-        begin
-            The agent number after all that the caller knows.
-        choose
-            Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after them.
-            Whoever has not seen all others cannot record anybody: the first number would be taken.
-        vouchers
-            What those who show something of an issuer have shown, by their keys.
-        policies
-            What those who say so will not do, in JSON, by their keys.
+        Args:
+            begin: The agent number after all that the caller knows.
+            choose: Called with those who were recorded since, from ``begin`` on; returns who is to be recorded after
+                them. Whoever has not seen all others cannot record anybody: the first number would be taken.
+            vouchers: What those who show something of an issuer have shown, by their keys.
+            policies: What those who say so will not do, in JSON, by their keys.
         """
         with self._alone(ENROLLING) as connection:
             chosen = choose(self._participants(connection, begin))
@@ -136,14 +131,11 @@ class LeaseQueries(Tables):
 
         Whoever drove before and lost the lease begins anew with a new token: what it held in memory is worth nothing.
 
-        Parameters
-        ----------
-        holder
-            The name of this process.
-        seconds
-            How long the lease lasts if it is not renewed.
-        again
-            Whether a lease under this name may be taken over although it lasts: its process is known to have ended.
+        Args:
+            holder: The name of this process.
+            seconds: How long the lease lasts if it is not renewed.
+            again: Whether a lease under this name may be taken over although it lasts: its process is known to have
+                ended.
         """
         leases = self._table("leases")
         mine = leases.c.name == DRIVER
@@ -238,10 +230,8 @@ class CheckpointQueries(Tables):
 class RefereeStore(AgentQueries, RunQueries, QuestionQueries, CheckpointQueries, LeaseQueries):
     """The referee's database: all its queries together.
 
-    Parameters
-    ----------
-    url
-        SQLAlchemy URL; the schema is brought up to date.
+    Args:
+        url: SQLAlchemy URL; the schema is brought up to date.
     """
 
 
@@ -251,19 +241,13 @@ KEY, DATABASE = "identity.key", "referee.sqlite"
 def backup(state: Path, copy: Path, key: Path | None = None) -> None:
     """Copy a referee's database and signing key; the copy is a state directory to start from.
 
-    Parameters
-    ----------
-    state
-        The referee's state directory, with a database on SQLite in it.
-    copy
-        A directory that does not exist, or is empty; made with mode 0700, since it holds the signing key.
-    key
-        The key's file, where it is not in the state directory.
+    Args:
+        state: The referee's state directory, with a database on SQLite in it.
+        copy: A directory that does not exist, or is empty; made with mode 0700, since it holds the signing key.
+        key: The key's file, where it is not in the state directory.
 
-    Raises
-    ------
-    BadInput
-        If there is no such database or key, or the place is taken.
+    Raises:
+        BadInput: If there is no such database or key, or the place is taken.
     """
     key = key or state / KEY
     if not (state / DATABASE).exists():

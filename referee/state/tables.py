@@ -150,17 +150,12 @@ SCHEMA = Schema(
 class Tables:
     """The tables of a database.
 
-    Parameters
-    ----------
-    url
-        SQLAlchemy URL; the tables are made where there are none.
+    Args:
+        url: SQLAlchemy URL; the tables are made where there are none.
 
-    Attributes
-    ----------
-    fence
-        The fencing token of this process while it drives the runs (:mod:`referee.state.store`).
-    commits
-        Returns how many transactions this process has committed.
+    Attributes:
+        fence: The fencing token of this process while it drives the runs (:mod:`referee.state.store`).
+        commits: Returns how many transactions this process has committed.
     """
 
     def __init__(self, url: str) -> None:
@@ -182,7 +177,6 @@ class Tables:
         return TABLES.tables[name]
 
     def _once(self, name: str, make: Callable[[], Kind]) -> Kind:
-        """Return a statement that is made once and then kept: to make one takes longer than to carry it out."""
         found = self._kept.get(name)
         if found is None:
             found = self._kept[name] = make()
@@ -192,7 +186,6 @@ class Tables:
 
     @contextmanager
     def _alone(self, turn: int) -> Iterator[Connection]:
-        """Begin a transaction that no other process has of the same turn; what the ones before wrote is seen."""
         with self._engine.begin() as connection:
             alone(connection, turn)
             yield connection
@@ -201,10 +194,8 @@ class Tables:
     def _driving(self, turn: int = LEASING) -> Iterator[Connection]:
         """Begin a transaction of the driver: it holds the lease until the transaction has ended.
 
-        Raises
-        ------
-        Superseded
-            If it does not: nothing is written then.
+        Raises:
+            Superseded: If it does not: nothing is written then.
         """
         with self._engine.begin() as connection:
             if turn != LEASING or connection.dialect.name == "sqlite":
@@ -222,16 +213,13 @@ class Tables:
     def check_driving(self) -> None:
         """Stop a driver that waits for others, if it has learned that it does not drive any more.
 
-        Raises
-        ------
-        Superseded
-            If this process holds no lease.
+        Raises:
+            Superseded: If this process holds no lease.
         """
         if self.fence is None:
             raise Superseded("another process drives the runs of this referee: this one writes nothing")
 
     def _now(self, connection: Connection) -> float:
-        """Return the time of the database, which all of its processes share, in seconds."""
         if connection.dialect.name == "sqlite":
             return time.time()
         return float(connection.execute(text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one())
@@ -239,10 +227,8 @@ class Tables:
     def check_writable(self) -> None:
         """Begin to write, and take it back: nothing is changed, and nothing waits for a disk.
 
-        Raises
-        ------
-        sqlalchemy.exc.SQLAlchemyError
-            If the database cannot be reached, read or written at present.
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: If the database cannot be reached, read or written at present.
         """
         identity = self._table("identity")
         with self._engine.connect() as connection:
@@ -272,12 +258,10 @@ class Tables:
         )
 
     def _insert_entry(self, connection: Connection, run: str, entry: SignedEntry, step: int | None) -> int | None:
-        """Append an entry to a run's transcript; returns the token under which it was, for :meth:`_appended`."""
         row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
         connection.execute(self._once("entry", lambda: insert(self._table("entries"))), row)
         return self.fence  # until the transaction has ended, nobody takes the lease
 
     def _appended(self, run: str, entry: SignedEntry, fence: int | None) -> None:
-        """Remember the newest entry of a run, which is on disk: under one token nobody else appends any."""
         if fence is not None:
             self._newest[run] = fence, entry

@@ -59,22 +59,14 @@ class Taken(NamedTuple):
 class StoredReport:
     """A report as it was accepted, without what its question says already.
 
-    Attributes
-    ----------
-    slot
-        The first slot of its participant in the question's batch: this names the participant.
-    individual
-        Whether an individual agent sent it, or a host.
-    report_id
-        16 bytes.
-    answered
-        How many agents answered.
-    signature
-        Of the participant, 64 bytes.
-    body
-        The packed answers.
-    message
-        What was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
+    Attributes:
+        slot: The first slot of its participant in the question's batch: this names the participant.
+        individual: Whether an individual agent sent it, or a host.
+        report_id: 16 bytes.
+        answered: How many agents answered.
+        signature: Of the participant, 64 bytes.
+        body: The packed answers.
+        message: What was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
     """
 
     slot: int

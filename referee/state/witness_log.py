@@ -25,14 +25,10 @@ _TAIL = 1 << 14
 class WitnessLog:
     """The runs that one witness watches.
 
-    Parameters
-    ----------
-    folder
-        Where files are kept, one folder a referee.
-    identity
-        Signs what is kept.
-    clock
-        Seconds since 1970.
+    Args:
+        folder: Where files are kept, one folder a referee.
+        identity: Signs what is kept.
+        clock: Seconds since 1970.
     """
 
     def __init__(self, folder: Path, identity: Identity, clock: Callable[[], float] = time.time) -> None:
@@ -45,12 +41,9 @@ class WitnessLog:
     def keep(self, referee: str, run: str, signed: Signed) -> Signed:
         """Keep a checkpoint, and return the witness's word for it; the same again gets the same word.
 
-        Raises
-        ------
-        Forged, BadMessage
-            If it is no checkpoint of this run by this referee.
-        RolledBack
-            If the witness has seen another transcript of the run, or more of it than this says.
+        Raises:
+            Forged, BadMessage: If it is no checkpoint of this run by this referee.
+            RolledBack: If the witness has seen another transcript of the run, or more of it than this says.
         """
         parsed = Checkpoint.parse(verify(signed, Checkpoint.KIND, referee))
         if parsed.run != run:
@@ -151,10 +144,8 @@ class WitnessLog:
 
 
 def _run_of(path: Path) -> str:
-    """Return the run that a file is about."""
     return path.stem.partition("+")[0]
 
 
 def _same(known: Checkpoint, parsed: Checkpoint) -> bool:
-    """Tell whether two checkpoints are of the same entries, whenever they were made."""
     return known.model_copy(update={"time": parsed.time}) == parsed

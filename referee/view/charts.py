@@ -32,17 +32,12 @@ def by_round(
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
 
-    Parameters
-    ----------
-    measure
-        What the vertical axis shows.
-    name
-        Prefix of the ids in the drawing; another one for each drawing on a page.
+    Args:
+        measure: What the vertical axis shows.
+        name: Prefix of the ids in the drawing; another one for each drawing on a page.
 
-    Returns
-    -------
-    str
-        An ``svg`` element. Every text of a stranger in it is escaped.
+    Returns:
+        str: An ``svg`` element. Every text of a stranger in it is escaped.
     """
     lines = [(f"level {level:g}", level, "level")] if level is not None else []
     lines += [(entry.name, entry.value, entry.kind) for entry in known]
@@ -198,13 +193,11 @@ def _grid(top: float, y: Scale[float]) -> Iterator[str]:
 
 
 def _nice(value: float) -> float:
-    """Return the least 1, 2 or 5 times a power of ten, or 4, 6 or 8 times, that is not below a positive value."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(float(f"{m * power:.12g}") for m in (1, 2, 4, 5, 6, 8, 10, 20) if m * power >= value)
 
 
 def _steps(top: float) -> list[float]:
-    """Return five or six numbers from 0 to the end of an axis."""
     parts = 5 if float(f"{top:.0e}"[0]) in (1.0, 5.0) else 4
     return [float(f"{top * k / parts:.12g}") for k in range(parts + 1)]
 

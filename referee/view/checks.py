@@ -29,10 +29,8 @@ _HEADINGS = {
 def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
     """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here.
 
-    Raises
-    ------
-    BadScenario
-        If the wanted side, or no side, has a table here.
+    Raises:
+        BadScenario: If the wanted side, or no side, has a table here.
     """
     why: dict[Side, str] = {}
     for side in SIDES:

@@ -94,27 +94,18 @@ def described(
 ) -> Start:
     """Return what options and answers say of two tables.
 
-    Parameters
-    ----------
-    source, target
-        The files.
-    given
-        What options say of the columns.
-    budgets
-        epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
-    separator
-        Of text files.
-    name
-        Of the scenario; empty: after the file.
-    ask
-        Answers what no option says.
+    Args:
+        source, target: The files.
+        given: What options say of the columns.
+        budgets: epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
+        separator: Of text files.
+        name: Of the scenario; empty: after the file.
+        ask: Answers what no option says.
 
-    Raises
-    ------
-    BadScenario
-        If an option is wrong, or both files are the same.
-    BadData
-        If a file cannot be read, has no rows, or a column that is used holds what no table takes, such as lists.
+    Raises:
+        BadScenario: If an option is wrong, or both files are the same.
+        BadData: If a file cannot be read, has no rows, or a column that is used holds what no table takes, such as
+            lists.
     """
     layout, names = _common_columns(source, target, separator)
     n, agents = (_rows(file, layout) for file in (source, target))
@@ -148,15 +139,11 @@ def described(
 def write(start: Start, output: Path, accept: Accept) -> Path:
     """Write the scenario to a new file, after it was read, planned and accepted as a run does it.
 
-    Parameters
-    ----------
-    accept
-        Refuses what a run would refuse, and says how many rows would do.
+    Args:
+        accept: Refuses what a run would refuse, and says how many rows would do.
 
-    Raises
-    ------
-    BadScenario
-        If it is none (a budget that is not positive, say), or there is such a file.
+    Raises:
+        BadScenario: If it is none (a budget that is not positive, say), or there is such a file.
     """
     if not (start.epsilon > 0 and start.agent_epsilon > 0 and 0 < start.delta < 1):
         raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
@@ -179,7 +166,6 @@ def write(start: Start, output: Path, accept: Accept) -> Path:
 
 
 def _rows(file: Path, layout: Layout, columns: frozenset[str] = frozenset()) -> int:
-    """Return how many rows a file has; those of which columns are given must be readable."""
     found = sum(len(piece.lines) for piece in pieces(file, layout, columns))
     if found == 0:
         raise BadData(f"{file.name}: there is no row below its header")
@@ -187,7 +173,6 @@ def _rows(file: Path, layout: Layout, columns: frozenset[str] = frozenset()) -> 
 
 
 def _placed(source: Path, target: Path) -> tuple[str, tuple[str, str]]:
-    """Return the directory of both files, from here if they are below, and the files from there."""
     whole = [Path(os.path.abspath(file)) for file in (source, target)]
     shared = Path(os.path.commonpath([file.parent for file in whole]))
     first, second = (file.relative_to(shared).as_posix() for file in whole)
@@ -252,7 +237,6 @@ def _entry(key: str, value: Any, here: str, depth: int) -> Iterator[str]:
 
 
 def _flow(value: Any, *, quote: bool) -> str:
-    """Return a value on one line."""
     marked = _marked(value) if quote else value
     text = yaml.dump(
         marked, Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=float("inf"), sort_keys=False
@@ -309,10 +293,8 @@ class ColumnAnswers:
 def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
     """Return the label: its column, and the texts that mean yes and no.
 
-    Raises
-    ------
-    BadScenario
-        If there is no such column, or a text means both.
+    Raises:
+        BadScenario: If there is no such column, or a text means both.
     """
     column = given.label or ask("Which column is to be predicted (--label)?")
     _known(column, names, "--label")
@@ -325,10 +307,8 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
 def id_of(given: ColumnAnswers, names: Sequence[str], label: str) -> str | None:
     """Return the column that says who is who, None if no option names one.
 
-    Raises
-    ------
-    BadScenario
-        If there is no such column, or it is the label.
+    Raises:
+        BadScenario: If there is no such column, or it is the label.
     """
     if not given.id_column:
         return None
@@ -341,10 +321,9 @@ def id_of(given: ColumnAnswers, names: Sequence[str], label: str) -> str | None:
 def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
     """Return the features in the order of the columns: those of the options, or if there are none, column by column.
 
-    Raises
-    ------
-    BadScenario
-        If a column is unknown, is the label, or is given twice; if bounds are no two numbers; if nothing is left.
+    Raises:
+        BadScenario: If a column is unknown, is the label, or is given twice; if bounds are no two numbers; if nothing
+            is left.
     """
     stated: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
     columns = [feature.column for feature in stated]

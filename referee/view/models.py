@@ -25,21 +25,14 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
 
     What a run folder holds is taken as it stands: ``referee audit`` verifies it.
 
-    Parameters
-    ----------
-    place
-        The folder or file.
-    task
-        Of a run that learned several things, which one, from 1.
+    Args:
+        place: The folder or file.
+        task: Of a run that learned several things, which one, from 1.
 
-    Raises
-    ------
-    NotFound
-        If it is neither.
-    BadData
-        If the file is no model, or the folder's files are damaged.
-    BadInput
-        If the run has no answer, or one with which nothing can be predicted.
+    Raises:
+        NotFound: If it is neither.
+        BadData: If the file is no model, or the folder's files are damaged.
+        BadInput: If the run has no answer, or one with which nothing can be predicted.
     """
     place = Path(place)
     if place.is_file():
@@ -100,10 +93,8 @@ def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
 def write_predictions(path: Path, model: Model, found: Predicted) -> None:
     """Write the predictions to a file.
 
-    Raises
-    ------
-    BadInput
-        If its suffix is neither ``.csv`` nor ``.parquet``.
+    Raises:
+        BadInput: If its suffix is neither ``.csv`` nor ``.parquet``.
     """
     if path.suffix == ".csv":
         write_durably(path, predictions_csv(model, found).encode())

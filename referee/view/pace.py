@@ -18,10 +18,8 @@ def worth_a_line(number: int) -> bool:
 class Outlook:
     """Foretells from the rounds so far how long the others may take, and says where the loss is going.
 
-    Parameters
-    ----------
-    now
-        The clock, in seconds; replaced in tests.
+    Args:
+        now: The clock, in seconds; replaced in tests.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -32,10 +30,8 @@ class Outlook:
     def after(self, numbers: Numbers, *, last: bool = False) -> str:
         """Return what is to be said after a round (of ``round``, ``rounds``, and ``value``, ``low``, ``high``).
 
-        Parameters
-        ----------
-        last
-            Whether no further round follows, also where more were allowed.
+        Args:
+            last: Whether no further round follows, also where more were allowed.
         """
         number, rounds = numbers["round"], numbers.get("rounds", 0.0)
         if self._began is None or number <= self._began[0]:  # the first, or the first of a further task
@@ -52,7 +48,6 @@ class Outlook:
 
     @staticmethod
     def _trend(before: Numbers, now: Numbers) -> str:
-        """Say how the loss has changed, and whether the two intervals allow it to be the same."""
         change = now["value"] - before["value"]
         since = f"since round {before['round']:.0f}"
         if now["low"] <= before["high"] and before["low"] <= now["high"]:
@@ -71,12 +66,9 @@ def in_time(seconds: float) -> str:
 class Pace:
     """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last.
 
-    Parameters
-    ----------
-    say
-        Takes what is passed on.
-    now
-        The clock, in seconds.
+    Args:
+        say: Takes what is passed on.
+        now: The clock, in seconds.
     """
 
     def __init__(self, say: Say, now: Callable[[], float] = time.monotonic) -> None:

@@ -48,10 +48,8 @@ def report(views: Sequence[RunView]) -> str:
 def fragment(view: RunView, name: str) -> str:
     """Return a finished run as HTML for a page of somebody else's: without a style sheet, headings from the second on.
 
-    Parameters
-    ----------
-    name
-        Prefix of the ids in it.
+    Args:
+        name: Prefix of the ids in it.
     """
     return environment().get_template("fragment.html").render(view=view, name=name)
 
@@ -88,7 +86,6 @@ def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[ChartEntry]]]
 
 
 def _lines(view: RunView) -> tuple[ChartEntry, ...]:
-    """Return the true losses that belong into the picture of the rounds: of the answer and of whole baselines."""
     return tuple(e for e in view.known if e.kind == "baseline" or e.name == "this run's answer")
 
 
@@ -103,12 +100,9 @@ class FinishedRun:
 def read_run(folder: Path) -> FinishedRun:
     """Return a finished run's scenario and result.
 
-    Raises
-    ------
-    NotFound
-        If the folder is none of a run, or the run has not ended.
-    BadData
-        If a file of it is damaged, or was written by another version.
+    Raises:
+        NotFound: If the folder is none of a run, or the run has not ended.
+        BadData: If a file of it is damaged, or was written by another version.
     """
     if not folder.is_dir():
         raise NotFound(f"there is no run folder {folder}")
@@ -134,12 +128,9 @@ def view_of(folder: Path) -> RunView:
     A folder of an earlier version, whose result holds no rounds, is audited: the audit works the rounds out again from
     the transcript's answers.
 
-    Raises
-    ------
-    NotFound, BadData
-        As :func:`read_run`; ``BadData`` also if the result is not the scenario's.
-    AuditFailed
-        If the rounds have to be worked out and the transcript does not verify.
+    Raises:
+        NotFound, BadData: As :func:`read_run`; ``BadData`` also if the result is not the scenario's.
+        AuditFailed: If the rounds have to be worked out and the transcript does not verify.
     """
     run = read_run(folder)
     rounds = run.result["rounds"] if "rounds" in run.result else audit(folder).rounds

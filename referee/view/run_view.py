@@ -44,19 +44,13 @@ MAX_MODEL_LINES = 80
 def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
     """Return what is shown of a run that has ended.
 
-    Parameters
-    ----------
-    scenario
-        The resolved scenario.
-    result
-        The result document, as in ``result.json``.
-    rounds
-        The numbers of each round (:func:`referee.runs.results.rounds_of`).
+    Args:
+        scenario: The resolved scenario.
+        result: The result document, as in ``result.json``.
+        rounds: The numbers of each round (:func:`referee.runs.results.rounds_of`).
 
-    Raises
-    ------
-    BadData
-        If the result is none of the scenario's.
+    Raises:
+        BadData: If the result is none of the scenario's.
     """
     try:
         return _view(scenario, result, rounds)
@@ -129,7 +123,6 @@ def _measure(scenario: ResolvedScenario, truth: Mapping[str, Any]) -> str:
 
 
 def _promises(privacy: Mapping[str, Any]) -> Iterator[Promise]:
-    """Yield the guarantees in the order of their names' list: JSON that went over the wire has lost its own."""
     for who, name in PROMISED.items():
         if who in privacy:
             yield promise(name, privacy[who])
@@ -234,19 +227,13 @@ def view_so_far(
 ) -> RunView:
     """Return what is shown of a run that goes on.
 
-    Parameters
-    ----------
-    rounds
-        The numbers of each round so far (:func:`referee.runs.results.rounds_of`).
-    agents
-        How many are enrolled and were asked, answered and declined so far.
-    promises
-        By whom they are made (:func:`referee.runs.results.promises`).
+    Args:
+        rounds: The numbers of each round so far (:func:`referee.runs.results.rounds_of`).
+        agents: How many are enrolled and were asked, answered and declined so far.
+        promises: By whom they are made (:func:`referee.runs.results.promises`).
 
-    Raises
-    ------
-    BadData
-        If the numbers are none of such a run.
+    Raises:
+        BadData: If the numbers are none of such a run.
     """
     document = {
         "status": status,

@@ -110,10 +110,9 @@ def _add_truth(table: Table, document: dict[str, Any]) -> None:
 def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> None:
     """Print the final table of a run, whose people are simulated or real.
 
-    Parameters
-    ----------
-    shown
-        What it is that a run of the scenario has shown that ended done (:func:`referee.protocols.base.shown_by`).
+    Args:
+        shown: What it is that a run of the scenario has shown that ended done
+            (:func:`referee.protocols.base.shown_by`).
     """
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")

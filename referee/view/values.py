@@ -13,7 +13,6 @@ Tone = Literal["good", "open", "bad"]
 
 
 def _check_numbers(*values: Any) -> None:
-    """Check that what a result document gives as numbers are some, which the document itself does not say."""
     for value in values:
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
             raise ValueError(f"a number of at most {LARGEST:g} is needed, found {str(value)[:60]!r}")
@@ -23,10 +22,8 @@ def _check_numbers(*values: Any) -> None:
 class Interval:
     """An estimate with its confidence interval; all of it in units of the loss.
 
-    Attributes
-    ----------
-    confidence
-        Probability that the interval holds the true value; None where the run's notes do not say.
+    Attributes:
+        confidence: Probability that the interval holds the true value; None where the run's notes do not say.
     """
 
     value: float
@@ -52,16 +49,11 @@ class Verdict:
 class Promise:
     """A privacy guarantee.
 
-    Attributes
-    ----------
-    who
-        Whom it protects.
-    formula
-        "(0.5, 0.0001)-differential privacy".
-    plain
-        What that means, for somebody who does not know the formula.
-    scope
-        What neighbours differ in, and what is covered.
+    Attributes:
+        who: Whom it protects.
+        formula: "(0.5, 0.0001)-differential privacy".
+        plain: What that means, for somebody who does not know the formula.
+        scope: What neighbours differ in, and what is covered.
     """
 
     who: str
@@ -74,12 +66,9 @@ class Promise:
 class Round:
     """A round's estimate of the loss on the population.
 
-    Attributes
-    ----------
-    against
-        What the interval says about the level at which the run halts; empty where there is no level.
-    chosen
-        Whether the answer of the run is this round's.
+    Attributes:
+        against: What the interval says about the level at which the run halts; empty where there is no level.
+        chosen: Whether the answer of the run is this round's.
     """
 
     number: int
@@ -94,10 +83,9 @@ class Round:
 class ChartEntry:
     """A line of a chart with one line for each thing that is compared: an interval, or a value that is known.
 
-    Attributes
-    ----------
-    kind
-        ``estimate``: of the agents. ``truth``: known in an experiment only. ``baseline``: another way's true value.
+    Attributes:
+        kind: ``estimate``: of the agents. ``truth``: known in an experiment only. ``baseline``: another way's true
+            value.
     """
 
     name: str
@@ -129,16 +117,11 @@ class Gauge:
 class RunView:
     """All that is shown of a run that has ended.
 
-    Attributes
-    ----------
-    measure
-        What is estimated, as the axis of a chart names it.
-    level
-        The run halts once the loss is shown to be below it; None where it has no such level.
-    notice
-        What a reader must know before believing any promise; empty if there is nothing.
-    facts
-        Further lines: name and value.
+    Attributes:
+        measure: What is estimated, as the axis of a chart names it.
+        level: The run halts once the loss is shown to be below it; None where it has no such level.
+        notice: What a reader must know before believing any promise; empty if there is nothing.
+        facts: Further lines: name and value.
     """
 
     name: str

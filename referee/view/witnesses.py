@@ -30,12 +30,9 @@ class SeenByWitness(NamedTuple):
 def seen_by(url: str, folder: Path) -> SeenByWitness:
     """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen.
 
-    Raises
-    ------
-    AuditFailed
-        If the folder's transcript cannot be read.
-    PeerError
-        If the witness does not answer.
+    Raises:
+        AuditFailed: If the folder's transcript cannot be read.
+        PeerError: If the witness does not answer.
     """
     first = read_transcript(folder)[0]
     configuration = Configuration.parse(first.body["configuration"])

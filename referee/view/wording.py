@@ -32,10 +32,8 @@ def about_a_loss(result: Mapping[str, Any]) -> bool:
 def share(value: float, *, up: bool | None = None) -> str:
     """Return a share in per cent with one decimal; an end of an interval is rounded outward.
 
-    Parameters
-    ----------
-    up
-        True rounds up, False down, None to the nearest.
+    Args:
+        up: True rounds up, False down, None to the nearest.
     """
     scaled = value * 1000
     # What floating point adds to a decimal such as 0.16 is no reason to round it outward.

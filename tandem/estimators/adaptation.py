@@ -82,7 +82,6 @@ class Adapter(HybridEstimator):
         self._carry_out(self._tree(sides), sides, seed, others)
 
     def _public_bounds(self, columns: list[str]) -> Any:
-        """Return the bounds as they are declared, or as the public sample has them."""
         if not self._by_public:
             return self.bounds
         return public_pairs(self._open, columns)
@@ -95,11 +94,9 @@ class Adapter(HybridEstimator):
         """Settle what else the public sample decides."""
 
     def _response_cost(self, others: polars.DataFrame) -> float:
-        """Return what clipping costs the public responses, in shares of their variance."""
         return 0.0
 
     def _warn(self, others: polars.DataFrame) -> None:
-        """Say what of the public sample the bounds cut off: those of the private people cannot be told."""
         self.public_clipped_ = clipped_shares(others, self._described(PUBLIC))
         text = warning_text(self.public_clipped_, self._response_cost(others))
         if text:
@@ -133,7 +130,6 @@ class Adapter(HybridEstimator):
         }
 
     def _columns(self) -> dict[str, int]:
-        """Return which columns the learner looks at."""
         return {"features": self._schema.dimension}
 
     def _learning(self) -> dict[str, Any]:
@@ -161,13 +157,11 @@ class Adapter(HybridEstimator):
         return {"mu": "plan", **several, **CHOICE, **(self.choice or {})}
 
     def _norm(self) -> float:
-        """Return r: 1 for whitened features, of which three quarters of the public ones are within it."""
         if self.norm is not None:
             return self._number("norm")
         return 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension)
 
     def _radius(self, norm: float) -> float:
-        """Return Lambda: as given, or so large that it keeps no ordinary half-space out."""
         if self.radius is not None:
             return self._number("radius")
         return min(MAX_RADIUS, MAX_SCORES / math.hypot(norm, 1.0))
@@ -184,68 +178,50 @@ class DomainAdapter(BinaryClassifier, Adapter):
     at once how much each record of both samples should weigh, with noise for the private ones. What comes out is tested
     by the people of ``population``, each by one randomized answer.
 
-    Parameters
-    ----------
-    epsilon, delta
-        Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases; neighbours
-        replace one record, the numbers of people are public. Each fit spends this anew.
-    agent_epsilon
-        Of each person of the population: epsilon-local differential privacy of their answer.
-    alpha
-        In (0, 1): what the source weighs beside the target, before weights are learned.
-    private
-        ``"target"``: X is the target. ``"source"``: X is the source, ``public`` the target (the paper's Section 7);
-        then a population of the target must be given.
-    radius
-        Lambda: the greatest length of the weights, of features scaled as ``bounds`` says and a constant. None: 64, or
-        512 over ``norm`` if that is less; logistic regressions of ordinary data are shorter.
-    iterations
-        T.
-    bounds
-        ``"public"``: the least and the greatest value of each column in the public sample, and features whitened by
-        its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private. Otherwise as of
-        :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains, and features scaled to [-1/2, 1/2].
-        Values beyond are clipped; where values of the *public* sample are, a ``PublicClippingWarning`` says so.
-    schema
-        As of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains: then it has the bounds, and
-        ``bounds="public"`` asks for whitening alone.
-    norm
-        Public bound: longer vectors of the scaled features are shortened to it while learning. None: 1 where they are
-        whitened, within which three quarters of the public sample are; else half the square root of their number,
-        which no vector exceeds.
-    settings
-        Further settings of the learner (``kappa_1``, ``discrepancy_share``, ``output``, ...: ``docs/adaptation.md``).
-        If not given, ``start`` is ``public``: learning begins at the fit of the public sample, and noise alone raises
-        the loss there by a quarter at most. ``output`` is ``average``: all iterates cost the same, and it varies less
-        than a random one.
-    grid
-        Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of several
-        runs on part of X, by a private score on the rest, all within epsilon and delta (``docs/hyperparameters.md``).
-        Which setting was best is not told. None: one run with the settings given.
-    choice
-        Of the search: ``law`` of the number of runs, share for ``validation``, ``cut`` of losses.
-    classes, population_fraction, random_state
-        As of :class:`~tandem.estimators.transfer.TransferClassifier`.
-    lifetime
-        (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on; None: they
-        take part once.
-    id_column
-        The column of X and of the population, given as frames or files, that says who is who: by it people are
-        recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the schema.
+    Args:
+        epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
+            neighbours replace one record, the numbers of people are public. Each fit spends this anew.
+        agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
+        alpha: In (0, 1): what the source weighs beside the target, before weights are learned.
+        private: ``"target"``: X is the target. ``"source"``: X is the source, ``public`` the target (the paper's
+            Section 7); then a population of the target must be given.
+        radius: Lambda: the greatest length of the weights, of features scaled as ``bounds`` says and a constant. None:
+            64, or 512 over ``norm`` if that is less; logistic regressions of ordinary data are shorter.
+        iterations: T.
+        bounds: ``"public"``: the least and the greatest value of each column in the public sample, and features
+            whitened by its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private.
+            Otherwise as of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains, and features
+            scaled to [-1/2, 1/2]. Values beyond are clipped; where values of the *public* sample are, a
+            ``PublicClippingWarning`` says so.
+        schema: As of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains: then it has the bounds,
+            and ``bounds="public"`` asks for whitening alone.
+        norm: Public bound: longer vectors of the scaled features are shortened to it while learning. None: 1 where they
+            are whitened, within which three quarters of the public sample are; else half the square root of their
+            number, which no vector exceeds.
+        settings: Further settings of the learner (``kappa_1``, ``discrepancy_share``, ``output``, ...:
+            ``docs/adaptation.md``). If not given, ``start`` is ``public``: learning begins at the fit of the public
+            sample, and noise alone raises the loss there by a quarter at most. ``output`` is ``average``: all iterates
+            cost the same, and it varies less than a random one.
+        grid: Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of
+            several runs on part of X, by a private score on the rest, all within epsilon and delta
+            (``docs/hyperparameters.md``). Which setting was best is not told. None: one run with the settings given.
+        choice: Of the search: ``law`` of the number of runs, share for ``validation``, ``cut`` of losses.
+        classes, population_fraction, random_state: As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+        lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
+            None: they take part once.
+        id_column: The column of X and of the population, given as frames or files, that says who is who: by it people
+            are recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the
+            schema.
 
-    Attributes
-    ----------
-    public_clipped_
-        Share of the public sample's values beyond their bounds, by column; columns without any are left out.
-    classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_
-        As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+    Attributes:
+        public_clipped_: Share of the public sample's values beyond their bounds, by column; columns without any are
+            left out.
+        classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_: As of
+            :class:`~tandem.estimators.transfer.TransferClassifier`.
 
-    Raises
-    ------
-    BadFit
-        From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
-    FitFailed
-        From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+    Raises:
+        BadFit: From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
+        FitFailed: From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
     """
 
     _learner = "ncnvx-adap"
@@ -297,19 +273,14 @@ class DomainAdapter(BinaryClassifier, Adapter):
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.
 
-        Parameters
-        ----------
-        X, y
-            The curator's people and their classes, as :meth:`TransferClassifier.fit` takes them.
-        public
-            The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y names a
-            column, or the schema a label. Required.
-        population
-            The agents' people of the target, in the same forms. None: see ``population_fraction``.
+        Args:
+            X, y: The curator's people and their classes, as :meth:`TransferClassifier.fit` takes them.
+            public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
+                names a column, or the schema a label. Required.
+            population: The agents' people of the target, in the same forms. None: see ``population_fraction``.
 
-        Returns
-        -------
-        self
+        Returns:
+            self
         """
         self._adapt(X, y, public, population)
         self.classes_ = self._classes.names
@@ -323,40 +294,31 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     :class:`~tandem.estimators.adaptation.DomainAdapter` runs NCnvxAdap. Agents answer with their squared error,
     in [0, 1] by the public bounds of the response, rounded to a bit by chance and randomized.
 
-    Parameters
-    ----------
-    epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings, grid, choice
-        As of :class:`~tandem.estimators.adaptation.DomainAdapter`. If not given, ``output`` is ``suffix``, and
-        ``residual_clip`` is ``public``: noise is calibrated to residuals as the public sample's fit has them.
-    response_bounds
-        *Public* bounds (low, high) of what is predicted, or ``"public"``: the least and the greatest response of the
-        public sample. Responses beyond are clipped to them, in learning and in the agents' answers, so that
-        ``estimate_`` is the error for clipped responses.
-    population_fraction, random_state
-        As of :class:`~tandem.estimators.transfer.TransferClassifier`.
-    lifetime
-        (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on; None: they
-        take part once.
-    id_column
-        The column of X and of the population, given as frames or files, that says who is who: by it people are
-        recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the schema.
+    Args:
+        epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings, grid, choice:
+            As of :class:`~tandem.estimators.adaptation.DomainAdapter`. If not given, ``output`` is ``suffix``, and
+            ``residual_clip`` is ``public``: noise is calibrated to residuals as the public sample's fit has them.
+        response_bounds: *Public* bounds (low, high) of what is predicted, or ``"public"``: the least and the greatest
+            response of the public sample. Responses beyond are clipped to them, in learning and in the agents' answers,
+            so that ``estimate_`` is the error for clipped responses.
+        population_fraction, random_state: As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+        lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
+            None: they take part once.
+        id_column: The column of X and of the population, given as frames or files, that says who is who: by it people
+            are recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the
+            schema.
 
-    Attributes
-    ----------
-    estimate_
-        The mean squared error on the population, in the square of the response's units, with an interval; of responses
-        clipped to ``response_bounds``.
-    public_clipped_
-        As of :class:`~tandem.estimators.adaptation.DomainAdapter`; the response's share is under ``"response"``.
-    hypothesis_, guarantee_, result_, n_features_in_, feature_names_in_
-        As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+    Attributes:
+        estimate_: The mean squared error on the population, in the square of the response's units, with an interval; of
+            responses clipped to ``response_bounds``.
+        public_clipped_: As of :class:`~tandem.estimators.adaptation.DomainAdapter`; the response's share is under
+            ``"response"``.
+        hypothesis_, guarantee_, result_, n_features_in_, feature_names_in_: As of
+            :class:`~tandem.estimators.transfer.TransferClassifier`.
 
-    Raises
-    ------
-    BadFit
-        From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
-    FitFailed
-        From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+    Raises:
+        BadFit: From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
+        FitFailed: From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
     """
 
     _learner = "cnvx-adap"
@@ -410,22 +372,16 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
         """Adapt to the curator's people, helped by the public ones, tested by the population's.
 
-        Parameters
-        ----------
-        X
-            The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
-            CSV or Parquet file.
-        y
-            Their responses, shape (n,), or the name of the column of X that has them.
-        public
-            The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y names a
-            column. Required.
-        population
-            The agents' people of the target, in the same forms. None: see ``population_fraction``.
+        Args:
+            X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
+                CSV or Parquet file.
+            y: Their responses, shape (n,), or the name of the column of X that has them.
+            public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
+                names a column. Required.
+            population: The agents' people of the target, in the same forms. None: see ``population_fraction``.
 
-        Returns
-        -------
-        self
+        Returns:
+            self
         """
         self._adapt(X, y, public, population)
         if self.estimate_ is not None:

@@ -50,12 +50,9 @@ from tandem.estimators.schema import described, numeric_schema, public_schema
 class FitPeople:
     """People as they were given: features in columns of the schema, and what is to be predicted.
 
-    Attributes
-    ----------
-    frame
-        One row a person.
-    target
-        Shape (n,).
+    Attributes:
+        frame: One row a person.
+        target: Shape (n,).
     """
 
     frame: polars.DataFrame
@@ -69,10 +66,8 @@ class FitPeople:
 class Sides:
     """Who gives the curator a record and who answers on their own; and whether chance decided that.
 
-    Attributes
-    ----------
-    given
-        The same people as they were handed over; empty for a simulation, which charges nobody.
+    Attributes:
+        given: The same people as they were handed over; empty for a simulation, which charges nobody.
     """
 
     curator: polars.DataFrame
@@ -125,14 +120,12 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return FitPeople(self._framed(matrix, reset), target)
 
     def _features(self, X: Any) -> polars.DataFrame:
-        """Read people to predict for, by the rules of the fit."""
         with refusing():
             if self.schema is not None:
                 return text_frame(chosen_columns(X, self._schema.columns, self._schema.layout))
             return self._framed(self._validated(self._without_id(X), False), False)
 
     def _without_id(self, X: Any) -> Any:
-        """Return a frame without the column that says who is who."""
         if self.id_column is None or not is_frame(X) or self.id_column not in X.columns:
             return X
         return _apart(X, self.id_column)[0]
@@ -149,7 +142,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return numeric_frame(matrix, columns)
 
     def _public_bounds(self, columns: list[str]) -> Any:
-        """Return the bounds of the named columns."""
         return self.bounds
 
     def _by_schema(self, X: Any, y: Any, reset: bool) -> FitPeople:
@@ -192,10 +184,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _number(self, name: str) -> float:
         """Return a parameter that must be a number; its range is the scenario's to check.
 
-        Raises
-        ------
-        BadFit
-            If it is none: there is no fit without a guarantee, so None is not either.
+        Raises:
+            BadFit: If it is none: there is no fit without a guarantee, so None is not either.
         """
         value = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
@@ -205,10 +195,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _whole(self, name: str) -> int:
         """Return a parameter that must be a whole number.
 
-        Raises
-        ------
-        BadFit
-            If it is none.
+        Raises:
+            BadFit: If it is none.
         """
         value = self._number(name)
         if value != int(value):
@@ -238,7 +226,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         )
 
     def _seed(self) -> int | None:
-        """Return the seed of a simulated fit, None where people are real."""
         if self.random_state is None:
             return None
         return int(check_random_state(self.random_state).randint(1 << 31))
@@ -254,16 +241,11 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     ) -> Sides:
         """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
 
-        Parameters
-        ----------
-        people
-            Those of X.
-        asked
-            The population; None: a share of X.
-        seed
-            None draws the parts from the operating system's generator.
-        X, y, population
-            As they were given to ``fit``.
+        Args:
+            people: Those of X.
+            asked: The population; None: a share of X.
+            seed: None draws the parts from the operating system's generator.
+            X, y, population: As they were given to ``fit``.
         """
         given: dict[Side, HandedOver] = {}
         if seed is None:
@@ -293,7 +275,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return Sides(people[curator], people[agents], True, given)
 
     def _handed_over(self, X: Any, y: Any) -> HandedOver:
-        """Return people as they were given to ``fit``, but for the column of the label."""
         label = y if isinstance(y, str) else None
         if y is None and self._schema.label is not None:
             label = self._schema.label.column
@@ -301,7 +282,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return handed_over(X, label, self._id(), self._schema.layout)
 
     def _id(self) -> str | None:
-        """Return the name of the column that says who is who."""
         return self.id_column if self.id_column is not None or self.schema is None else public_schema(self.schema).id
 
     def _carry_out(
@@ -349,9 +329,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         ``referee audit FOLDER`` verifies it.
 
-        Returns
-        -------
-        The folder.
+        Returns:
+            The folder.
         """
         check_is_fitted(self, "hypothesis_")
         left = self._finished
@@ -372,7 +351,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     @works_after_fork
     def _encoded(self, X: Any) -> Singles:
-        """Return the features of people, by the rules of the fit: shape (n, d), float32."""
         check_is_fitted(self, "hypothesis_")
         frame = self._features(X)
         with refusing():
@@ -389,13 +367,11 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
 
 def _all(before: tuple[str, ...], now: tuple[str, ...], protects: Protected) -> tuple[str, ...]:
-    """Return what any fit takes for public, each once."""
     features = ("every feature of the curator's people",) if protects == "labels" else ()
     return tuple(dict.fromkeys((*before, *now, *features)))
 
 
 def _apart(X: Any, name: str) -> tuple[Any, Any]:
-    """Return a frame without the named column, and the column."""
     if name not in X.columns:
         raise BadFit(f"y names the column {name!r}, which X does not have")
     check_once(X, [name])

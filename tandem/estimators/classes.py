@@ -26,14 +26,10 @@ from tandem.estimators.schema import LABEL, described
 class ClassNames:
     """Two classes.
 
-    Attributes
-    ----------
-    names
-        Shape (2,): the negative and the positive one.
-    negative, positive
-        The canonical texts that mean each (:mod:`common.data.tables.spelling`).
-    above
-        In their place: numbers above this one mean the positive class, all others the negative.
+    Attributes:
+        names: Shape (2,): the negative and the positive one.
+        negative, positive: The canonical texts that mean each (:mod:`common.data.tables.spelling`).
+        above: In their place: numbers above this one mean the positive class, all others the negative.
     """
 
     names: AnyArray
@@ -44,10 +40,8 @@ class ClassNames:
     def marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
 
-        Raises
-        ------
-        BadFit
-            If somebody has none of the two; says how many, never what they have.
+        Raises:
+            BadFit: If somebody has none of the two; says how many, never what they have.
         """
         if LABEL in given.frame.columns:
             raise BadFit(f"a column is called {LABEL!r}, the name under which the classes travel: rename it")
@@ -75,23 +69,15 @@ class ClassNames:
 def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> ClassNames:
     """Return the classes as declared; where nothing declares them, the two values that ``target`` has.
 
-    Parameters
-    ----------
-    target
-        Shape (n,).
-    classes
-        Two names, the second of the positive class; or None.
-    label
-        Which values mean which, and then ``classes`` are names for them; or None.
-    layout
-        Which texts are missing.
+    Args:
+        target: Shape (n,).
+        classes: Two names, the second of the positive class; or None.
+        label: Which values mean which, and then ``classes`` are names for them; or None.
+        layout: Which texts are missing.
 
-    Raises
-    ------
-    BadFit
-        If there are not two.
-    ValueError
-        scikit-learn's, if ``target`` is not about classes at all.
+    Raises:
+        BadFit: If there are not two.
+        ValueError: scikit-learn's, if ``target`` is not about classes at all.
     """
     names = None if classes is None else _declared(classes)
     if label is not None and label.above is not None:
@@ -153,7 +139,6 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return self.hypothesis_.margins(features)
 
     def to_model(self) -> Model:
-        """Return what the last fit released, by the names and units of the columns, and the names of the classes."""
         model = super().to_model()
         negative, positive = (str(name) for name in self.classes_)
         column = "label" if self._schema.label is None else self._schema.label.column
@@ -162,7 +147,6 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return model.model_copy(update={"table": table, "classes": (negative, positive)})
 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
-        """Read the curator's people, and settle the classes."""
         given = self._given(X, y, reset=True)
         label = self._schema.label if y is None else None
         self._classes = public_classes(given.target, self.classes, label, self._schema.layout)
@@ -170,11 +154,9 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return self._classes.marked(given)
 
     def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
-        """Read other people, (X, y) or X alone where y names a column or the schema a label."""
         return self._classes.marked(self._given(*labelled(others, y, name), reset=False))
 
     def _described(self, file: str) -> TableSource:
-        """Return the description of a file of people with their classes."""
         return described(self._schema, file)
 
     def _assumptions(self) -> tuple[str, ...]:

@@ -64,16 +64,11 @@ MOST = 0.5
 class Choice:
     """What a fit runs.
 
-    Attributes
-    ----------
-    protocol
-        Its name.
-    rounds
-        How often the curator learns.
-    kappa, eta, alpha
-        As the scenario has them.
-    portfolio
-        Settings of a portfolio that are not its usual ones; None: all are.
+    Attributes:
+        protocol: Its name.
+        rounds: How often the curator learns.
+        kappa, eta, alpha: As the scenario has them.
+        portfolio: Settings of a portfolio that are not its usual ones; None: all are.
     """
 
     protocol: str
@@ -91,10 +86,8 @@ UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"], 
 def advised(tree: Mapping[str, Any]) -> Advice:
     """Return what fits the numbers of a scenario; which protocol it names is no matter.
 
-    Raises
-    ------
-    BadFit
-        If one of its values is wrong.
+    Raises:
+        BadFit: If one of its values is wrong.
     """
     with refusing():
         scenario = parse({**tree, "protocol": ONCE, "portfolio": None})
@@ -109,24 +102,16 @@ def chosen(
 ) -> Choice:
     """Return what a fit runs: what is given, the protocol's defaults for the rest.
 
-    Parameters
-    ----------
-    protocol
-        ``fit``: the one that is advised.
-    mode
-        ``realizable`` is for reweighing alone.
-    given
-        ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None.
-    found
-        What fits.
-    counted
-        Whether the learner's plan leaves a part of the budget to the counts that repairs take; if not, what fits is
-        judged without any.
+    Args:
+        protocol: ``fit``: the one that is advised.
+        mode: ``realizable`` is for reweighing alone.
+        given: ``rounds``, ``kappa``, ``eta`` and ``alpha``, each a number or None.
+        found: What fits.
+        counted: Whether the learner's plan leaves a part of the budget to the counts that repairs take; if not, what
+            fits is judged without any.
 
-    Raises
-    ------
-    BadFit
-        If there is no such protocol, or these do not go together.
+    Raises:
+        BadFit: If there is no such protocol, or these do not go together.
     """
     if protocol not in (FIT, *DEFAULTS):
         raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
@@ -159,10 +144,8 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
     The shares are computed from people's records without any noise. The warning is for their keeper alone, in the
     process that has them, and no file or message of a run holds it.
 
-    Parameters
-    ----------
-    sides
-        The people of each side, by the side's name in a sentence.
+    Args:
+        sides: The people of each side, by the side's name in a sentence.
     """
     bounds: dict[str, tuple[float, float]] = {}
     for feature in schema.features:
@@ -218,16 +201,12 @@ def learner_settings(
     public points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single
     round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
 
-    Parameters
-    ----------
-    learner
-        A name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they are.
-    people, public
-        How many people the curator has, and how many public points there are.
-    rounds
-        How often it learns.
-    diameter
-        Of the ball of half-spaces.
+    Args:
+        learner: A name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they
+            are.
+        people, public: How many people the curator has, and how many public points there are.
+        rounds: How often it learns.
+        diameter: Of the ball of half-spaces.
     """
     given = {"name": learner} if isinstance(learner, str) else {key: _plain(value) for key, value in learner.items()}
     if given.get("name") == "sgd":
@@ -259,16 +238,11 @@ def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, 
     So a quarter of the points means half of the teachers, with twice the records each. A teacher with fewer records
     than weights votes by chance, and no number of such teachers is right.
 
-    Parameters
-    ----------
-    queries
-        Public points.
-    single
-        Teachers that one answer takes.
-    taught
-        Records, or draws, that teach.
-    weights
-        Of a half-space, d + 1.
+    Args:
+        queries: Public points.
+        single: Teachers that one answer takes.
+        taught: Records, or draws, that teach.
+        weights: Of a half-space, d + 1.
     """
     enough = (taught / (single * RECORDS_A_WEIGHT * weights)) ** 2
     fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
@@ -279,10 +253,8 @@ def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, 
 def check_public(settings: Mapping[str, Any], public: int) -> None:
     """Refuse a learner that labels public points where there are none.
 
-    Raises
-    ------
-    BadFit
-        Saying what to give.
+    Raises:
+        BadFit: Saying what to give.
     """
     if settings.get("name") == "model-agnostic" and settings.get("protects", "records") == "records" and not public:
         raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
@@ -291,17 +263,12 @@ def check_public(settings: Mapping[str, Any], public: int) -> None:
 def check_model(learner: Learner, dimension: int) -> None:
     """Refuse a student whose model real people's agents would not read: they accept no graphs.
 
-    Parameters
-    ----------
-    learner
-        As the curator has it.
-    dimension
-        Number of features.
+    Args:
+        learner: As the curator has it.
+        dimension: Number of features.
 
-    Raises
-    ------
-    BadFit
-        Naming the kind of the model.
+    Raises:
+        BadFit: Naming the kind of the model.
     """
     if not isinstance(learner, ModelAgnostic):
         return
@@ -354,10 +321,8 @@ def refusing() -> Iterator[None]:
 def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
     """Return the resolved scenario, after everything that can be checked without a record.
 
-    Raises
-    ------
-    BadFit
-        If a value is wrong, the learner guarantees nothing, or no noise fits the budget.
+    Raises:
+        BadFit: If a value is wrong, the learner guarantees nothing, or no noise fits the budget.
     """
     with refusing():
         n = int(parse(dict(tree)).curator.n)
@@ -379,17 +344,12 @@ def run(
 ) -> RunOutput:
     """Carry out a settled scenario on the tables that it names, by file name.
 
-    Parameters
-    ----------
-    given
-        The people of each side as they were handed over, by which they are recognised in other runs.
+    Args:
+        given: The people of each side as they were handed over, by which they are recognised in other runs.
 
-    Raises
-    ------
-    BadFit
-        If a record is not acceptable: found before any operation.
-    FitFailed
-        If the run ended without an answer.
+    Raises:
+        BadFit: If a record is not acceptable: found before any operation.
+        FitFailed: If the run ended without an answer.
     """
     size = sum(int(frame.estimated_size()) for frame in tables.values())
     with tempfile.TemporaryDirectory(prefix="tandem-fit-", dir=_place(size)) as folder:
@@ -407,7 +367,6 @@ def run(
 
 
 def _place(size: int) -> Path | None:
-    """Return the file system in memory if it has room for records of this size and the parties' states."""
     try:
         roomy = shutil.disk_usage(_MEMORY).free > 4 * size + _ROOM
     except OSError:

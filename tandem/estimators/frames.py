@@ -23,23 +23,15 @@ from common.lifetime.recognition import rows_of_data
 def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> GivenPeople:
     """Return people as they were handed over, all columns but the label: by these they are recognised in other runs.
 
-    Parameters
-    ----------
-    data
-        A file, a frame, or an array of shape (n, d).
-    label
-        The column of the label, None if it is none of the data's.
-    id_column
-        The column that says who is who, None if there is none.
-    layout
-        How text files are written.
+    Args:
+        data: A file, a frame, or an array of shape (n, d).
+        label: The column of the label, None if it is none of the data's.
+        id_column: The column that says who is who, None if there is none.
+        layout: How text files are written.
 
-    Raises
-    ------
-    BadFit
-        If there is no such id column.
-    BadData
-        If a file cannot be read.
+    Raises:
+        BadFit: If there is no such id column.
+        BadData: If a file cannot be read.
     """
     frame, named = rows_of_data(data, label, layout)
     if id_column is not None and id_column not in frame.columns:
@@ -55,12 +47,9 @@ def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:
 def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[str, Any]:
     """Return the named columns of a file, a frame, or an array or list whose columns are exactly these in this order.
 
-    Raises
-    ------
-    BadFit
-        If there is no such column, it is there twice, or an array has another number of them.
-    BadData
-        If a file cannot be read.
+    Raises:
+        BadFit: If there is no such column, it is there twice, or an array has another number of them.
+        BadData: If a file cannot be read.
     """
     if is_file(data):
         parts = [piece.frame for piece in pieces(Path(data), layout, frozenset(columns))]
@@ -86,19 +75,13 @@ def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[st
 def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
     """Return other people and their own labels: the curator's people's labels say nothing of them.
 
-    Parameters
-    ----------
-    others
-        (X, y), or X alone where ``y`` is no array.
-    y
-        The labels of the curator's people: an array, the name of a column, or None, where the schema names it.
-    name
-        Of the parameter.
+    Args:
+        others: (X, y), or X alone where ``y`` is no array.
+        y: The labels of the curator's people: an array, the name of a column, or None, where the schema names it.
+        name: Of the parameter.
 
-    Raises
-    ------
-    BadFit
-        If there are no labels.
+    Raises:
+        BadFit: If there are no labels.
     """
     if isinstance(others, tuple):
         if len(others) != 2:
@@ -115,10 +98,8 @@ def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
 def text_frame(columns: Mapping[str, Any]) -> polars.DataFrame:
     """Return columns as canonical texts, null where missing.
 
-    Raises
-    ------
-    BadData
-        If one of them holds what has no text.
+    Raises:
+        BadData: If one of them holds what has no text.
     """
     return polars.DataFrame([canonical_texts(column, name) for name, column in columns.items()])
 
@@ -126,22 +107,16 @@ def text_frame(columns: Mapping[str, Any]) -> polars.DataFrame:
 def doubles(X: Any) -> Any:
     """Return people without a schema as doubles, NaN where a value is missing: each field by what it holds alone.
 
-    Parameters
-    ----------
-    X
-        A frame, whose columns keep their names, or an array or list of shape (n, d).
+    Args:
+        X: A frame, whose columns keep their names, or an array or list of shape (n, d).
 
-    Returns
-    -------
-    A frame of polars or an array; ``X`` itself where it is neither, or is an array of what has no text, both of which
-    scikit-learn refuses in its own words.
+    Returns:
+        A frame of polars or an array; ``X`` itself where it is neither, or is an array of what has no text, both of
+        which scikit-learn refuses in its own words.
 
-    Raises
-    ------
-    BadFit
-        If a column holds something else than numbers and booleans, or is there twice.
-    BadData
-        If a column of a frame holds what has no text.
+    Raises:
+        BadFit: If a column holds something else than numbers and booleans, or is there twice.
+        BadData: If a column of a frame holds what has no text.
     """
     if is_frame(X):
         names = list(X.columns)
@@ -165,12 +140,9 @@ def doubles(X: Any) -> Any:
 def numbers(column: Any, name: str, what: str = "X") -> Floats:
     """Return a column as doubles, NaN where a value is missing; booleans are 1 and 0.
 
-    Raises
-    ------
-    BadFit
-        If it holds another value; ``what`` is the name of the parameter.
-    BadData
-        If it holds what has no text.
+    Raises:
+        BadFit: If it holds another value; ``what`` is the name of the parameter.
+        BadData: If it holds what has no text.
     """
     kind = getattr(column, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
@@ -188,10 +160,8 @@ def numbers(column: Any, name: str, what: str = "X") -> Floats:
 def known_target(y: Any) -> Any:
     """Return what is to be predicted, of a type of pandas' own as an array of NumPy.
 
-    Raises
-    ------
-    BadFit
-        If a value is missing.
+    Raises:
+        BadFit: If a value is missing.
     """
     kind = getattr(y, "dtype", None)
     if y is None or (isinstance(kind, np.dtype) and kind.kind not in "OM"):
@@ -208,10 +178,8 @@ def known_target(y: Any) -> Any:
 def check_once(frame: Any, columns: Sequence[Any]) -> None:
     """Refuse a frame that has one of the columns twice: which of them is meant is for its owner to say.
 
-    Raises
-    ------
-    BadFit
-        If one is there twice.
+    Raises:
+        BadFit: If one is there twice.
     """
     names = list(frame.columns)
     twice = [name for name in columns if names.count(name) > 1]

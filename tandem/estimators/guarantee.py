@@ -18,18 +18,14 @@ from tandem.showing import Drawing, of_epsilons
 class Spending(Value):
     """What one fit may cost a person, by the part that the person plays in it.
 
-    Attributes
-    ----------
-    epsilon, delta
-        A person of the curator's sample: (epsilon, delta)-differential privacy of everything the curator releases.
-    agent_epsilon
-        A person who answers on their own: epsilon-local differential privacy of the one answer (delta is 0).
-    protects
-        What of the record of a person of the curator's sample epsilon and delta protect.
-    people, agents
-        How many there are of each; public.
-    drawn
-        Whether chance decides who plays which part: no population was given.
+    Attributes:
+        epsilon, delta: A person of the curator's sample: (epsilon, delta)-differential privacy of everything the
+            curator releases.
+        agent_epsilon: A person who answers on their own: epsilon-local differential privacy of the one answer (delta is
+            0).
+        protects: What of the record of a person of the curator's sample epsilon and delta protect.
+        people, agents: How many there are of each; public.
+        drawn: Whether chance decides who plays which part: no population was given.
     """
 
     epsilon: float
@@ -48,18 +44,13 @@ class Guarantee(Value):
     record is in every fit; for one who is in some of them it is less. Other objects (clones, the candidates of a grid
     search, the folds of a cross-validation) that saw the same people are counted by ``all_runs`` alone.
 
-    Attributes
-    ----------
-    fits
-        What each fit may cost, the first first. A fit that failed on the way counts.
-    simulated
-        Whether the randomness of some fit came from ``random_state``. Whoever knows or guesses that seed can undo
-        the noise: then nothing here is promised to real people.
-    assumptions
-        What some fit takes for public, and so does not protect.
-    all_runs
-        What all fits and runs of this user's have cost those of the last fit's people who have spent most, by side, as
-        far as the ledger of people has recognised them; empty where people are simulated.
+    Attributes:
+        fits: What each fit may cost, the first first. A fit that failed on the way counts.
+        simulated: Whether the randomness of some fit came from ``random_state``. Whoever knows or guesses that seed can
+            undo the noise: then nothing here is promised to real people.
+        assumptions: What some fit takes for public, and so does not protect.
+        all_runs: What all fits and runs of this user's have cost those of the last fit's people who have spent most, by
+            side, as far as the ledger of people has recognised them; empty where people are simulated.
     """
 
     fits: tuple[Spending, ...]
@@ -117,10 +108,8 @@ class Guarantee(Value):
     def plot(self) -> Drawing:
         """Draw the epsilons of both sides, over all fits; a smaller one protects more.
 
-        Raises
-        ------
-        BadInput
-            If nothing is promised to anybody.
+        Raises:
+            BadInput: If nothing is promised to anybody.
         """
         return of_epsilons({"curator": self.curator.epsilon, "agent": self.agent.epsilon})
 

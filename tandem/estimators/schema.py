@@ -24,10 +24,8 @@ CLASSES = Label(column=LABEL, positive=("positive",), negative=("negative",))
 def public_schema(schema: Any) -> Schema:
     """Return a schema that was given as a mapping or as the path of a YAML file.
 
-    Raises
-    ------
-    BadScenario
-        If it cannot be read, or a key is wrong.
+    Raises:
+        BadScenario: If it cannot be read, or a key is wrong.
     """
     if isinstance(schema, Schema):
         return schema
@@ -48,19 +46,14 @@ def described(schema: Schema, file: str, *further: Number) -> TableSource:
 def numeric_schema(bounds: Any, columns: Sequence[str], norm: float | None) -> Schema:
     """Return the schema of columns that all hold numbers; a missing one counts as the middle of its bounds.
 
-    Parameters
-    ----------
-    bounds
-        One pair (low, high) for all columns, a pair for each in order, or a mapping from each column's name to a pair.
-    columns
-        Their names.
-    norm
-        Public bound on the length of a feature vector, or None.
+    Args:
+        bounds: One pair (low, high) for all columns, a pair for each in order, or a mapping from each column's name to
+            a pair.
+        columns: Their names.
+        norm: Public bound on the length of a feature vector, or None.
 
-    Raises
-    ------
-    BadFit
-        If a pair is missing, or is none with low < high.
+    Raises:
+        BadFit: If a pair is missing, or is none with low < high.
     """
     if norm is not None and not (isinstance(norm, int | float) and 0.0 < norm < math.inf):
         raise BadFit(f"norm must be a positive number or None, found {norm!r}")
@@ -75,10 +68,8 @@ def numeric_schema(bounds: Any, columns: Sequence[str], norm: float | None) -> S
 def bounded(value: Any, what: str) -> tuple[float, float]:
     """Return a pair low < high of finite numbers.
 
-    Raises
-    ------
-    BadFit
-        If it is none.
+    Raises:
+        BadFit: If it is none.
     """
     try:
         low, high = (float(bound) for bound in value)
@@ -121,17 +112,12 @@ class PublicClippingWarning(UserWarning):
 def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
     """Return a pair (low, high) for each column: the least and the greatest value of the public sample.
 
-    Parameters
-    ----------
-    X
-        The public sample's features: an array of shape (m, d), or a frame with these columns.
-    columns
-        Their d names.
+    Args:
+        X: The public sample's features: an array of shape (m, d), or a frame with these columns.
+        columns: Their d names.
 
-    Raises
-    ------
-    BadFit
-        If it has other columns, or holds what is no number.
+    Raises:
+        BadFit: If it has other columns, or holds what is no number.
     """
     if is_file(X):
         raise BadFit("records in a file need schema=, which says what its columns are; found none")
@@ -191,12 +177,9 @@ def response_cost(responses: AnyArray, low: float, high: float) -> float:
 def warning_text(shares: Mapping[str, float], cost: float) -> str | None:
     """Return what to say, or None: of responses and of features of which more than :data:`FEW` is beyond the bounds.
 
-    Parameters
-    ----------
-    shares
-        As of :func:`clipped_shares`.
-    cost
-        As of :func:`response_cost`: responses are spoken of where it is above :data:`FEW`, too.
+    Args:
+        shares: As of :func:`clipped_shares`.
+        cost: As of :func:`response_cost`: responses are spoken of where it is above :data:`FEW`, too.
     """
     sentences = []
     if max(shares.get("response", 0.0), cost) > FEW:

@@ -42,107 +42,76 @@ class TransferClassifier(BinaryClassifier):
     budgets alone, before any of them is touched (:mod:`common.scenario.fitting`): agents judge a model, its
     recalibrations and both constants, or, where they are too few to judge, tell what the model is worth.
 
-    Parameters
-    ----------
-    epsilon, delta
-        Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases; neighbours
-        replace one record, the number of people is public. Each fit spends this anew.
-    agent_epsilon
-        Of each person of the population: epsilon-local differential privacy of their answer.
-    learner
-        ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
-        (``docs/scenarios.md``). One that guarantees nothing is refused.
-    protocol
-        ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents repair the curator's
-        model and judge what was tried. ``"learn-and-test"``: they tell what it is worth. ``"subsample-test-reweigh"``
-        (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is reweighed towards the people on
-        whom the model failed, and the model that does best on the *population* is kept.
-    rounds
-        How often the curator learns, at least 1; the budget and the agents are shared out among the rounds. None: what
-        fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
-    kappa
-        In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight. kappa n must be above 10. None: 1/2, or
-        .3 where rounds reweigh.
-    eta
-        Step of the reweighing. None: ln 64, as portfolios rake, or .3 where rounds reweigh.
-    alpha, beta
-        Accuracy in (0, 1/2), failure probability of the estimate's interval and of the gap. A portfolio's judges go on
-        until the answer is shown, with probability 1 - beta, to be within alpha of the best candidate, or all were
-        asked. None: .01 there, else .1.
-    mode
-        Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at the first model
-        whose loss on the population is shown to be below ``4 alpha``.
-    bounds
-        *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
-        beyond are clipped to them; missing ones (NaN) count as the middle. Never taken from the data.
-    schema
-        A mapping, or the path of a YAML file: ``features`` (numbers with bounds, categories with values), and where
-        given ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
-        ``docs/estimators.md``.
-    norm
-        Public bound: longer feature vectors are shortened to this L2 norm. None: the square root of their number.
-    classes
-        The two *public* class names; the second is the positive one. None: those of the schema's label, or read off
-        ``y``, which treats them as public: that both occur is then no secret.
-    population_fraction
-        Without a population, this share of the people of X, chosen by chance, answers as agents instead of giving the
-        curator their records; what is found then holds for people like those of X.
-    random_state
-        None: noise from the operating system's generator, for real people. Otherwise the fit is *simulated*: it can be
-        repeated, and whoever knows the seed can undo the noise.
-    lifetime
-        (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on; None: they
-        take part once.
-    id_column
-        The column of X and of the population, given as frames or files, that says who is who: by it people are
-        recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the schema.
+    Args:
+        epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
+            neighbours replace one record, the number of people is public. Each fit spends this anew.
+        agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
+        learner: ``"sgd"`` (a half-space), another learner's name, or a mapping with its ``name`` and settings
+            (``docs/scenarios.md``). One that guarantees nothing is refused.
+        protocol: ``"fit"``: what fits the numbers of people. ``"portfolio"`` (``docs/portfolio.md``): agents repair the
+            curator's model and judge what was tried. ``"learn-and-test"``: they tell what it is worth.
+            ``"subsample-test-reweigh"`` (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is
+            reweighed towards the people on whom the model failed, and the model that does best on the *population* is
+            kept.
+        rounds: How often the curator learns, at least 1; the budget and the agents are shared out among the rounds.
+            None: what fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
+        kappa: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight. kappa n must be above 10. None:
+            1/2, or .3 where rounds reweigh.
+        eta: Step of the reweighing. None: ln 64, as portfolios rake, or .3 where rounds reweigh.
+        alpha, beta: Accuracy in (0, 1/2), failure probability of the estimate's interval and of the gap. A portfolio's
+            judges go on until the answer is shown, with probability 1 - beta, to be within alpha of the best candidate,
+            or all were asked. None: .01 there, else .1.
+        mode: Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at the first
+            model whose loss on the population is shown to be below ``4 alpha``.
+        bounds: *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
+            beyond are clipped to them; missing ones (NaN) count as the middle. Never taken from the data.
+        schema: A mapping, or the path of a YAML file: ``features`` (numbers with bounds, categories with values), and
+            where given ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
+            ``docs/estimators.md``.
+        norm: Public bound: longer feature vectors are shortened to this L2 norm. None: the square root of their number.
+        classes: The two *public* class names; the second is the positive one. None: those of the schema's label, or
+            read off ``y``, which treats them as public: that both occur is then no secret.
+        population_fraction: Without a population, this share of the people of X, chosen by chance, answers as agents
+            instead of giving the curator their records; what is found then holds for people like those of X.
+        random_state: None: noise from the operating system's generator, for real people. Otherwise the fit is
+            *simulated*: it can be repeated, and whoever knows the seed can undo the noise.
+        lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
+            None: they take part once.
+        id_column: The column of X and of the population, given as frames or files, that says who is who: by it people
+            are recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the
+            schema.
 
-    Attributes
-    ----------
-    classes_
-        Shape (2,).
-    hypothesis_
-        The released model, as data (:class:`common.local.hypotheses.hypothesis.Hypothesis`).
-    estimate_
-        Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
-    advice_
-        What fits the numbers of people, and how fine a difference of losses the agents tell
-        (:class:`common.scenario.fitting.Advice`).
-    candidates_
-        What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
-    gap_
-        By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
-        nothing was judged.
-    guarantee_
-        What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
-    result_
-        The run's result document.
-    n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+    Attributes:
+        classes_: Shape (2,).
+        hypothesis_: The released model, as data (:class:`common.local.hypotheses.hypothesis.Hypothesis`).
+        estimate_: Its loss on the population with an interval at confidence 1 - beta, or None if nobody could be asked.
+        advice_: What fits the numbers of people, and how fine a difference of losses the agents tell
+            (:class:`common.scenario.fitting.Advice`).
+        candidates_: What a portfolio judged: name, hypothesis, estimate and number of judges of each; empty elsewhere.
+        gap_: By how much the model's loss may exceed that of the best candidate, with probability 1 - beta; None where
+            nothing was judged.
+        guarantee_: What all fits of this object may have cost (:class:`~tandem.estimators.guarantee.Guarantee`).
+        result_: The run's result document.
+        n_features_in_, feature_names_in_: As everywhere in scikit-learn.
 
-    Raises
-    ------
-    BadFit
-        From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
-    FitFailed
-        From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+    Raises:
+        BadFit: From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
+        FitFailed: From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
 
-    Warns
-    -----
-    CannotHelpWarning
-        From ``fit`` with ``protocol="fit"``, before anything is spent: so few people cannot add anything.
+    Warns:
+        CannotHelpWarning: From ``fit`` with ``protocol="fit"``, before anything is spent: so few people cannot add
+            anything.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> generator = np.random.default_rng(0)
-    >>> X = generator.uniform(-1, 1, (4000, 2))
-    >>> y = X[:, 0] > 0.2
-    >>> model = TransferClassifier(epsilon=1.0, population_fraction=0.5, random_state=0).fit(X, y)
-    >>> model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon
-    (1.0, 1e-06, 1.0)
-    >>> bool(model.score(X, y) > 0.9)
-    True
+    Examples:
+        >>> import numpy as np
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(-1, 1, (4000, 2))
+        >>> y = X[:, 0] > 0.2
+        >>> model = TransferClassifier(epsilon=1.0, population_fraction=0.5, random_state=0).fit(X, y)
+        >>> model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon
+        (1.0, 1e-06, 1.0)
+        >>> bool(model.score(X, y) > 0.9)
+        True
     """
 
     def __init__(
@@ -192,23 +161,17 @@ class TransferClassifier(BinaryClassifier):
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
         """Learn from the curator's people, judged by the population's.
 
-        Parameters
-        ----------
-        X
-            The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
-            CSV or Parquet file.
-        y
-            Their classes, shape (n,); or the name of the column of X that has them; or None where the schema has a
-            ``label``.
-        population
-            The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column. None: see
-            ``population_fraction``.
-        public
-            Records that everybody may see, without labels, for learners that want some (``model-agnostic``).
+        Args:
+            X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
+                CSV or Parquet file.
+            y: Their classes, shape (n,); or the name of the column of X that has them; or None where the schema has a
+                ``label``.
+            population: The agents' people, (X, y) in any of these forms; a frame or path alone if y names a column.
+                None: see ``population_fraction``.
+            public: Records that everybody may see, without labels, for learners that want some (``model-agnostic``).
 
-        Returns
-        -------
-        self
+        Returns:
+            self
         """
         seed = self._seed()
         people = self._people(X, y)
@@ -254,7 +217,6 @@ class TransferClassifier(BinaryClassifier):
         return {"rounds": rounds, **given}
 
     def _diameter(self, people: int) -> float:
-        """Return the diameter of the ball of half-spaces: what fits the curator's people, but where rounds reweigh."""
         if self.protocol == REWEIGH:
             return DIAMETER
         return diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)

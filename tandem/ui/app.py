@@ -28,14 +28,10 @@ Name = Annotated[str, PathParameter(max_length=255)]
 def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None) -> Service:
     """Return the page's service.
 
-    Parameters
-    ----------
-    folders
-        The run folders that it shows.
-    rules
-        Who may ask.
-    referee
-        A running referee, whose runs are shown as well.
+    Args:
+        folders: The run folders that it shows.
+        rules: Who may ask.
+        referee: A running referee, whose runs are shown as well.
     """
     app = page_app("Tandem", pages(), rules)
 
@@ -63,10 +59,9 @@ TIMEOUT = 5.0
 def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM; prints the address to open.
 
-    Raises
-    ------
-    BadInput
-        If the address is not one of this machine alone, the port is taken, or a referee is named without a token.
+    Raises:
+        BadInput: If the address is not one of this machine alone, the port is taken, or a referee is named without a
+            token.
     """
     check_loopback(host, port)
     if referee and not token:

@@ -30,14 +30,10 @@ PUBLIC = ("claim.json", "scenario.yaml", "result.json", "transcript.jsonl")
 class ListedRun:
     """A run folder in the list.
 
-    Attributes
-    ----------
-    said
-        What the run has shown; of a folder that cannot be shown, what happened and what to do.
-    began
-        When the folder was made, in this machine's time.
-    shown
-        Whether it has a page.
+    Attributes:
+        said: What the run has shown; of a folder that cannot be shown, what happened and what to do.
+        began: When the folder was made, in this machine's time.
+        shown: Whether it has a page.
     """
 
     name: str
@@ -52,10 +48,8 @@ class ListedRun:
 class RunFolders:
     """A directory of run folders.
 
-    Parameters
-    ----------
-    root
-        The directory, or one run folder.
+    Args:
+        root: The directory, or one run folder.
     """
 
     def __init__(self, root: Path) -> None:
@@ -70,10 +64,8 @@ class RunFolders:
     def folder(self, name: str) -> Path:
         """Return a run folder.
 
-        Raises
-        ------
-        NotFound
-            If there is none of this name.
+        Raises:
+            NotFound: If there is none of this name.
         """
         found = self._folders().get(name)
         if found is None:
@@ -83,10 +75,8 @@ class RunFolders:
     def view(self, name: str) -> RunView:
         """Return what is shown of a finished run.
 
-        Raises
-        ------
-        NotFound, BadData, AuditFailed
-            As :func:`referee.view.pages.view_of`.
+        Raises:
+            NotFound, BadData, AuditFailed: As :func:`referee.view.pages.view_of`.
         """
         folder = self.folder(name)
         return self.kept("view", folder, lambda: view_of(folder))
@@ -94,10 +84,8 @@ class RunFolders:
     def kept(self, what: str, folder: Path, make: Callable[[], T], *, alone: bool = False) -> T:
         """Return what is made of a folder's files, made again only where they have changed.
 
-        Parameters
-        ----------
-        alone
-            Whether it is large: nothing else of its kind is kept beside it.
+        Args:
+            alone: Whether it is large: nothing else of its kind is kept beside it.
         """
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
         before = self._kept.get((what, folder.name))
@@ -144,7 +132,6 @@ def _is_run(path: Path) -> bool:
 
 
 def _made(folder: Path) -> float:
-    """Return when a run began: the claim is the first file of its folder, and is never written again."""
     return next((found[0] for name in PUBLIC if (found := _stamp(folder / name))[0]), 0.0)
 
 

@@ -47,10 +47,8 @@ class CheckpointRow:
 def row(kept: StoredCheckpoint) -> CheckpointRow:
     """Return a checkpoint as the page shows it; its signatures are verified.
 
-    Raises
-    ------
-    Forged, BadMessage
-        If one is not good.
+    Raises:
+        Forged, BadMessage: If one is not good.
     """
     sentences = kept.said()
     seen = tuple((key[:16], clock(word.time)) for key, word in kept.seen().items())
@@ -60,10 +58,8 @@ def row(kept: StoredCheckpoint) -> CheckpointRow:
 def checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
     """Check that checkpoints, witnesses, and a receipt if there is one, speak of this transcript; say what is known.
 
-    Raises
-    ------
-    AuditFailed, BadMessage, Forged
-        If one speaks of another.
+    Raises:
+        AuditFailed, BadMessage, Forged: If one speaks of another.
     """
     with Place("the run's history").named_in_failures():
         configuration = Configuration.parse(entries[0].body.get("configuration"))
@@ -74,10 +70,8 @@ def checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = 
 def receipt_of(text: str) -> Signed:
     """Return the receipt in a text: an agent's file, or the referee's message itself.
 
-    Raises
-    ------
-    BadMessage
-        If it is none.
+    Raises:
+        BadMessage: If it is none.
     """
     try:
         tree = canonical.decode(text.encode("utf-8"))

@@ -75,7 +75,6 @@ def add_live(app: Service, referee: RefereeWatch, rules: Rules) -> None:
 
 
 def _announcement(run: WatchedRun) -> str:
-    """Say in one sentence what a screen reader is to announce when it changes."""
     if run.away:
         return "The referee does not answer."
     view = run.view()
@@ -91,14 +90,10 @@ _PLAIN = 20.0
 class VerdictEvidence:
     """Evidence for one of the two verdicts.
 
-    Attributes
-    ----------
-    words
-        The verdict: "below 0.32".
-    value
-        The e-value.
-    share
-        Its logarithm as a share of the one that is needed, in [0, 1].
+    Attributes:
+        words: The verdict: "below 0.32".
+        value: The e-value.
+        share: Its logarithm as a share of the one that is needed, in [0, 1].
     """
 
     words: str
@@ -115,16 +110,11 @@ class VerdictEvidence:
 class Tested:
     """How far the test of one round is.
 
-    Attributes
-    ----------
-    sides
-        "Below" first, then "above".
-    needed
-        The e-value that decides.
-    answers, most, asked
-        Answers so far, answers by which it has decided, and agents asked so far.
-    verdict
-        What it has shown; "not yet" or "undecided" (the agents ran out) where nothing.
+    Attributes:
+        sides: "Below" first, then "above".
+        needed: The e-value that decides.
+        answers, most, asked: Answers so far, answers by which it has decided, and agents asked so far.
+        verdict: What it has shown; "not yet" or "undecided" (the agents ran out) where nothing.
     """
 
     name: str
@@ -141,12 +131,9 @@ class Tested:
 def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[Tested]:
     """Return the tests of a run in order; none where its test does not look early.
 
-    Parameters
-    ----------
-    ended
-        The numbers of its notes; those of a round say how its test ended.
-    now
-        The numbers of the test under way.
+    Args:
+        ended: The numbers of its notes; those of a round say how its test ended.
+        now: The numbers of the test under way.
     """
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
     found = [
@@ -203,16 +190,11 @@ ENDED = ("done", "exhausted", "refused", "failed", "cancelled")
 class WatchedRun:
     """A run as its referee last described it.
 
-    Attributes
-    ----------
-    notes
-        The numbers of what it has said of its progress, and when each came to us (seconds of a steady clock).
-    test
-        How far the test of the round under way is; None where there is none.
-    away
-        Why the referee could not be asked just now; empty if it could.
-    asked_at
-        When it was asked last, by the steady clock.
+    Attributes:
+        notes: The numbers of what it has said of its progress, and when each came to us (seconds of a steady clock).
+        test: How far the test of the round under way is; None where there is none.
+        away: Why the referee could not be asked just now; empty if it could.
+        asked_at: When it was asked last, by the steady clock.
     """
 
     run: str
@@ -283,12 +265,9 @@ def _duration(seconds: float) -> str:
 class RefereeWatch:
     """Asks one referee about its runs, and remembers what it said.
 
-    Parameters
-    ----------
-    there
-        What an operator asks of it.
-    clock
-        Seconds of a steady clock.
+    Args:
+        there: What an operator asks of it.
+        clock: Seconds of a steady clock.
     """
 
     def __init__(self, there: Operating, clock: Callable[[], float] = time.monotonic) -> None:
@@ -323,10 +302,8 @@ class RefereeWatch:
     def look(self, run: str) -> WatchedRun:
         """Return a run as it stands now, or as it last stood where the referee is away.
 
-        Raises
-        ------
-        NotFound, BadMessage
-            If the referee knows no such run.
+        Raises:
+            NotFound, BadMessage: If the referee knows no such run.
         """
         with self._lock:
             known = self._runs.get(run) or WatchedRun(run)

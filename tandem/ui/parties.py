@@ -31,10 +31,8 @@ _SAMPLE = "the records of its people, exactly as they were"
 class PartyStep:
     """A party in one step: what it does, what leaves it, and what it keeps; empty where it has no part.
 
-    Attributes
-    ----------
-    leaves
-        What it sends in this step; empty if it sends nothing.
+    Attributes:
+        leaves: What it sends in this step; empty if it sends nothing.
     """
 
     name: str
@@ -47,14 +45,10 @@ class PartyStep:
 class RunStep:
     """One step of a run.
 
-    Attributes
-    ----------
-    way
-        From whom to whom.
-    learned
-        What could be learned from it about a person, and by whom.
-    entries
-        The transcript's entries of the step.
+    Attributes:
+        way: From whom to whom.
+        learned: What could be learned from it about a person, and by whom.
+        entries: The transcript's entries of the step.
     """
 
     title: str
@@ -75,10 +69,8 @@ class Story:
 def story(entries: Sequence[AnyEntry]) -> Story:
     """Return what each party sees of a run, in order.
 
-    Raises
-    ------
-    BadData
-        If the entries are none that an honest referee writes.
+    Raises:
+        BadData: If the entries are none that an honest referee writes.
     """
     try:
         telling = _Telling(entries)
@@ -287,7 +279,6 @@ class _Telling:
 
 
 def _named(result: dict[str, Any]) -> str:
-    """Say what a result holds, by the names in it."""
     return ", ".join(
         f"a {name} of kind {value['kind']}" if isinstance(value, dict) and "kind" in value else name
         for name, value in result.items()

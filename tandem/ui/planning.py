@@ -34,14 +34,10 @@ _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,12})?(e-?[0-9]{1,2})?|plan")
 class Field:
     """A number of a scenario that the form may change.
 
-    Attributes
-    ----------
-    key
-        Where it stands in the scenario.
-    low, high
-        Ends of its slider, which is logarithmic; other numbers can be typed.
-    open
-        Whether it may be left at ``plan``.
+    Attributes:
+        key: Where it stands in the scenario.
+        low, high: Ends of its slider, which is logarithmic; other numbers can be typed.
+        open: Whether it may be left at ``plan``.
     """
 
     key: str
@@ -78,10 +74,8 @@ class WantedPlan:
     def of(cls, query: Mapping[str, str]) -> WantedPlan:
         """Read a query; what it does not say stays as the scenario has it.
 
-        Raises
-        ------
-        BadScenario
-            If there is no such scenario, or a value is neither a number nor ``plan``.
+        Raises:
+            BadScenario: If there is no such scenario, or a value is neither a number nor ``plan``.
         """
         name = query.get("scenario", "ball")
         if name not in scenarios.names():
@@ -108,18 +102,12 @@ class ShownField:
 class Planned:
     """What is shown of a plan.
 
-    Attributes
-    ----------
-    tone, title
-        The traffic light, and what it stands for.
-    reasons
-        Why it does not show green; empty if it does.
-    needed
-        How many people: who, by the paper's bounds, by the tight ones.
-    told
-        What can be told apart, in sentences.
-    rows
-        Every number: what it is, by the paper, by the tight bounds, and where the latter comes from.
+    Attributes:
+        tone, title: The traffic light, and what it stands for.
+        reasons: Why it does not show green; empty if it does.
+        needed: How many people: who, by the paper's bounds, by the tight ones.
+        told: What can be told apart, in sentences.
+        rows: Every number: what it is, by the paper, by the tight bounds, and where the latter comes from.
     """
 
     tone: Tone
@@ -175,10 +163,8 @@ def planned(wanted: WantedPlan) -> Planned:
 class Planner:
     """Works plans out, one after the other, and keeps the last ones.
 
-    Parameters
-    ----------
-    work
-        What works one out.
+    Args:
+        work: What works one out.
     """
 
     def __init__(self, work: Callable[[WantedPlan], Planned] = planned) -> None:
@@ -229,7 +215,6 @@ def _text(value: Any) -> str:
 
 
 def _slider(field: Field, value: str) -> float:
-    """Return where a value stands between the ends of its slider, on a logarithmic scale."""
     try:
         share = math.log(float(value) / field.low) / math.log(field.high / field.low)
     except ValueError:

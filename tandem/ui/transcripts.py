@@ -38,14 +38,10 @@ MAX_WIDTH = 1000
 class ListedEntry:
     """An entry in the list.
 
-    Attributes
-    ----------
-    said
-        What it holds, in a few words.
-    signers
-        Who signed it, or something in it: the party and the beginning of its key.
-    size
-        Bytes of its line.
+    Attributes:
+        said: What it holds, in a few words.
+        signers: Who signed it, or something in it: the party and the beginning of its key.
+        size: Bytes of its line.
     """
 
     index: int
@@ -75,10 +71,8 @@ class Transcript:
     def entry(self, index: int) -> SignedEntry | None:
         """Return an entry; None if its line is none.
 
-        Raises
-        ------
-        NotFound
-            If there is no such line.
+        Raises:
+            NotFound: If there is no such line.
         """
         if not 0 <= index < len(self.lines):
             raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
@@ -90,10 +84,8 @@ class Transcript:
     def entries(self) -> list[StoredEntry]:
         """Return all entries, each in the bytes of its line.
 
-        Raises
-        ------
-        BadData
-            If there is none, or a line is no entry.
+        Raises:
+            BadData: If there is none, or a line is no entry.
         """
         entries = []
         for index, line in enumerate(self.lines):
@@ -114,10 +106,8 @@ class Transcript:
     def line(self, index: int) -> ListedEntry:
         """Return an entry as the list has it.
 
-        Raises
-        ------
-        NotFound
-            If there is none.
+        Raises:
+            NotFound: If there is none.
         """
         self.entry(index)
         return self._line(index, self._names())
@@ -165,7 +155,6 @@ def pages_of(rows: Sequence[str]) -> int:
 
 
 def _keys(body: Any) -> Iterator[str]:
-    """Yield the keys of the signed messages in an entry."""
     for value in body.values() if isinstance(body, dict) else ():
         if isinstance(value, dict) and isinstance(value.get("key"), str) and "signature" in value:
             yield value["key"]
@@ -242,6 +231,5 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
 
 
 def _near(steps_of: tuple[RunStep, ...], at: int) -> list[tuple[int, str]]:
-    """Return the numbers and titles of the steps near one."""
     first = max(0, at - 1 - NEAR)
     return [(number, step.title) for number, step in enumerate(steps_of[first : at + NEAR], start=first + 1)]

@@ -25,25 +25,17 @@ TRIES = 5
 class Step:
     """A printed command, run.
 
-    Attributes
-    ----------
-    command
-        Exactly as it is printed.
-    shows
-        Regular expressions that its output has to match, taken as one line.
-    values
-        What is put where the document says ``DIRECTORY`` and the like.
-    varies
-        Parts of printed output that may differ from one machine or run to another; all else must be as printed.
-    until
-        It goes on by itself: the next step begins as soon as it says this, or at once if this is empty.
-    check
-        A closer look at what it left.
-    tries
-        How often it is run at most until it shows what it must: more than once where it draws a new seed each time,
-        since a run keeps its promise with probability 1 - beta, not always (``parity`` learns
-        another parity with some seeds; ``tests/curator/learners/test_parity.py`` bounds how many).
-        What fails for any other reason fails each time.
+    Attributes:
+        command: Exactly as it is printed.
+        shows: Regular expressions that its output has to match, taken as one line.
+        values: What is put where the document says ``DIRECTORY`` and the like.
+        varies: Parts of printed output that may differ from one machine or run to another; all else must be as printed.
+        until: It goes on by itself: the next step begins as soon as it says this, or at once if this is empty.
+        check: A closer look at what it left.
+        tries: How often it is run at most until it shows what it must: more than once where it draws a new seed each
+            time, since a run keeps its promise with probability 1 - beta, not always (``parity`` learns another parity
+            with some seeds; ``tests/curator/learners/test_parity.py`` bounds how many). What fails for any other reason
+            fails each time.
     """
 
     command: str
@@ -74,18 +66,12 @@ class Step:
 class Job:
     """Steps that are run in order, in one copy of the project and one environment.
 
-    Attributes
-    ----------
-    prepare
-        Provides the files and services that a reader has by then, while the steps run.
-    ports
-        Ports that it needs, since the document names them.
-    needs
-        A program that not every environment has.
-    alone
-        It changes the copy, which then serves nothing else.
-    thorough
-        It takes long and is a variant of another one: the thorough tests run it.
+    Attributes:
+        prepare: Provides the files and services that a reader has by then, while the steps run.
+        ports: Ports that it needs, since the document names them.
+        needs: A program that not every environment has.
+        alone: It changes the copy, which then serves nothing else.
+        thorough: It takes long and is a variant of another one: the thorough tests run it.
     """
 
     steps: tuple[Step, ...]

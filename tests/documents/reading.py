@@ -31,14 +31,11 @@ Kind = Literal["shell", "python", "data", "picture", "unknown"]
 class Printed:
     """A command in a document.
 
-    Attributes
-    ----------
-    text
-        The command itself, without prompt and without the words beside it.
-    beside
-        What a reader sees near it: the words beside it, its block and the paragraphs around that, or its paragraph.
-    shows
-        The lines printed below it as its output.
+    Attributes:
+        text: The command itself, without prompt and without the words beside it.
+        beside: What a reader sees near it: the words beside it, its block and the paragraphs around that, or its
+            paragraph.
+        shows: The lines printed below it as its output.
     """
 
     document: str

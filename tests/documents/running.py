@@ -37,10 +37,8 @@ class Done:
 class Clone:
     """A copy of the project with an installed environment, in which commands run.
 
-    Attributes
-    ----------
-    environment
-        What commands find in their environment; an ``export`` changes it.
+    Attributes:
+        environment: What commands find in their environment; an ``export`` changes it.
     """
 
     folder: Path

@@ -133,9 +133,9 @@ ROLE = re.compile(r":(?:class|func|meth|data|attr|mod):`~?(\.?)([\w.]+)`")
 
 
 def explained(docstring: str, section: str) -> list[str]:
-    """Return the names that a section of a numpy docstring explains."""
-    found = re.search(rf"^{section}\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", f"{docstring}\n", re.MULTILINE | re.DOTALL)
-    names = re.findall(r"^([\w*][\w*, ]*)(?: :.*)?$", found[1], re.MULTILINE) if found else []
+    """Return the names that a section of a docstring in Google's style explains."""
+    found = re.search(rf"^{section}:\n(.*?)(?=^\S|\Z)", f"{docstring}\n", re.MULTILINE | re.DOTALL)
+    names = re.findall(r"^ {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: \(.*?\))?:", found[1], re.MULTILINE) if found else []
     return [name.strip().lstrip("*") for line in names for name in line.split(",")]
 
 
@@ -157,7 +157,7 @@ def wrong(tree: ast.AST) -> Iterator[str]:
             having = parameters(makers[-1])  # others are its overloads
         else:
             continue
-        for name in explained(ast.get_docstring(node) or "", "Parameters"):
+        for name in explained(ast.get_docstring(node) or "", "Args"):
             if name not in having:
                 yield f"{node.name}: {name}"
 
@@ -251,12 +251,9 @@ FUNCTION = '''
 def f(a, *b):
     """Do.
 
-    Parameters
-    ----------
-    a, b
-        Here.
-    c
-        Not.
+    Args:
+        a, b: Here.
+        c: Not.
     """
 '''
 VALUE = '''
@@ -264,12 +261,9 @@ VALUE = '''
 class A:
     """Hold.
 
-    Attributes
-    ----------
-    a
-        Here.
-    c
-        Not.
+    Attributes:
+        a: Here.
+        c: Not.
     """
 
     a: int

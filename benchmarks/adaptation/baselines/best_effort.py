@@ -48,16 +48,11 @@ def alternate(
 ) -> Fitted:
     """Take turns until the objective falls by less than one part in 10^6.
 
-    Parameters
-    ----------
-    fit
-        Returns the w of least q-weighted loss, given q and the last w (None at first).
-    losses
-        Returns each row's loss at w, shape (m + n,).
-    extra
-        The discrepancy on source rows, 0 on target rows.
-    caps
-        p, shape (m + n,): where q begins.
+    Args:
+        fit: Returns the w of least q-weighted loss, given q and the last w (None at first).
+        losses: Returns each row's loss at w, shape (m + n,).
+        extra: The discrepancy on source rows, 0 on target rows.
+        caps: p, shape (m + n,): where q begins.
     """
     shares, weights = caps.copy(), None
     objectives: list[float] = []

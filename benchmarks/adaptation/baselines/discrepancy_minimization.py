@@ -29,14 +29,10 @@ _CLOSE = 5e-3
 class Matched:
     """Weights of source rows and what is known of them.
 
-    Attributes
-    ----------
-    shares
-        q, shape (m,), a distribution.
-    norm
-        Of the difference of second moments at q.
-    least
-        A lower bound on that norm over all distributions.
+    Attributes:
+        shares: q, shape (m,), a distribution.
+        norm: Of the difference of second moments at q.
+        least: A lower bound on that norm over all distributions.
     """
 
     shares: Floats
@@ -47,10 +43,8 @@ class Matched:
 def match(source: Floats, target: Floats, iterations: int = 60) -> Matched:
     """Match second moments of features, shapes (m, d) and (n, d).
 
-    Parameters
-    ----------
-    iterations
-        At each smoothing, at most.
+    Args:
+        iterations: At each smoothing, at most.
     """
     return match_moment(source, target.T @ target / len(target), iterations)
 

@@ -24,10 +24,8 @@ class KernelMeanMatching:
     by accelerated projected gradient, restarted where the objective rises. The kernel matrix belongs to the source and
     is made once; its width is the median distance of source rows.
 
-    Parameters
-    ----------
-    source
-        Shape (m, d). Keeps 4 m^2 bytes.
+    Args:
+        source: Shape (m, d). Keeps 4 m^2 bytes.
     """
 
     def __init__(self, source: Floats) -> None:

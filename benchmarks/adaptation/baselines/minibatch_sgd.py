@@ -35,10 +35,8 @@ def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:
 def noise_for(epsilon: float, delta: float, steps: int, tv_bound: float) -> float:
     """Return sigma / L, the least noise (to one part in a thousand, on the private side) for T steps.
 
-    Raises
-    ------
-    BadInput
-        If epsilon or delta is out of range.
+    Raises:
+        BadInput: If epsilon or delta is out of range.
     """
     if not (0.0 < epsilon < math.inf and 0.0 < delta < 1.0):
         raise BadInput(f"epsilon must be positive and delta in (0, 1), found {epsilon} and {delta}")
@@ -72,16 +70,11 @@ def descend(
     The step is that of our own algorithms, for a fair comparison: one over the curvature, and no longer than noise
     admits, which takes an iterate by rate sigma sqrt(d T) in T steps.
 
-    Parameters
-    ----------
-    target
-        n private rows of norm at most 1, responses in [-1, 1].
-    radius
-        Lambda, of the ball that the weights stay in.
-    clip
-        L of one record's gradient 2 (w . x - y) x, which is 2 (Lambda + 1) at most.
-    steps, batch
-        T, and q n: how many records a step takes on average.
+    Args:
+        target: n private rows of norm at most 1, responses in [-1, 1].
+        radius: Lambda, of the ball that the weights stay in.
+        clip: L of one record's gradient 2 (w . x - y) x, which is 2 (Lambda + 1) at most.
+        steps, batch: T, and q n: how many records a step takes on average.
     """
     count, dimension = target.features.shape
     tv_bound = min(1.0, batch / count)

@@ -35,9 +35,8 @@ def noisy_moment(rows: Floats, norm: float, mu: float, source: RandomSource) -> 
 def learn(domains: Domains, epsilon: float, delta: float, norm: float, radius: float, source: RandomSource) -> Floats:
     """Train on the source, weighted to match: (epsilon, delta)-DP for the target's people.
 
-    Returns
-    -------
-    w, shape (d,), the best in the ball of this radius.
+    Returns:
+        w, shape (d,), the best in the ball of this radius.
     """
     wanted = noisy_moment(domains.target.features, norm, mu_allowed(epsilon, delta), source)
     matched = match_moment(domains.source.features, wanted)

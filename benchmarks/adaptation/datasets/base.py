@@ -18,12 +18,9 @@ Task = Literal["regression", "classification"]
 class Raw:
     """Rows as they are read: numbers within public bounds, nothing scaled yet.
 
-    Attributes
-    ----------
-    features
-        Shape (k, d): finite.
-    responses
-        Shape (k,): in [-1, 1]; for classification -1 or +1.
+    Attributes:
+        features: Shape (k, d): finite.
+        responses: Shape (k,): in [-1, 1]; for classification -1 or +1.
     """
 
     features: Floats
@@ -34,20 +31,13 @@ class Raw:
 class Pair:
     """A source and a target, ready for the learners.
 
-    Attributes
-    ----------
-    name, task
-        Of the data set.
-    source
-        All of the public rows, scaled (:mod:`benchmarks.adaptation.datasets.scaling`).
-    target
-        All of the private rows, each once, scaled by what is public.
-    sizes
-        How many target rows a split has to train, to validate and to test.
-    radius
-        Lambda: all methods learn weights w of norm at most this.
-    copies
-        How often the paper repeats each target row (1: not at all).
+    Attributes:
+        name, task: Of the data set.
+        source: All of the public rows, scaled (:mod:`benchmarks.adaptation.datasets.scaling`).
+        target: All of the private rows, each once, scaled by what is public.
+        sizes: How many target rows a split has to train, to validate and to test.
+        radius: Lambda: all methods learn weights w of norm at most this.
+        copies: How often the paper repeats each target row (1: not at all).
     """
 
     name: str
@@ -65,10 +55,8 @@ Loader = Callable[[Path], Pair]
 def found(path: Path) -> Path:
     """Return a data file's path.
 
-    Raises
-    ------
-    BadInput
-        If there is no such file.
+    Raises:
+        BadInput: If there is no such file.
     """
     if not path.is_file():
         raise BadInput(

@@ -20,14 +20,10 @@ from common.numerics import counter
 class BiasedCoins(Distribution):
     """People with d independent 0/1 features: fair coins, but for some that have rates of their own. All labels are +1.
 
-    Attributes
-    ----------
-    d
-        Number of features, 1 <= d <= 65536.
-    biased
-        Which features are biased, strictly increasing.
-    rates
-        How often each of these is 1.
+    Attributes:
+        d: Number of features, 1 <= d <= 65536.
+        biased: Which features are biased, strictly increasing.
+        rates: How often each of these is 1.
     """
 
     name: Literal["biased-coins"] = "biased-coins"
@@ -53,7 +49,6 @@ class BiasedCoins(Distribution):
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     def rate(self, feature: int) -> float:
@@ -61,7 +56,6 @@ class BiasedCoins(Distribution):
         return self.rates[self.biased.index(feature)] if feature in self.biased else 0.5
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d), uint8 in {0, 1}, and labels."""
         features = np.empty((len(people), self.d), dtype=np.uint8)
         chances = np.array(self.rates, dtype=np.float64)
         counter.fill_bits(counter.stream(seed, 0), people, np.array(self.biased, dtype=np.int64), chances, features)
@@ -84,16 +78,11 @@ class SparseConjunction(Distribution):
     nearly always 1 under S, the decoy can stand in for it there at a small loss; if T is different, that
     loss grows where it cannot be seen from S alone.
 
-    Attributes
-    ----------
-    side
-        Draw from S (``source``) or T (``target``).
-    d
-        Number of features, 2 <= d <= 65536.
-    truth
-        The two features of the conjunction.
-    rates
-        The features that are not fair coins, each at most once.
+    Attributes:
+        side: Draw from S (``source``) or T (``target``).
+        d: Number of features, 2 <= d <= 65536.
+        truth: The two features of the conjunction.
+        rates: The features that are not fair coins, each at most once.
     """
 
     name: Literal["sparse-conjunction"] = "sparse-conjunction"
@@ -128,7 +117,6 @@ class SparseConjunction(Distribution):
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     def chi_squared(self) -> float:
@@ -146,7 +134,6 @@ class SparseConjunction(Distribution):
         )
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d), uint8 in {0, 1}, and labels."""
         features = np.empty((len(people), self.d), dtype=np.uint8)
         rates = [(feature, getattr(rate, self.side)) for rate in self.rates for feature in rate.features]
         special = np.array([feature for feature, _ in rates], dtype=np.int64)

@@ -28,18 +28,12 @@ class ClassClusters(Distribution):
     The centres lie on a circle, so a half-space separates each class from all others, up to the noise. Classes are
     equally frequent in T; in S, class c has a share proportional to ``skew^-c``. The label is +1 for class 0, else -1.
 
-    Attributes
-    ----------
-    side
-        Draw from S or from T.
-    d
-        Number of features but the classes', at least 2.
-    classes
-        C, 2..64.
-    radius, spread
-        Of the circle in each coordinate, and the standard deviation of a cluster.
-    skew
-        At least 1; 1: S is T.
+    Attributes:
+        side: Draw from S or from T.
+        d: Number of features but the classes', at least 2.
+        classes: C, 2..64.
+        radius, spread: Of the circle in each coordinate, and the standard deviation of a cluster.
+        skew: At least 1; 1: S is T.
     """
 
     name: Literal["class-clusters"] = "class-clusters"
@@ -56,17 +50,14 @@ class ClassClusters(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Number of features: d, and one a class."""
         return self.d + self.classes
 
     @property
     def norm_bound(self) -> float:
-        """sqrt(d + 1): a record has one class."""
         return math.sqrt(self.d + 1)
 
     @property
     def coordinate_bound(self) -> float:
-        """All lie in [0, 1]."""
         return 1.0
 
     @cached_property
@@ -103,7 +94,6 @@ class ClassClusters(Distribution):
         return np.asarray(self._ratios[classes], dtype=np.float64)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d + C), float32, and labels."""
         features = np.zeros((len(people), self.dimension), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         key = counter.stream(seed, 0 if self.side == "source" else 1)

@@ -29,18 +29,12 @@ class DriftingLine(Distribution):
     inputs are ``u^skew`` for a uniform u (covariate shift), and w_j is proportional to cos(j + drift) (the labelling
     changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``.
 
-    Attributes
-    ----------
-    side
-        Draw from the source or the target domain.
-    d
-        Number of inputs; records have d + 1 features.
-    slope, noise
-        |w|, and the standard deviation of the noise.
-    drift
-        In radians; 0: w is the same on both sides.
-    skew
-        1: inputs are the same on both sides.
+    Attributes:
+        side: Draw from the source or the target domain.
+        d: Number of inputs; records have d + 1 features.
+        slope, noise: |w|, and the standard deviation of the noise.
+        drift: In radians; 0: w is the same on both sides.
+        skew: 1: inputs are the same on both sides.
     """
 
     name: Literal["drifting-line"] = "drifting-line"
@@ -57,12 +51,10 @@ class DriftingLine(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Number of features: the inputs and the response."""
         return self.d + 1
 
     @property
     def coordinate_bound(self) -> float:
-        """All lie in [0, 1]."""
         return 1.0
 
     @cached_property
@@ -73,7 +65,6 @@ class DriftingLine(Distribution):
         return np.asarray(self.slope * direction / math.sqrt(np.square(direction).sum()), dtype=np.float64)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d + 1), float32, and labels."""
         features = np.empty((len(people), self.d + 1), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         source = self.side == "source"

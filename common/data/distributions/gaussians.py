@@ -24,16 +24,11 @@ class CloseGaussians(Distribution):
     Under S every coordinate has standard deviation ``sigma_source``; under T the first ``close`` ones have
     ``sigma_target`` instead.
 
-    Attributes
-    ----------
-    side
-        Draw from S (``source``) or T (``target``).
-    d
-        Number of coordinates, d >= 1.
-    close
-        k, 1 <= k <= d.
-    norm
-        Positive: longer feature vectors are shortened to this L2 norm. None: none is.
+    Attributes:
+        side: Draw from S (``source``) or T (``target``).
+        d: Number of coordinates, d >= 1.
+        close: k, 1 <= k <= d.
+        norm: Positive: longer feature vectors are shortened to this L2 norm. None: none is.
     """
 
     side: Literal["source", "target"]
@@ -57,7 +52,6 @@ class CloseGaussians(Distribution):
 
     @property
     def norm_bound(self) -> float:
-        """The norm to which longer vectors are shortened; infinite without one."""
         return math.inf if self.norm is None else self.norm
 
     def chi_squared(self) -> float:
@@ -88,7 +82,6 @@ class CloseGaussians(Distribution):
 
     @property
     def _spread(self) -> Floats:
-        """The standard deviation of every coordinate, shape (d,)."""
         spread = np.full(self.d, self.sigma_source)
         spread[: self.close] = self._close_sigma
         return spread
@@ -110,10 +103,8 @@ class GaussianHalfSpace(CloseGaussians):
     narrower. What costs nearly nothing on S, a normal vector that is a little off in the other coordinates, is
     expensive on T, whose people all stand near the boundary. The features are x itself, shortened to ``norm``.
 
-    Attributes
-    ----------
-    share
-        In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/corrections.md, K8).
+    Attributes:
+        share: In (0, 1); Appendix C has .01, and sigma_target = .02 with k = 10 of d = 500 (docs/corrections.md, K8).
     """
 
     name: Literal["gaussian-half-space"] = "gaussian-half-space"
@@ -129,7 +120,6 @@ class GaussianHalfSpace(CloseGaussians):
         return float(self.sigma_target * math.sqrt(self.close) * ndtri(self.share))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d), float32, and labels, which are those of the unrounded x."""
         features = np.empty((len(people), self.d), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         key, spread, threshold = self._key(seed), self._spread, self.threshold
@@ -157,10 +147,8 @@ class GaussianBall(CloseGaussians):
     Records hold the *public* feature map: y_i = x_i^2, then (y_i - center) * scale, then, given ``norm``,
     the vector is shortened to that L2 norm. Without shortening the label is a half-space in the features.
 
-    Attributes
-    ----------
-    inside
-        In (0, 1); Appendix D has .3 (non-private) and .4 (private).
+    Attributes:
+        inside: In (0, 1); Appendix D has .3 (non-private) and .4 (private).
     """
 
     name: Literal["gaussian-ball"] = "gaussian-ball"
@@ -178,7 +166,6 @@ class GaussianBall(CloseGaussians):
         return float(self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.inside)))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d), float32, and labels; both see the same, unrounded x."""
         features = np.empty((len(people), self.d), dtype=np.float32)
         labels = np.empty(len(people), dtype=np.int8)
         norm = np.inf if self.norm is None else self.norm
@@ -232,10 +219,8 @@ class GaussianBalls(GaussianBall):
     The second label is 0 inside the ball that holds the share ``second`` of T, else 1. It is the last feature, behind
     the d others, which are as they were: what S misses of T is the same for both labels.
 
-    Attributes
-    ----------
-    second
-        In (0, 1).
+    Attributes:
+        second: In (0, 1).
     """
 
     name: Literal["gaussian-balls"] = "gaussian-balls"  # type: ignore[assignment]  # a Literal names one kind, and this is another
@@ -249,7 +234,6 @@ class GaussianBalls(GaussianBall):
 
     @property
     def dimension(self) -> int:
-        """Number of features: d, and the second label."""
         return self.d + 1
 
     @property
@@ -257,7 +241,6 @@ class GaussianBalls(GaussianBall):
         return math.inf if self.norm is None else math.sqrt(self.norm**2 + 1.0)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d + 1), float32, and the first labels."""
         drawn = super().draw(seed, people)
         normals = np.empty((len(people), self.close))
         counter.fill_normals(self._key(seed), people, normals)

@@ -25,18 +25,12 @@ class BiasedParity(Distribution):
     record with that feature set, without which the rank is not full, comes once in 4 X (1 - rate) records, and no
     more often than once in 4 X is what Claim B.2 promises.
 
-    Attributes
-    ----------
-    side
-        Draw from S (``source``) or T (``target``).
-    d
-        Number of features, 1 <= d <= 4096.
-    secret
-        The features of the parity, strictly increasing.
-    biased
-        How many features are biased under S, 0 to d.
-    rate
-        How often each of these is 1 under S.
+    Attributes:
+        side: Draw from S (``source``) or T (``target``).
+        d: Number of features, 1 <= d <= 4096.
+        secret: The features of the parity, strictly increasing.
+        biased: How many features are biased under S, 0 to d.
+        rate: How often each of these is 1 under S.
     """
 
     name: Literal["biased-parity"] = "biased-parity"
@@ -64,7 +58,6 @@ class BiasedParity(Distribution):
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     def chi_squared(self) -> float:
@@ -76,7 +69,6 @@ class BiasedParity(Distribution):
         return float((2.0 * min(self.rate, 1.0 - self.rate)) ** -self.biased)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, d), uint8 in {0, 1}, and labels."""
         features = np.empty((len(people), self.d), dtype=np.uint8)
         special = np.arange(self.biased if self.side == "source" else 0)
         key = counter.stream(seed, 0 if self.side == "source" else 1)
@@ -95,18 +87,12 @@ _UNIT = 2.0**-53
 class _ParityThreshold(Distribution):
     """x uniform in {0,1}^c; y = floor(2^b u^power) in {0,1}^b for a uniform u in (0, 1).
 
-    Attributes
-    ----------
-    c
-        Length of x, 1 to 128.
-    b
-        Length of y, 1 to 52.
-    secret
-        k, as the features of x that it sums up.
-    threshold
-        t: Thr(y) = 1 iff y >= t.
-    power
-        1: y is uniform; more: it is often small.
+    Attributes:
+        c: Length of x, 1 to 128.
+        b: Length of y, 1 to 52.
+        secret: k, as the features of x that it sums up.
+        threshold: t: Thr(y) = 1 iff y >= t.
+        power: 1: y is uniform; more: it is often small.
     """
 
     c: int = Field(ge=1, le=128)
@@ -129,7 +115,6 @@ class _ParityThreshold(Distribution):
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     def values(self, records: Records) -> Words:
@@ -161,7 +146,6 @@ class ParityAndThresholdPeople(_ParityThreshold):
         return self.c + self.b + 1
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, c + b + 1), uint8 in {0, 1}, and labels."""
         records, y = self._drawn(seed, people)
         above = (y >= np.uint64(self.threshold)).view(np.uint8)
         return Records(np.concatenate([records.features, above[:, None]], axis=1), records.labels)
@@ -181,7 +165,6 @@ class ParityXorThresholdPeople(_ParityThreshold):
         return self.c + self.b
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, c + b), uint8 in {0, 1}, and labels."""
         records, y = self._drawn(seed, people)
         flipped = np.where(y >= np.uint64(self.threshold), -1, 1).astype(np.int8)
         return Records(records.features, records.labels * flipped)

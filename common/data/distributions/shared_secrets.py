@@ -25,16 +25,11 @@ class ParityChoosesSecretPeople(Distribution):
     Features are c uniform bits x, then the bits of t (uniform in 0..shares-1, most significant first), then 2^c bits:
     share t of secret j. The label is +1 iff <x, r> = 1. Secret j is the exclusive or of its ``shares`` shares.
 
-    Attributes
-    ----------
-    c
-        Length of x, 1 to 16.
-    shares
-        m + 1 of the paper.
-    secret
-        r, as the features of x that it sums up.
-    seed
-        Of the shares, which are independent fair bits.
+    Attributes:
+        c: Length of x, 1 to 16.
+        shares: m + 1 of the paper.
+        secret: r, as the features of x that it sums up.
+        seed: Of the shares, which are independent fair bits.
     """
 
     name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
@@ -60,12 +55,10 @@ class ParityChoosesSecretPeople(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Length of x, of t, and 2^c."""
         return self.c + self.share_bits + (1 << self.c)
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     def bit(self, which: int) -> int:
@@ -74,7 +67,6 @@ class ParityChoosesSecretPeople(Distribution):
         return int(np.bitwise_xor.reduce(self._shares(numbers, np.array([which]))[:, 0]))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return all features, shape (n, dimension), uint8 in {0, 1}, and labels."""
         return self.draw_columns(seed, people, None)
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
@@ -91,7 +83,6 @@ class ParityChoosesSecretPeople(Distribution):
         return Records(features, Parity(features=self.secret).predict(x))
 
     def _shares(self, numbers: Indices, secrets: Indices) -> Bits:
-        """Return share ``numbers[i]`` of secret ``secrets[k]``, shape (n, secrets)."""
         bits = np.empty((len(numbers), len(secrets)), dtype=np.uint8)
         _fill(counter.stream(self.seed, 1), numbers, secrets, bits)
         return bits
@@ -114,16 +105,11 @@ class OneOfManyParitiesPeople(Distribution):
     (uniform in 0..shares-1, most significant first) and the d bits of s_t. What a person does not hold is 0. All labels
     are +1. The parity that is wanted is number s, the exclusive or of all shares.
 
-    Attributes
-    ----------
-    c
-        Length of x, 1 to 128.
-    d
-        There are 2^d parities; 1 to 12.
-    shares
-        m + 1 of the paper.
-    seed
-        Of parities and shares, which are independent and uniform.
+    Attributes:
+        c: Length of x, 1 to 128.
+        d: There are 2^d parities; 1 to 12.
+        shares: m + 1 of the paper.
+        seed: Of parities and shares, which are independent and uniform.
     """
 
     name: Literal["one-of-many-parities"] = "one-of-many-parities"
@@ -143,12 +129,10 @@ class OneOfManyParitiesPeople(Distribution):
 
     @property
     def dimension(self) -> int:
-        """Length of x, 2^d, one, and the lengths of t and s_t."""
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     def wanted(self) -> int:
@@ -161,7 +145,6 @@ class OneOfManyParitiesPeople(Distribution):
         return tuple(i for i in range(self.c) if (int(words[i >> 6]) >> (63 - (i & 63))) & 1)
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return all features, shape (n, dimension), uint8 in {0, 1}, and labels."""
         return self.draw_columns(seed, people, None)
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
@@ -194,7 +177,6 @@ class OneOfManyParitiesPeople(Distribution):
         return words[:, 0] >> np.uint64(64 - self.d)
 
     def _parities(self) -> Words:
-        """Return r_j for all j as two words, the first c of whose bits count; shape (2^d, 2)."""
         words = np.empty((1 << self.d, 2), dtype=np.uint64)
         counter.fill_words(counter.stream(self.seed, 2), np.arange(1 << self.d), words)
         words[:, 0] &= _mask(min(self.c, 64))

@@ -24,16 +24,11 @@ class ZipfItems(Distribution):
 
     Which strings these are is a hash of the seed. Features are the bits, most significant first; all labels are +1.
 
-    Attributes
-    ----------
-    b
-        Length of the strings, 8 to 64.
-    items
-        How many there are.
-    power
-        Of Zipf's law.
-    seed
-        Of the strings.
+    Attributes:
+        b: Length of the strings, 8 to 64.
+        items: How many there are.
+        power: Of Zipf's law.
+        seed: Of the strings.
     """
 
     name: Literal["zipf-items"] = "zipf-items"
@@ -52,7 +47,6 @@ class ZipfItems(Distribution):
 
     @property
     def coordinate_bound(self) -> float:
-        """Features are 0 or 1."""
         return 1.0
 
     @cached_property
@@ -73,7 +67,6 @@ class ZipfItems(Distribution):
         return np.asarray(np.cumsum(self.shares))
 
     def draw(self, seed: int, people: Indices) -> Records:
-        """Return features of shape (n, b), uint8 in {0, 1}, and labels."""
         words = np.empty((len(people), 1), dtype=np.uint64)
         counter.fill_words(counter.stream(seed, 0), people, words)
         u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * _UNIT

@@ -25,21 +25,16 @@ def names_of_arrays(path: Path, names: Tokens) -> list[str]:
 def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.DataFrame:
     """Return columns of a NumPy file.
 
-    Parameters
-    ----------
-    path
-        ``.npz`` with one array of shape (rows,) a column, under its name; ``.npy`` with a structured array of shape
-        (rows,), whose fields are the columns; or either with a single array of shape (rows, columns).
-    names
-        The columns' names, for an array that has none.
-    wanted
-        The columns to return; what the others hold does not matter. None of them: a column of the rows' numbers.
+    Args:
+        path: ``.npz`` with one array of shape (rows,) a column, under its name; ``.npy`` with a structured array of
+            shape (rows,), whose fields are the columns; or either with a single array of shape (rows, columns).
+        names: The columns' names, for an array that has none.
+        wanted: The columns to return; what the others hold does not matter. None of them: a column of the rows'
+            numbers.
 
-    Raises
-    ------
-    BadData
-        If it is no such file: damaged, pickled objects, arrays of other shapes, of other types than numbers, booleans
-        and texts, or of different lengths.
+    Raises:
+        BadData: If it is no such file: damaged, pickled objects, arrays of other shapes, of other types than numbers,
+            booleans and texts, or of different lengths.
     """
     chosen = wanted or names_of_arrays(path, names)[:1]
     every = _columns(path.name, _arrays(path, chosen), names)

@@ -31,25 +31,17 @@ _EXAMPLES = 5
 class TableFinding:
     """One thing that the description does not expect.
 
-    Attributes
-    ----------
-    kind
-        ``unreadable``, ``broken-row``, ``no-column``, ``column-twice``, ``no-number``, ``look-alike``, ``label``,
-        ``one-class``, ``too-few``; or, where the public rules say what becomes of it, ``clipped``,
-        ``unlisted``, ``missing``, ``left-out``, ``unused-column``.
-    severity
-        ``stops``: a run refuses the table. ``mistake``: it runs, and probably not on what was meant. ``note``: the
-        public rules say what it becomes.
-    file, column
-        Where; None where it is about all files, or no column.
-    count
-        How many rows, or how many there are of what is found.
-    lines
-        The first of them, counted in the file (rows, in files whose fields have types).
-    what
-        What was found, in words.
-    remedy
-        What to do.
+    Attributes:
+        kind: ``unreadable``, ``broken-row``, ``no-column``, ``column-twice``, ``no-number``, ``look-alike``, ``label``,
+            ``one-class``, ``too-few``; or, where the public rules say what becomes of it, ``clipped``, ``unlisted``,
+            ``missing``, ``left-out``, ``unused-column``.
+        severity: ``stops``: a run refuses the table. ``mistake``: it runs, and probably not on what was meant.
+            ``note``: the public rules say what it becomes.
+        file, column: Where; None where it is about all files, or no column.
+        count: How many rows, or how many there are of what is found.
+        lines: The first of them, counted in the file (rows, in files whose fields have types).
+        what: What was found, in words.
+        remedy: What to do.
     """
 
     kind: str
@@ -66,16 +58,11 @@ class TableFinding:
 class Examined:
     """What was found in a table.
 
-    Attributes
-    ----------
-    rows
-        Rows that were read, broken ones left out.
-    kept
-        Rows that the conditions of ``where`` keep. A selection is not applied: its coins are the run's.
-    positive, negative
-        How many of these have each label.
-    findings
-        What to look at, in the order in which it was found.
+    Attributes:
+        rows: Rows that were read, broken ones left out.
+        kept: Rows that the conditions of ``where`` keep. A selection is not applied: its coins are the run's.
+        positive, negative: How many of these have each label.
+        findings: What to look at, in the order in which it was found.
     """
 
     rows: int = 0
@@ -93,14 +80,10 @@ class Examined:
 def examine(data: Path, source: TableSource, people: int | None = None) -> Examined:
     """Read a whole table and return what its description does not expect.
 
-    Parameters
-    ----------
-    data
-        Directory of the files.
-    source
-        The table's public description.
-    people
-        How many people the scenario wants of it; None: it does not say.
+    Args:
+        data: Directory of the files.
+        source: The table's public description.
+        people: How many people the scenario wants of it; None: it does not say.
     """
     found, tallies = Examined(), _Tallies(source)
     for file in source.files:
@@ -266,7 +249,6 @@ class _Tallies:
 
 
 def _looks_like(texts: polars.Series, listed: list[str]) -> AnyArray:
-    """Say which fields differ from a listed value in case or in spaces alone."""
     known = {_bare(text) for text in listed}
     alike = [text for text in texts.unique() if text not in listed and _bare(text) in known]
     return texts.is_in(alike).to_numpy()
@@ -315,12 +297,10 @@ _MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
 class Notes:
     """Counts over all rows that were read.
 
-    Attributes
-    ----------
-    rows
-        How many there were.
-    clipped, unlisted, missing
-        By column: numbers beyond their bounds, texts that are none of the listed values, fields without a value.
+    Attributes:
+        rows: How many there were.
+        clipped, unlisted, missing: By column: numbers beyond their bounds, texts that are none of the listed values,
+            fields without a value.
     """
 
     rows: int = 0

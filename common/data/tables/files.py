@@ -54,23 +54,16 @@ def pieces(
 ) -> Iterator[Piece]:
     """Yield the given columns of a file, piece by piece.
 
-    Parameters
-    ----------
-    path
-        The file.
-    layout
-        How text files are written.
-    columns
-        Names of the columns.
-    broken
-        Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over. By
-        default the flaw is raised.
+    Args:
+        path: The file.
+        layout: How text files are written.
+        columns: Names of the columns.
+        broken: Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over.
+            By default the flaw is raised.
 
-    Raises
-    ------
-    BadData
-        If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number
-        of fields.
+    Raises:
+        BadData: If the file is missing, cut off or corrupt, not UTF-8, lacks a column, or a row has a wrong number of
+            fields.
     """
     path = found(path)
     with _plain_errors(path):
@@ -80,10 +73,8 @@ def pieces(
 def columns_of(path: Path, layout: Layout) -> list[str]:
     """Return the names of a file's columns, of whatever kind it is, in the file's order.
 
-    Raises
-    ------
-    BadData
-        As :func:`pieces`.
+    Raises:
+        BadData: As :func:`pieces`.
     """
     path = found(path)
     if not is_typed(path):
@@ -95,10 +86,8 @@ def columns_of(path: Path, layout: Layout) -> list[str]:
 def header_of(path: Path, layout: Layout) -> list[str]:
     """Return the first row of a text file, stripped of outer spaces; nothing if it is empty.
 
-    Raises
-    ------
-    BadData
-        As :func:`pieces`.
+    Raises:
+        BadData: As :func:`pieces`.
     """
     path = found(path)
     with _plain_errors(path), plain(path) as stream:
@@ -247,10 +236,9 @@ def is_typed(path: Path) -> bool:
 def typed(name: str, table: Any, columns: frozenset[str]) -> Piece:
     """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
 
-    Raises
-    ------
-    BadData
-        If it lacks a column, has it twice, or a column holds what has no text (:func:`.texts.canonical_texts`).
+    Raises:
+        BadData: If it lacks a column, has it twice, or a column holds what has no text
+            (:func:`.texts.canonical_texts`).
     """
     names = _present(name, columns, list(getattr(table, "columns", table)))
     try:
@@ -296,7 +284,6 @@ def plain(path: Path) -> BufferedIOBase:
 
 
 def _buffered(content: Any) -> BufferedIOBase:
-    """Return the same content, of which lines are found by compiled code; both modules look for them in Python."""
     return BufferedReader(content, 1 << 16)
 
 
@@ -311,10 +298,8 @@ _Key = tuple[Path, tuple[int, ...], str, frozenset[str]]
 class PieceCache:
     """Pieces of files as they were read last, for as long as the files are the same; the least recently used go first.
 
-    Parameters
-    ----------
-    read
-        Reads a file, as :func:`common.data.tables.files.pieces`.
+    Args:
+        read: Reads a file, as :func:`common.data.tables.files.pieces`.
     """
 
     def __init__(self, read: Callable[[Path, Layout, frozenset[str]], Iterator[Piece]] = pieces) -> None:

@@ -28,22 +28,16 @@ def is_frame(data: Any) -> bool:
 def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piece]:
     """Yield the given columns of a user's rows, as text, piece by piece.
 
-    Parameters
-    ----------
-    data
-        The path of a file (``.csv``, also ``.xz`` or ``.gz``, ``.parquet``, ``.npy``, ``.npz``), a frame of polars or
-        pandas, or a sequence of mappings, each of which has every column (None where a value is not known). Further
-        columns are left alone.
-    columns
-        Their names, at least one.
-    layout
-        How text files are written. A file whose first line names all the columns has a header, whatever the layout
-        says of that.
+    Args:
+        data: The path of a file (``.csv``, also ``.xz`` or ``.gz``, ``.parquet``, ``.npy``, ``.npz``), a frame of
+            polars or pandas, or a sequence of mappings, each of which has every column (None where a value is not
+            known). Further columns are left alone.
+        columns: Their names, at least one.
+        layout: How text files are written. A file whose first line names all the columns has a header, whatever the
+            layout says of that.
 
-    Raises
-    ------
-    BadData
-        If a column is missing, there twice, or holds what has no text; or a file cannot be read.
+    Raises:
+        BadData: If a column is missing, there twice, or holds what has no text; or a file cannot be read.
     """
     if is_file(data):
         path = Path(data)

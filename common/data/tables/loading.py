@@ -23,12 +23,9 @@ from common.numerics.randomness import RandomSource
 class Numbered(NamedTuple):
     """The records that a source keeps, and the number of each one's row.
 
-    Attributes
-    ----------
-    records
-        m records.
-    rows
-        Ascending, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
+    Attributes:
+        records: m records.
+        rows: Ascending, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
     """
 
     records: Records
@@ -43,25 +40,18 @@ def load(data: Path, source: TableSource) -> Records:
 def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
     """Read, filter and encode the records of a source; each row by rules that look at it alone.
 
-    Parameters
-    ----------
-    data
-        Directory of the files.
-    source
-        What to read and how.
-    seen
-        Called with the rows that are kept, as they stand in the files.
+    Args:
+        data: Directory of the files.
+        source: What to read and how.
+        seen: Called with the rows that are kept, as they stand in the files.
 
-    Returns
-    -------
-    Records with float32 features of shape (m, ``source.dimension``) in [0, 1], of L2 norm at most
-    ``source.norm`` where that is given; and the numbers of their rows.
+    Returns:
+        Records with float32 features of shape (m, ``source.dimension``) in [0, 1], of L2 norm at most ``source.norm``
+        where that is given; and the numbers of their rows.
 
-    Raises
-    ------
-    BadData
-        If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is undeclared, or
-        no row is left. Messages name files, lines and columns, never what a field holds.
+    Raises:
+        BadData: If a file cannot be read, a row does not fit, a number is NaN, infinite or no number, a label is
+            undeclared, or no row is left. Messages name files, lines and columns, never what a field holds.
     """
     paths = [files.found(data / file) for file in source.files]
     read = (CACHE.pieces(path, source.layout, source.columns) for path in paths)
@@ -74,14 +64,10 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
 def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
     """Filter and encode rows that have been read, as :func:`numbered`; it may be that none is left.
 
-    Parameters
-    ----------
-    read
-        All rows, in order, with the columns of the source.
-    source
-        How they become records.
-    seen
-        Called with the rows that are kept.
+    Args:
+        read: All rows, in order, with the columns of the source.
+        source: How they become records.
+        seen: Called with the rows that are kept.
     """
     features: list[Singles] = [np.empty((0, source.dimension), dtype=np.float32)]
     labels: list[Labels] = [np.empty(0, dtype=np.int8)]
@@ -104,21 +90,15 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
 def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
     """Return the features of rows that are at hand already, by the rules of :func:`load`; no label is needed.
 
-    Parameters
-    ----------
-    frame
-        Has the columns of the features.
-    source
-        How they become features; its files, filters and label are not looked at.
+    Args:
+        frame: Has the columns of the features.
+        source: How they become features; its files, filters and label are not looked at.
 
-    Returns
-    -------
-    Shape (rows, ``source.dimension``), float32.
+    Returns:
+        Shape (rows, ``source.dimension``), float32.
 
-    Raises
-    ------
-    BadData
-        If a column is missing, or a number is NaN, infinite or no number.
+    Raises:
+        BadData: If a column is missing, or a number is NaN, infinite or no number.
     """
     columns = frozenset(feature.column for feature in source.features)
     return encode_piece(typed("the frame", frame, columns), source)
@@ -167,24 +147,17 @@ def _holds(piece: Piece, condition: Reluctance, layout: Layout) -> AnyArray:
 def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[int] | None = None) -> Singles:
     """Return the features of a file's rows by the rules of :func:`load`.
 
-    Parameters
-    ----------
-    piece
-        Has the columns of the features that are wanted.
-    source
-        How columns become features; its label is not looked at.
-    inputs
-        The features that are wanted: what belongs to none of them is 0, and its column need not be there. Rows that
-        are shortened to a norm need all, as each field has a part in their length. None: all.
+    Args:
+        piece: Has the columns of the features that are wanted.
+        source: How columns become features; its label is not looked at.
+        inputs: The features that are wanted: what belongs to none of them is 0, and its column need not be there. Rows
+            that are shortened to a norm need all, as each field has a part in their length. None: all.
 
-    Returns
-    -------
-    Shape (rows, ``source.dimension``), float32.
+    Returns:
+        Shape (rows, ``source.dimension``), float32.
 
-    Raises
-    ------
-    BadData
-        If a number is NaN, infinite or no number.
+    Raises:
+        BadData: If a number is NaN, infinite or no number.
     """
     columns: list[AnyArray] = []
     for feature in source.features:

@@ -24,23 +24,20 @@ from common.local.records import Records
 def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
     """Return the record of one person.
 
-    Parameters
-    ----------
-    fields
-        By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that the layout takes
-        for missing, where a value is not known. Fields that the table does not describe are left alone.
-    source
-        The table that the person would be a row of. ``selection`` is not looked at: it chooses among rows of a file.
+    Args:
+        fields: By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that the
+            layout takes for missing, where a value is not known. Fields that the table does not describe are left
+            alone.
+        source: The table that the person would be a row of. ``selection`` is not looked at: it chooses among rows of a
+            file.
 
-    Returns
-    -------
-    One record, its features of shape (1, ``source.dimension``).
+    Returns:
+        One record, its features of shape (1, ``source.dimension``).
 
-    Raises
-    ------
-    BadData
-        If a field is missing altogether, a number is none or not finite, the label is missing or not one of the two, or
-        the person is none of those that ``where`` keeps. Messages name columns, never what a field holds.
+    Raises:
+        BadData: If a field is missing altogether, a number is none or not finite, the label is missing or not one of
+            the two, or the person is none of those that ``where`` keeps. Messages name columns, never what a field
+            holds.
     """
     absent = sorted(_wanted(source) - fields.keys())
     if absent:
@@ -58,10 +55,8 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
 def text_of(name: str, value: Any) -> str:
     """Return a field as the text that it would be in a file, without spaces around it; empty where it is not there.
 
-    Raises
-    ------
-    BadData
-        If the value is of another type.
+    Raises:
+        BadData: If the value is of another type.
     """
     try:
         return plain_text(value).strip()
@@ -70,7 +65,6 @@ def text_of(name: str, value: Any) -> str:
 
 
 def _wanted(source: TableSource) -> set[str]:
-    """Return the columns of one person: those of features, label and ``where``."""
     return {item.column for item in (*source.features, source.label)} | source.where.keys()
 
 

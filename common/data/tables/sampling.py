@@ -31,21 +31,15 @@ from common.numerics.randomness import RandomSource
 def placed(rows: Indices, size: int | None, public: RandomSource, secret: RandomSource | None) -> Indices:
     """Return who is in a sample, slot by slot: positions in ``rows``, shape (n,), int64.
 
-    Parameters
-    ----------
-    rows
-        M: the numbers of the rows that are kept, in the files, ascending, shape (m,).
-    size
-        n, public; None: all that are kept, whose number is then public.
-    public
-        The key of f.
-    secret
-        The key of g; None: the order is that of f, for people who need no protection.
+    Args:
+        rows: M: the numbers of the rows that are kept, in the files, ascending, shape (m,).
+        size: n, public; None: all that are kept, whose number is then public.
+        public: The key of f.
+        secret: The key of g; None: the order is that of f, for people who need no protection.
 
-    Raises
-    ------
-    BadData
-        If fewer than n are kept. That there are as many is taken for public, as n is; the message does not count them.
+    Raises:
+        BadData: If fewer than n are kept. That there are as many is taken for public, as n is; the message does not
+            count them.
     """
     wanted = len(rows) if size is None else size
     if wanted > len(rows):
@@ -60,12 +54,9 @@ def placed(rows: Indices, size: int | None, public: RandomSource, secret: Random
 def ranked(rows: Indices, source: RandomSource) -> Indices:
     """Return the order of rows by their keys: 128 pseudorandom bits of each row's number, ties by that number.
 
-    Parameters
-    ----------
-    rows
-        Numbers of rows, from 0, shape (m,).
-    source
-        Fresh; word 2i and word 2i + 1 of it are the key of row i.
+    Args:
+        rows: Numbers of rows, from 0, shape (m,).
+        source: Fresh; word 2i and word 2i + 1 of it are the key of row i.
     """
     if not rows.size:
         return np.zeros(0, dtype=np.int64)

@@ -31,18 +31,12 @@ from common.data.tables.source import Feature, Label, Layout, TableSource, check
 class Schema(Value):
     """A table's public description without its files.
 
-    Attributes
-    ----------
-    features
-        What becomes a feature, in order.
-    label
-        The column to predict; None where labels are given otherwise.
-    norm
-        If given, longer feature vectors are shortened to this L2 norm.
-    layout
-        How text files are written.
-    id
-        The column that says who is who; as of :class:`~common.data.tables.source.TableSource`.
+    Attributes:
+        features: What becomes a feature, in order.
+        label: The column to predict; None where labels are given otherwise.
+        norm: If given, longer feature vectors are shortened to this L2 norm.
+        layout: How text files are written.
+        id: The column that says who is who; as of :class:`~common.data.tables.source.TableSource`.
     """
 
     features: tuple[Feature, ...] = Field(min_length=1)
@@ -74,10 +68,8 @@ class Schema(Value):
     def source(self, *files: str) -> TableSource:
         """Return the description of these files.
 
-        Raises
-        ------
-        BadScenario
-            If the schema has no label.
+        Raises:
+            BadScenario: If the schema has no label.
         """
         if self.label is None:
             raise BadScenario("the schema has no label: say which column is to be predicted")
@@ -89,10 +81,8 @@ class Schema(Value):
 def parse_schema(tree: Any) -> Schema:
     """Validate a schema from its YAML tree.
 
-    Raises
-    ------
-    BadScenario
-        Naming the first unknown key or wrong value.
+    Raises:
+        BadScenario: Naming the first unknown key or wrong value.
     """
     if not isinstance(tree, Mapping):
         raise BadScenario(f"a schema must be a mapping of keys, found {type(tree).__name__}")
@@ -105,10 +95,8 @@ def parse_schema(tree: Any) -> Schema:
 def read_schema(path: str | Path) -> Schema:
     """Read a schema file.
 
-    Raises
-    ------
-    BadScenario
-        If it cannot be read, is not YAML, or has an unknown key or a wrong value; names the file.
+    Raises:
+        BadScenario: If it cannot be read, is not YAML, or has an unknown key or a wrong value; names the file.
     """
     path = Path(path)
     try:
@@ -128,17 +116,12 @@ def described(table: Any, folders: Sequence[Path]) -> Any:
 
     Keys beside ``schema`` replace those of the file.
 
-    Parameters
-    ----------
-    table
-        The tree; without ``schema`` it is returned as it is.
-    folders
-        Where the file is looked for, in this order.
+    Args:
+        table: The tree; without ``schema`` it is returned as it is.
+        folders: Where the file is looked for, in this order.
 
-    Raises
-    ------
-    BadScenario
-        If there is no such file, or :func:`read_schema` refuses it.
+    Raises:
+        BadScenario: If there is no such file, or :func:`read_schema` refuses it.
     """
     if not isinstance(table, dict) or "schema" not in table:
         return table

@@ -25,20 +25,14 @@ Tokens = tuple[str, ...]
 class Layout(Value):
     """How the text files are written (Parquet and most NumPy files bring their own columns).
 
-    Attributes
-    ----------
-    columns
-        Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line has
-        the names.
-    separator
-        One character between fields.
-    skip_lines
-        Lines to pass over at the beginning of every file.
-    comment
-        Lines that begin with this are passed over; blank lines always are.
-    missing
-        Fields that mean "not known", beside empty ones. As all listed texts, they are compared with fields by what
-        they mean (:mod:`common.data.tables.spelling`).
+    Attributes:
+        columns: Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line
+            has the names.
+        separator: One character between fields.
+        skip_lines: Lines to pass over at the beginning of every file.
+        comment: Lines that begin with this are passed over; blank lines always are.
+        missing: Fields that mean "not known", beside empty ones. As all listed texts, they are compared with fields by
+            what they mean (:mod:`common.data.tables.spelling`).
     """
 
     columns: Tokens = ()
@@ -63,10 +57,8 @@ class Layout(Value):
 class Number(Value):
     """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; where x is missing, 0 or ``fill``'s.
 
-    Attributes
-    ----------
-    fill
-        The number to take where none is known, in [low, high]: a public default, never an average of the data.
+    Attributes:
+        fill: The number to take where none is known, in [low, high]: a public default, never an average of the data.
     """
 
     kind: Literal["number"] = "number"
@@ -92,10 +84,8 @@ class Number(Value):
 class Category(Value):
     """One 0/1 feature per public value; all zeros where the field is missing or its value is not listed.
 
-    Attributes
-    ----------
-    values
-        The values, each a text or a list of texts that count as the same value.
+    Attributes:
+        values: The values, each a text or a list of texts that count as the same value.
     """
 
     kind: Literal["category"] = "category"
@@ -131,12 +121,9 @@ Feature = Annotated[Number | Category, Field(discriminator="kind")]
 class Label(Value):
     """Which fields of a column mean +1 and which -1, by their texts or by their number; any other is an error.
 
-    Attributes
-    ----------
-    positive, negative
-        The texts that mean +1, and those that mean -1.
-    above
-        In their place: numbers above this one mean +1, all others -1.
+    Attributes:
+        positive, negative: The texts that mean +1, and those that mean -1.
+        above: In their place: numbers above this one mean +1, all others -1.
     """
 
     column: str
@@ -222,10 +209,8 @@ def check_missing(
 ) -> None:
     """Refuse a description in which a listed value is a missing one in another spelling.
 
-    Raises
-    ------
-    ValueError
-        Naming the column and both spellings.
+    Raises:
+        ValueError: Naming the column and both spellings.
     """
     for feature in features:
         if isinstance(feature, Category):
@@ -258,29 +243,21 @@ class TableSource(Value):
     row changes that person's features and no others. How many rows the files have is public; how many of them are
     kept is not (:mod:`common.data.tables.sampling`).
 
-    Attributes
-    ----------
-    files
-        Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``, ``.npz``, else
-        delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either suffix.
-    layout
-        How text files are written.
-    label
-        The column to predict.
-    features
-        What becomes a feature, in order.
-    where
-        Keep only rows whose column has one of the listed values. Not where people contribute: the curator's answer
-        travels in the open, and would tell whether the condition holds for the person.
-    norm
-        If given, longer feature vectors are shortened to this L2 norm.
-    selection
-        Keep only volunteers, or only people never asked.
-    contributed
-        In the place of ``files``: each row is what a person gave the curator for this run (``curator contribute``).
-    id
-        The column that says who is who, by which people are recognised in further runs
-        (:mod:`common.lifetime.recognition`); it is kept as a keyed digest, and neither learned from nor released.
+    Attributes:
+        files: Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``,
+            ``.npz``, else delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either
+            suffix.
+        layout: How text files are written.
+        label: The column to predict.
+        features: What becomes a feature, in order.
+        where: Keep only rows whose column has one of the listed values. Not where people contribute: the curator's
+            answer travels in the open, and would tell whether the condition holds for the person.
+        norm: If given, longer feature vectors are shortened to this L2 norm.
+        selection: Keep only volunteers, or only people never asked.
+        contributed: In the place of ``files``: each row is what a person gave the curator for this run (``curator
+            contribute``).
+        id: The column that says who is who, by which people are recognised in further runs
+            (:mod:`common.lifetime.recognition`); it is kept as a keyed digest, and neither learned from nor released.
     """
 
     files: Tokens = ()

@@ -67,10 +67,8 @@ def canonical(text: str) -> str:
 def canonical_text(value: Any) -> str:
     """Return the canonical text of any value; empty where it is missing.
 
-    Raises
-    ------
-    NoText
-        If its type has none.
+    Raises:
+        NoText: If its type has none.
     """
     return canonical(plain_text(value))
 
@@ -78,10 +76,8 @@ def canonical_text(value: Any) -> str:
 def plain_text(value: Any) -> str:
     """Return a value as a text that writes it exactly; empty where it is missing.
 
-    Raises
-    ------
-    NoText
-        If its type has none.
+    Raises:
+        NoText: If its type has none.
     """
     if value is None:
         return ""
@@ -118,12 +114,9 @@ def matching(groups: Iterable[Collection[str]], missing: Collection[str] = ()) -
     An array of NumPy that holds booleans and a missing value holds numbers. So where ``true`` is listed in a column and
     ``1`` is not, 1 means ``true``, and the other way round; likewise ``false`` and 0.
 
-    Parameters
-    ----------
-    groups
-        The values that a description lists for one column.
-    missing
-        The texts that mean "not known".
+    Args:
+        groups: The values that a description lists for one column.
+        missing: The texts that mean "not known".
     """
     found = [dict.fromkeys(canonical(text) for text in group) for group in groups]
     taken = {*(text for group in found for text in group), *map(canonical, missing)}

@@ -38,18 +38,13 @@ def canonical_texts(column: Any, name: str = "") -> polars.Series:
 
     Each depends on its own value alone: not on the column's type, its other values or the library that holds it.
 
-    Parameters
-    ----------
-    column
-        A column of polars, pandas or NumPy, shape (rows,), or a sequence of values.
-    name
-        What the column is called in messages and in the result.
+    Args:
+        column: A column of polars, pandas or NumPy, shape (rows,), or a sequence of values.
+        name: What the column is called in messages and in the result.
 
-    Raises
-    ------
-    BadData
-        If it holds what has no canonical text, such as lists or durations. The message names the column and the type,
-        never a value.
+    Raises:
+        BadData: If it holds what has no canonical text, such as lists or durations. The message names the column and
+            the type, never a value.
     """
     texts = _texts(column if isinstance(column, polars.Series) else _series(name, column), name).rename(name)
     texts = texts.str.strip_chars(SPACES)
@@ -110,14 +105,12 @@ def _texts(column: polars.Series, name: str) -> polars.Series:
 
 
 def _float_texts(numbers: polars.Series) -> polars.Series:
-    """Return doubles as texts; whole ones, of which there are most, as integers."""
     whole = ((numbers == numbers.floor()) & (numbers.abs() < 2.0**53)).fill_null(value=False)
     integers = numbers.set(~whole, None).cast(polars.Int64).cast(polars.String)
     return integers if whole.all() else integers.zip_with(whole, numbers.cast(polars.String))
 
 
 def _shortened(times: polars.Series) -> polars.Series:
-    """Return times with nine digits of a second's fraction without zeros at their end."""
     return times.str.strip_chars_end("0").str.strip_suffix(".")
 
 
@@ -149,7 +142,6 @@ def _series(name: str, column: Any) -> polars.Series:
 
 
 def _array(column: Any) -> AnyArray:
-    """Return the values of a column of pandas or NumPy; those of a type of pandas' own one by one, as objects."""
     kind = getattr(column, "dtype", None)
     if isinstance(kind, np.dtype) or not hasattr(column, "astype"):
         return np.asarray(column)

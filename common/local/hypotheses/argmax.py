@@ -27,13 +27,10 @@ class Argmax(Hypothesis):
     As a classifier into -1 and +1 it says whether the class that it predicts is the record's own, and all labels that
     it is held against are +1. So every loss is the multi-class 0/1 loss, a function of one record like any other.
 
-    Attributes
-    ----------
-    first
-        The first of the C features that hold the class.
-    hypotheses
-        One a class, 2 <= C <= 64; they look at features before ``first`` only. Together they have no more nodes of
-        trees than one hypothesis may have, so a row takes no more work.
+    Attributes:
+        first: The first of the C features that hold the class.
+        hypotheses: One a class, 2 <= C <= 64; they look at features before ``first`` only. Together they have no more
+            nodes of trees than one hypothesis may have, so a row takes no more work.
     """
 
     nests: ClassVar[bool] = True
@@ -87,7 +84,6 @@ class Argmax(Hypothesis):
         return np.equal(self.classes(features), column_classes(features, self.first, len(self.hypotheses)))
 
     def labels(self, records: Records) -> Labels:
-        """Return +1 for everybody: each prediction should be right."""
         return np.ones(len(records), dtype=np.int8)
 
 

@@ -102,10 +102,8 @@ class Hypothesis(Value):
     def probabilities(self, features: AnyArray) -> Floats:
         """Return the model's own probability of +1 for each row, shape (n,), float64; most kinds have none.
 
-        Raises
-        ------
-        BadInput
-            If its score is no probability.
+        Raises:
+            BadInput: If its score is no probability.
         """
         raise BadInput(f"a model of kind {self.kind!r} gives no probabilities: its score is none, so ask for labels")
 
@@ -139,7 +137,6 @@ def plain_kinds() -> frozenset[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Admit what every party accepts, before it is parsed: nothing that is accepted only by choice, and no nesting."""
     kind = value.kind if isinstance(value, Hypothesis) else value.get("kind") if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in plain_kinds():
         plain = ", ".join(sorted(plain_kinds()))

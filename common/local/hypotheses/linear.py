@@ -29,12 +29,9 @@ Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 class Linear(Hypothesis):
     """The half-space h(x) = +1 if <w, x> > b else -1, over the first ``len(weights)`` features.
 
-    Attributes
-    ----------
-    weights
-        d numbers in [-1e30, 1e30], 1 <= d <= 65536.
-    threshold
-        b, in [-1e30, 1e30].
+    Attributes:
+        weights: d numbers in [-1e30, 1e30], 1 <= d <= 65536.
+        threshold: b, in [-1e30, 1e30].
     """
 
     kind: Literal["linear"] = "linear"
@@ -55,7 +52,6 @@ class Linear(Hypothesis):
         return len(self.weights)
 
     def margins(self, features: AnyArray) -> Singles:
-        """Return <w, x> - b for each row, shape (n,), float32; of the row alone, in any block."""
         margins = np.empty(len(features), dtype=np.float32)
         _margins(features, self.vector, np.float32(self.threshold), margins)
         return margins
@@ -73,11 +69,9 @@ class Linear(Hypothesis):
         return self.margins(features) > 0
 
     def probabilities(self, features: AnyArray) -> Floats:
-        """Return 1/(1 + e^-m), m the margin: the probability of a logistic model, a mere scale of any other."""
         return logistic(self.margins(features))
 
     def mistakes(self, records: Records) -> Bits:
-        """Return the 0/1 losses, in one pass."""
         wrong = np.empty(len(records), dtype=np.uint8)
         _mistakes(records.features, records.labels, self.vector, np.float32(self.threshold), wrong)
         return wrong
@@ -129,7 +123,6 @@ def _gaps(features: AnyArray, rows: Indices, weights: Singles, threshold: Any, g
 
 @njit
 def _share(weights: Singles) -> Any:
-    """Return what share of its products' sizes two sums of them can differ by: 2^-24 a product for each sum."""
     return np.float32((2.1 * len(weights) + 16.0) * 2.0**-24)
 
 

@@ -25,10 +25,8 @@ MAX_SECONDS = 10.0
 def require_packages() -> None:
     """Check that what reads and evaluates graphs is installed.
 
-    Raises
-    ------
-    ValueError
-        Says what to install.
+    Raises:
+        ValueError: Says what to install.
     """
     missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
     if missing:
@@ -63,10 +61,8 @@ class Onnx(Hypothesis):
     Needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run what
     strangers wrote, parties accept this kind only by their own choice (``by_choice``).
 
-    Attributes
-    ----------
-    model
-        Base64 of the ONNX model (operator sets ai.onnx 18 to 21, ai.onnx.ml 3).
+    Attributes:
+        model: Base64 of the ONNX model (operator sets ai.onnx 18 to 21, ai.onnx.ml 3).
     """
 
     by_choice: ClassVar[bool] = True
@@ -114,7 +110,6 @@ class Onnx(Hypothesis):
 
     @property
     def _rows(self) -> int:
-        """Rows of a block."""
         return max(1, MAX_NUMBERS // self._graph.numbers)
 
     @property

@@ -35,16 +35,11 @@ IR_VERSIONS = range(8, 12)
 class Graph:
     """A model that passed every check.
 
-    Attributes
-    ----------
-    dimension
-        Features that it looks at.
-    work
-        Multiply-adds a row, at most.
-    numbers
-        Numbers computed a row: what a row takes in memory while it is evaluated, at most.
-    model
-        The clean model: input "x", float (rows, dimension); output "label", int64 (rows, 1).
+    Attributes:
+        dimension: Features that it looks at.
+        work: Multiply-adds a row, at most.
+        numbers: Numbers computed a row: what a row takes in memory while it is evaluated, at most.
+        model: The clean model: input "x", float (rows, dimension); output "label", int64 (rows, 1).
     """
 
     dimension: int
@@ -56,10 +51,8 @@ class Graph:
 def read_graph(raw: bytes) -> Graph:
     """Check a model in full.
 
-    Raises
-    ------
-    ValueError
-        In one line, naming the constraint and what was found. Nothing was evaluated.
+    Raises:
+        ValueError: In one line, naming the constraint and what was found. Nothing was evaluated.
     """
     if len(raw) > MAX_BYTES:
         raise ValueError(f"a model has at most {MAX_BYTES} bytes, found {len(raw)}")
@@ -282,10 +275,8 @@ class _GraphReader:
 def evaluator(model: bytes) -> Any:
     """Open a session of ONNX Runtime on a clean model: processor only, one thread, no rewriting, no log.
 
-    Raises
-    ------
-    ValueError
-        If it cannot be opened: the runtime is stricter in places than the standard.
+    Raises:
+        ValueError: If it cannot be opened: the runtime is stricter in places than the standard.
     """
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -312,14 +303,10 @@ def evaluator(model: bytes) -> Any:
 class Ensemble(NamedTuple):
     """Nodes and leaves in the operator's form.
 
-    Attributes
-    ----------
-    attributes
-        All but what a leaf adds to which target: ``target_ids`` and ``target_weights``.
-    leaves
-        Shape (leaves,): their places in the hypothesis' arrays, in the order of the targets.
-    tree
-        Shape (leaves,): the tree of each.
+    Attributes:
+        attributes: All but what a leaf adds to which target: ``target_ids`` and ``target_weights``.
+        leaves: Shape (leaves,): their places in the hypothesis' arrays, in the order of the targets.
+        tree: Shape (leaves,): the tree of each.
     """
 
     attributes: dict[str, list[Any]]

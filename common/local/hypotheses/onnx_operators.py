@@ -29,14 +29,10 @@ _HARD = 16
 class RowMatrix:
     """A matrix with one row a person.
 
-    Attributes
-    ----------
-    dtype
-        "float", "double", "bool" or "int64".
-    width
-        Its columns.
-    below
-        If positive: whole numbers known to lie in [0, below), as positions do.
+    Attributes:
+        dtype: "float", "double", "bool" or "int64".
+        width: Its columns.
+        below: If positive: whole numbers known to lie in [0, below), as positions do.
     """
 
     dtype: str

@@ -21,16 +21,11 @@ class Recalibrated(Hypothesis):
     its scores, and a logistic fit of what they say gives slope and intercepts (Platt 1999). The margin is then the
     logarithm of the odds of +1.
 
-    Attributes
-    ----------
-    hypothesis
-        Whose score it is.
-    slope
-        Positive, at most 1e6.
-    intercepts
-        One for each group.
-    groups
-        See :data:`common.local.records.Groups`.
+    Attributes:
+        hypothesis: Whose score it is.
+        slope: Positive, at most 1e6.
+        intercepts: One for each group.
+        groups: See :data:`common.local.records.Groups`.
     """
 
     nests: ClassVar[bool] = True
@@ -64,13 +59,11 @@ class Recalibrated(Hypothesis):
         return tuple(sorted({*self.hypothesis.inputs, *self.groups}))
 
     def margins(self, features: AnyArray) -> Singles:
-        """Return slope * score + intercept, shape (n,), float32."""
         intercepts = np.array(self.intercepts)[group_of(features, self.groups)]
         margins = np.clip(self.slope * self.hypothesis.scores(features) + intercepts, -GREATEST, GREATEST)
         return np.asarray(margins, dtype=np.float32)
 
     def probabilities(self, features: AnyArray) -> Floats:
-        """Return 1/(1 + e^-m), m the margin: what the logistic fit of the agents' answers says."""
         return logistic(self.margins(features))
 
     def positive(self, features: AnyArray) -> AnyArray:
@@ -82,10 +75,8 @@ def recalibrated(
 ) -> Hypothesis:
     """Return a hypothesis recalibrated: a half-space stays one where there are no groups.
 
-    Raises
-    ------
-    BadMessage
-        If the hypothesis is of a kind that cannot be part of another.
+    Raises:
+        BadMessage: If the hypothesis is of a kind that cannot be part of another.
     """
     if isinstance(hypothesis, Linear) and not groups:
         scaled = {"weights": tuple(slope * weight for weight in hypothesis.weights)}

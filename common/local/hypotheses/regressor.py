@@ -23,14 +23,10 @@ class Regressor(Hypothesis):
     Its loss is the ``squared`` one (:mod:`common.local.losses`). As a classifier it says on which side of 1/2 the
     response is, and is held against that.
 
-    Attributes
-    ----------
-    weights
-        Of the first d features, d numbers in [-1e30, 1e30].
-    intercept
-        b.
-    response
-        The feature that is predicted, none of the first d.
+    Attributes:
+        weights: Of the first d features, d numbers in [-1e30, 1e30].
+        intercept: b.
+        response: The feature that is predicted, none of the first d.
     """
 
     kind: Literal["regressor"] = "regressor"
@@ -66,21 +62,17 @@ class Regressor(Hypothesis):
         return names.among([self.response])
 
     def values(self, features: AnyArray) -> Floats:
-        """Return the clipped predictions, shape (n,); 1/2 where there is none."""
         predicted = self._half_space.margins(features).astype(np.float64) + self.intercept
         return np.clip(np.nan_to_num(predicted, nan=0.5), 0.0, 1.0)
 
     def responses(self, records: Records) -> Floats:
-        """Return what is to be predicted, shape (n,), clipped to [0, 1]."""
         return np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0)
 
     def margins(self, features: AnyArray) -> Singles:
-        """Return how far each prediction is above 1/2, shape (n,), float32."""
         return (self.values(features) - 0.5).astype(np.float32)
 
     def positive(self, features: AnyArray) -> AnyArray:
         return self.values(features) > 0.5
 
     def labels(self, records: Records) -> Labels:
-        """Return +1 where the response is above 1/2, else -1."""
         return column_labels(records, self.response)

@@ -22,12 +22,9 @@ class Relabelled(Hypothesis):
     Records with several labels hold all but their own as features, behind those that hypotheses look at. A loss on
     another label is then one more public function of the record, and everything that holds for losses holds for it.
 
-    Attributes
-    ----------
-    column
-        The feature that is the label.
-    hypothesis
-        Looks at features before that one only.
+    Attributes:
+        column: The feature that is the label.
+        hypothesis: Looks at features before that one only.
     """
 
     nests: ClassVar[bool] = True
@@ -61,18 +58,15 @@ class Relabelled(Hypothesis):
         return f"whether {names.true(self.column, 0.5)}"
 
     def labels(self, records: Records) -> Labels:
-        """Return the labels in the column, shape (n,), int8."""
         return column_labels(records, self.column)
 
     def positive(self, features: AnyArray) -> AnyArray:
         return self.hypothesis.positive(features[:, : self.column])
 
     def margins(self, features: AnyArray) -> Singles:
-        """Return the hypothesis's margins."""
         return self.hypothesis.margins(features[:, : self.column])
 
     def probabilities(self, features: AnyArray) -> Floats:
-        """Return the hypothesis's probabilities, if it has any."""
         return self.hypothesis.probabilities(features[:, : self.column])
 
 
@@ -89,12 +83,9 @@ class Task(Value):
 
     A view looks at one record at a time, so neighbouring samples stay neighbours in it, for any later computation.
 
-    Attributes
-    ----------
-    features
-        The first so many features are what is looked at.
-    label
-        The feature that is the label, none of those (+1 where it is above 1/2); None: the record's own label.
+    Attributes:
+        features: The first so many features are what is looked at.
+        label: The feature that is the label, none of those (+1 where it is above 1/2); None: the record's own label.
     """
 
     features: int = Field(ge=1, le=1 << 16)
@@ -119,10 +110,8 @@ class Task(Value):
     def about(self, hypothesis: Hypothesis) -> Hypothesis:
         """Return a hypothesis that was learned for this task as one about whole records.
 
-        Raises
-        ------
-        BadMessage
-            If it looks at the label, or is of a kind that not every party accepts.
+        Raises:
+            BadMessage: If it looks at the label, or is of a kind that not every party accepts.
         """
         if self.label is None:
             return hypothesis

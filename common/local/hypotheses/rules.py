@@ -30,10 +30,8 @@ FeatureSet = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_WEIGHTS)], ...], 
 class Constant(Hypothesis):
     """h(x) = ``label``: what is left to say when every draw has the same label.
 
-    Attributes
-    ----------
-    label
-        -1 or +1.
+    Attributes:
+        label: -1 or +1.
     """
 
     kind: Literal["constant"] = "constant"
@@ -51,7 +49,6 @@ class Constant(Hypothesis):
         return f"the rule that {names.labelled(self.label)} for everybody"
 
     def positive(self, features: AnyArray) -> AnyArray:
-        """Predict the label for any features."""
         return np.full(len(features), self.label > 0)
 
 
@@ -62,10 +59,8 @@ MAX_LITERALS = 64
 class Conjunction(Hypothesis):
     """h(x) = +1 if every one of the given features is above 1/2 (for 0/1 features: is 1), else -1.
 
-    Attributes
-    ----------
-    features
-        1 to 64 feature numbers, strictly increasing, each below 65536.
+    Attributes:
+        features: 1 to 64 feature numbers, strictly increasing, each below 65536.
     """
 
     kind: Literal["conjunction"] = "conjunction"
@@ -94,14 +89,10 @@ class Conjunction(Hypothesis):
 class Stump(Hypothesis):
     """h(x) = ``sign`` if x_j > ``threshold`` else ``-sign``.
 
-    Attributes
-    ----------
-    feature
-        j, 0 <= j < 65536.
-    threshold
-        In [-1e30, 1e30], compared in double precision.
-    sign
-        -1 or +1.
+    Attributes:
+        feature: j, 0 <= j < 65536.
+        threshold: In [-1e30, 1e30], compared in double precision.
+        sign: -1 or +1.
     """
 
     kind: Literal["stump"] = "stump"
@@ -132,10 +123,8 @@ MAX_FEATURES = 4096
 class Parity(Hypothesis):
     """h(x) = +1 if an odd number of the given features is above 1/2 (for 0/1 features: is 1), else -1.
 
-    Attributes
-    ----------
-    features
-        0 to 4096 feature numbers, strictly increasing, each below 65536. None at all: always -1.
+    Attributes:
+        features: 0 to 4096 feature numbers, strictly increasing, each below 65536. None at all: always -1.
     """
 
     kind: Literal["parity"] = "parity"
@@ -170,7 +159,6 @@ class Parity(Hypothesis):
 
 @njit
 def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
-    """Count the masked features of each row; unlike a sum over F_2, this compiles to wide words."""
     for i in range(len(features)):
         count, row = 0, features[i]
         for j in range(len(mask)):

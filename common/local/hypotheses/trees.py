@@ -31,14 +31,10 @@ class Trees(Hypothesis):
     its parent and within the same tree, and has one parent, so that no walk can loop; depth is at most 256,
     so that none is long.
 
-    Attributes
-    ----------
-    roots
-        First node of each tree, strictly increasing from 0.
-    feature, threshold, left, right
-        One entry a node, at most 262144.
-    base
-        Added to the sum.
+    Attributes:
+        roots: First node of each tree, strictly increasing from 0.
+        feature, threshold, left, right: One entry a node, at most 262144.
+        base: Added to the sum.
     """
 
     kind: Literal["trees"] = "trees"
@@ -126,7 +122,6 @@ class Trees(Hypothesis):
         return tuple(sorted(set(self.feature) - {LEAF}))
 
     def scores(self, features: AnyArray) -> Floats:
-        """Return base + sum of leaf values, shape (n,), float64."""
         scores = np.full(len(features), self.base)
         _walk(features, *self._arrays, scores)
         return scores

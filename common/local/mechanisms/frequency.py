@@ -50,20 +50,14 @@ class FrequencyOracle(LocalRandomizer):
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> AnyArray:
         """Randomize each of n items independently.
 
-        Parameters
-        ----------
-        items
-            Shape (n,), uint64; those beyond the domain are taken for its last.
-        domain
-            k, from 2 to 2^64.
-        publics
-            Shape (n,): each agent's public word; any values.
-        source
-            Where randomness comes from.
+        Args:
+            items: Shape (n,), uint64; those beyond the domain are taken for its last.
+            domain: k, from 2 to 2^64.
+            publics: Shape (n,): each agent's public word; any values.
+            source: Where randomness comes from.
 
-        Returns
-        -------
-        Shape (n,), of :func:`common.local.packing.answer_type`.
+        Returns:
+            Shape (n,), of :func:`common.local.packing.answer_type`.
         """
 
     @abstractmethod
@@ -73,10 +67,8 @@ class FrequencyOracle(LocalRandomizer):
     def all_supports(self, answers: AnyArray, domain: int, publics: Words) -> Indices:
         """Return C(v) of every item, int64.
 
-        Raises
-        ------
-        PolicyRefused
-            If the domain has more than :data:`MAX_LISTED` items.
+        Raises:
+            PolicyRefused: If the domain has more than :data:`MAX_LISTED` items.
         """
         return self.supports(answers, domain, publics, np.arange(listed(domain), dtype=np.uint64))
 
@@ -102,7 +94,6 @@ class FrequencyOracle(LocalRandomizer):
         return (share * p * (1.0 - p) + (1.0 - share) * q * (1.0 - q)) / (p - q) ** 2
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
-        """Return a bit, or the number of symbols; values in [0, 1] are refused."""
         if domain is None:
             raise PolicyRefused(f"mechanism {self.name!r} randomizes an item, the query says a value in [0, 1]")
         symbols = self.symbols(domain)

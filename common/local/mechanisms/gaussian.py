@@ -29,12 +29,9 @@ class LocalGaussian(Mechanism):
     The guarantee is that of real numbers; doubles only come near to it, and their low bits can betray the
     value. So it serves simulated people, and a source of randomness for real ones is refused.
 
-    Attributes
-    ----------
-    epsilon, delta
-        Guarantee of one answer: 0.001 <= epsilon <= 700, 0 < delta < 1.
-    calibration
-        ``paper`` or ``analytic``.
+    Attributes:
+        epsilon, delta: Guarantee of one answer: 0.001 <= epsilon <= 700, 0 < delta < 1.
+        calibration: ``paper`` or ``analytic``.
     """
 
     name: Literal["gaussian"] = "gaussian"
@@ -71,10 +68,8 @@ class LocalGaussian(Mechanism):
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
         """Answer for each value, shape (n,), float64.
 
-        Raises
-        ------
-        PolicyRefused
-            If the randomness is not a simulation's.
+        Raises:
+            PolicyRefused: If the randomness is not a simulation's.
         """
         if not source.simulated:
             raise PolicyRefused(
@@ -83,13 +78,10 @@ class LocalGaussian(Mechanism):
         return bounded(np.asarray(values, dtype=np.float64)) + self.sigma * source.normals(len(values))
 
     def unbias(self, answers: AnyArray) -> Floats:
-        """Return the answers: the noise is symmetric around 0."""
         return np.asarray(answers, dtype=np.float64)
 
     def variance(self, value: float) -> float:
-        """Return sigma^2, for any value."""
         return self.sigma**2
 
     def log_mgf(self, rate: float) -> float:
-        """Return rate^2/8 + sigma^2 rate^2/2 (Hoeffding's lemma for the value, exact for the noise)."""
         return rate * rate * (0.125 + 0.5 * self.sigma**2)

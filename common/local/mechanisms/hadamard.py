@@ -34,10 +34,8 @@ class HadamardResponse(FrequencyOracle):
     at epsilon = 1, the same as epsilon goes to 0; but an answer is one bit, and a transform of 2^b steps each b long
     estimates all items (Acharya, Sun and Zhang 2019; Bassily, Nissim, Stemmer and Thakurta 2017).
 
-    Attributes
-    ----------
-    epsilon
-        Privacy loss of one answer, in [1e-6, 700].
+    Attributes:
+        epsilon: Privacy loss of one answer, in [1e-6, 700].
     """
 
     name: Literal["hadamard"] = "hadamard"
@@ -57,11 +55,9 @@ class HadamardResponse(FrequencyOracle):
         return randomized_response_probability(self.epsilon)
 
     def symbols(self, domain: int) -> int:
-        """Return 2, for any domain."""
         return 2
 
     def rates(self, domain: int) -> tuple[float, float]:
-        """Return e^eps/(1 + e^eps) and 1/2."""
         return self.truth, 0.5
 
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> Bits:
@@ -75,7 +71,6 @@ class HadamardResponse(FrequencyOracle):
         return counts
 
     def all_supports(self, answers: AnyArray, domain: int, publics: Words) -> Indices:
-        """See :meth:`FrequencyOracle.all_supports`: by one fast Walsh-Hadamard transform."""
         length, nothing = (listed(domain) - 1).bit_length(), np.zeros(1, dtype=np.uint64)
         return self.extended_supports(answers, domain, publics, nothing, length)[0, :domain]
 
@@ -122,7 +117,6 @@ def _count(answers: AnyArray, rows: Words, candidates: Words, counts: Indices) -
 
 @njit
 def _fold(answers: AnyArray, rows: Words, prefix: np.uint64, length: np.uint64, sums: Indices) -> None:
-    """Add up the signs of the answers by the low bits of their rows, given the item's high bits."""
     low = (_ONE << length) - _ONE
     for i in range(len(answers)):
         wrong = parity(prefix & (rows[i] >> length)) ^ np.uint64(answers[i])

@@ -27,10 +27,8 @@ class KaryResponse(FrequencyOracle):
     with integers: exact. An answer supports the item that it names. The best oracle where k < 3 e^eps + 2; its variance
     grows with k (Kairouz, Bonawitz and Ramage 2016; Wang et al. 2017).
 
-    Attributes
-    ----------
-    epsilon
-        Privacy loss of one answer, in [1e-6, 700].
+    Attributes:
+        epsilon: Privacy loss of one answer, in [1e-6, 700].
     """
 
     max_domain: ClassVar[int] = MAX_SYMBOLS
@@ -49,10 +47,8 @@ class KaryResponse(FrequencyOracle):
     def symbols(self, domain: int) -> int:
         """Return k.
 
-        Raises
-        ------
-        PolicyRefused
-            If there are more items than an answer can name.
+        Raises:
+            PolicyRefused: If there are more items than an answer can name.
         """
         if not 2 <= domain <= self.max_domain:
             raise PolicyRefused(
@@ -61,7 +57,6 @@ class KaryResponse(FrequencyOracle):
         return domain
 
     def rates(self, domain: int) -> tuple[float, float]:
-        """Return p and (1 - p)/(k - 1)."""
         truth = k_ary_response_probability(self.epsilon, self.symbols(domain))
         return truth, (1.0 - truth) / (domain - 1)
 

@@ -43,10 +43,8 @@ class Laplace(Mechanism):
     The variance of an answer is 2 q/(1-q)^2 given a bit, a little below the 2/eps^2 of Laplace noise: 8.08 at
     epsilon = 1/2 in the worst case, where the textbook has 8.25 and Warner's bit 4.17.
 
-    Attributes
-    ----------
-    epsilon
-        Privacy loss of one answer, in [0.001, 30]: beyond 30 no noise is left.
+    Attributes:
+        epsilon: Privacy loss of one answer, in [0.001, 30]: beyond 30 no noise is left.
     """
 
     name: Literal["laplace"] = "laplace"
@@ -85,7 +83,6 @@ class Laplace(Mechanism):
 
     @property
     def _words(self) -> int:
-        """Words that each coin takes."""
         return self.flat_words + self.finer_words
 
     @property
@@ -113,7 +110,6 @@ class Laplace(Mechanism):
         return (other, *digits)
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
-        """Answer for each value, shape (n,), float64 holding integers."""
         rounded = source.uniforms(len(values)) < bounded(np.asarray(values, dtype=np.float64))
         return np.clip(rounded + self.noise(len(values), source), -LIMIT, LIMIT)
 
@@ -137,15 +133,12 @@ class Laplace(Mechanism):
         return np.where(flat, (source.words(count) >> np.uint64(64 - FLAT_BITS)).astype(np.float64), number)
 
     def unbias(self, answers: AnyArray) -> Floats:
-        """Return the answers: the noise is symmetric around 0."""
         return np.asarray(answers, dtype=np.float64)
 
     def variance(self, value: float) -> float:
-        """Return v (1-v) + 2 q/(1-q)^2."""
         return value * (1.0 - value) + 2.0 * self.ratio / (1.0 - self.ratio) ** 2
 
     def log_mgf(self, rate: float) -> float:
-        """Return rate^2/8 + ln((1-q)^2 / ((1 - q e^rate)(1 - q e^-rate))), infinite for |rate| >= ln(1/q)."""
         if abs(rate) >= -math.log(self.ratio):
             return math.inf
         # (1 - q e^r)(1 - q e^-r) = (1-q)^2 (1 - x), x = 4 q sinh(r/2)^2/(1-q)^2: no cancelling near 0.

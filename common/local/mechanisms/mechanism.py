@@ -41,24 +41,18 @@ class LocalRandomizer(Value):
     def answer_kind(self, domain: int | None) -> AnswerKind:
         """Return what one answer is.
 
-        Parameters
-        ----------
-        domain
-            Number of items, where the query says an item; None where it says a value in [0, 1].
+        Args:
+            domain: Number of items, where the query says an item; None where it says a value in [0, 1].
 
-        Raises
-        ------
-        PolicyRefused
-            If it cannot randomize what the query says.
+        Raises:
+            PolicyRefused: If it cannot randomize what the query says.
         """
 
     def leaves(self, domain: int | None) -> str:
         """Say in plain words what may leave a device in one answer, and with which probabilities.
 
-        Parameters
-        ----------
-        domain
-            As in :meth:`answer_kind`.
+        Args:
+            domain: As in :meth:`answer_kind`.
         """
         kind = self.answer_kind(domain)
         what = {"bit": "One randomized bit", "real": "One randomized number"}.get(
@@ -79,7 +73,6 @@ class Mechanism(LocalRandomizer):
     """What one answer is: a bit (sent packed, eight to a byte) or a double."""
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
-        """Return :attr:`answers`; items are refused."""
         if domain is not None:
             raise PolicyRefused(
                 f"mechanism {self.name!r} randomizes a value in [0, 1], the query says one of {domain} items"
@@ -90,17 +83,13 @@ class Mechanism(LocalRandomizer):
     def randomize(self, values: Floats | Bits, source: RandomSource) -> AnyArray:
         """Randomize each of n values in [0, 1] independently.
 
-        Parameters
-        ----------
-        values
-            Shape (n,): float64, or uint8 where the query's kind says that values are bits. Time depends on
-            which of the two it is, and on nothing else about the values.
-        source
-            Where randomness comes from.
+        Args:
+            values: Shape (n,): float64, or uint8 where the query's kind says that values are bits. Time depends on
+                which of the two it is, and on nothing else about the values.
+            source: Where randomness comes from.
 
-        Returns
-        -------
-        Shape (n,): uint8 in {0, 1} where answers are bits, float64 where they are reals.
+        Returns:
+            Shape (n,): uint8 in {0, 1} where answers are bits, float64 where they are reals.
         """
 
     @abstractmethod
@@ -138,7 +127,6 @@ class BitMechanism(Mechanism):
     answers: ClassVar[Literal["bit", "real"]] = "bit"
 
     def leaves(self, domain: int | None) -> str:
-        """Say the probabilities of both bits; of a value between 0 and 1 they lie in between."""
         self.answer_kind(domain)
         true, other = f"{self.truth:.6g}", f"{1 - self.truth:.6g}"
         if self.truth == 1.0:
@@ -154,7 +142,6 @@ class BitMechanism(Mechanism):
         """Probability p of telling the truth, 1/2 < p <= 1, a whole multiple of 1/2^53."""
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Bits:
-        """Answer for each value, shape (n,), uint8; each answer gets fresh randomness."""
         if values.dtype == np.uint8:
             truthful = source.bernoullis(self.truth, len(values))
             return np.asarray(np.minimum(values, 1) ^ truthful ^ 1, dtype=np.uint8)
@@ -171,16 +158,13 @@ class BitMechanism(Mechanism):
         return answers.view(np.uint8)
 
     def unbias(self, answers: AnyArray) -> Floats:
-        """Map a bit y to (y - (1-p))/(2p-1)."""
         return np.asarray((answers - (1 - self.truth)) / (2 * self.truth - 1), dtype=np.float64)
 
     def variance(self, value: float) -> float:
-        """Return r (1-r)/(2p-1)^2 with r = (1-p) + (2p-1) v, the probability of answering 1."""
         ones = (1 - self.truth) + (2 * self.truth - 1) * value
         return ones * (1 - ones) / (2 * self.truth - 1) ** 2
 
     def log_mgf(self, rate: float) -> float:
-        """Return rate^2/(8 (2p-1)^2) (Hoeffding's lemma: the two unbiased answers are 1/(2p-1) apart)."""
         return rate * rate / (8 * (2 * self.truth - 1) ** 2)
 
 

@@ -38,10 +38,8 @@ class LocalHashing(FrequencyOracle):
     words a, b, c that its public word determines. For uniform words the hashes of two items are independent and uniform
     (multiply-shift: Dietzfelbinger 1996), up to a share g/2^32, and this is all that p, q and the variance need.
 
-    Attributes
-    ----------
-    epsilon
-        Privacy loss of one answer, in [1e-6, 11].
+    Attributes:
+        epsilon: Privacy loss of one answer, in [1e-6, 11].
     """
 
     name: Literal["olh"] = "olh"
@@ -67,11 +65,9 @@ class LocalHashing(FrequencyOracle):
         return q * (1.0 - q) / (truth - q) ** 2
 
     def symbols(self, domain: int) -> int:
-        """Return g, for any domain."""
         return self.buckets
 
     def rates(self, domain: int) -> tuple[float, float]:
-        """Return p and 1/g."""
         return k_ary_response_probability(self.epsilon, self.buckets), 1.0 / self.buckets
 
     def randomize(self, items: Words, domain: int, publics: Words, source: RandomSource) -> AnyArray:
@@ -90,7 +86,6 @@ class LocalHashing(FrequencyOracle):
 
 @njit
 def _bucket(a: np.uint64, b: np.uint64, c: np.uint64, high: np.uint64, low: np.uint64) -> np.uint64:
-    """Return the hash before it is scaled to the buckets: 32 bits."""
     return (a * high + b * low + c) >> _32
 
 

@@ -26,10 +26,8 @@ class Warner(BitMechanism):
     values: 4.17 at epsilon = 1/2, where the paper's Gaussian has 79.5 (docs/corrections.md, "Agents";
     Warner 1965).
 
-    Attributes
-    ----------
-    epsilon
-        Privacy loss of one answer, in [1e-6, 700] (below, its variance passes 1e12: it says nothing).
+    Attributes:
+        epsilon: Privacy loss of one answer, in [1e-6, 700] (below, its variance passes 1e12: it says nothing).
     """
 
     name: Literal["warner"] = "warner"
@@ -41,7 +39,6 @@ class Warner(BitMechanism):
 
     @cached_property
     def truth(self) -> float:
-        """The largest whole multiple of 1/2^53 that is shown to be at most e^eps/(1 + e^eps)."""
         # Doubles in [1/2, 1) are whole multiples of 1/2^53.
         return randomized_response_probability(self.epsilon)
 

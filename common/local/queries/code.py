@@ -22,10 +22,8 @@ from common.numerics.loops import pack
 class CodedQuery(Query):
     """One bit of the Hadamard code of an item: which one is public.
 
-    Attributes
-    ----------
-    public
-        Public randomness: with the slot it determines each agent's row. Any value is safe.
+    Attributes:
+        public: Public randomness: with the slot it determines each agent's row. Any value is safe.
     """
 
     public: Word = Field(ge=0, lt=1 << 63)
@@ -48,16 +46,11 @@ class CodeQuery(CodedQuery):
     sign. The mean of (-1)^{answer + <r, v>} over the agents is their share that holds v with sign +, less that with
     sign -: one answer serves both signs, where an oracle for pairs (v, s) spends every other one on v alone.
 
-    Attributes
-    ----------
-    first
-        The feature that is the item's most significant bit.
-    bits
-        Length of the item, 1 to 63.
-    sign
-        The feature that is s; ``label``: 1 if the label is +1; None: 0.
-    present
-        The feature that is 1 if there is an item; None: there is one.
+    Attributes:
+        first: The feature that is the item's most significant bit.
+        bits: Length of the item, 1 to 63.
+        sign: The feature that is s; ``label``: 1 if the label is +1; None: 0.
+        present: The feature that is 1 if there is an item; None: there is one.
     """
 
     kind: Literal["code"] = "code"

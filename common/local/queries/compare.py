@@ -28,10 +28,8 @@ class CompareQuery(FrequencyQuery):
     (:class:`~common.local.mechanisms.krr.KaryResponse`) the difference of the losses is estimated by
     :func:`common.statistics.paired.difference`.
 
-    Attributes
-    ----------
-    first, second
-        The hypotheses. Losses are 0/1: 1 where the prediction differs from my label.
+    Attributes:
+        first, second: The hypotheses. Losses are 0/1: 1 where the prediction differs from my label.
     """
 
     kind: Literal["compare"] = "compare"

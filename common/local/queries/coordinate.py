@@ -17,12 +17,9 @@ from common.local.records import Records
 class CoordinateQuery(Query):
     """Whether a feature is above 0; with several features slot s says feature ``first + s mod count``.
 
-    Attributes
-    ----------
-    first
-        The feature, or the first of them.
-    count
-        How many.
+    Attributes:
+        first: The feature, or the first of them.
+        count: How many.
     """
 
     kind: Literal["coordinate"] = "coordinate"

@@ -23,12 +23,9 @@ class GradientQuery(Query):
     the mean answer gives (2v - 1) B for the mean coordinate. As slots do not depend on records, asking each
     agent one coordinate of d + 1 is a random-coordinate descent that costs each agent one answer.
 
-    Attributes
-    ----------
-    hypothesis
-        w and b.
-    bound
-        B > 0, a public bound on a coordinate: max(1, the largest absolute feature) clips nothing.
+    Attributes:
+        hypothesis: w and b.
+        bound: B > 0, a public bound on a coordinate: max(1, the largest absolute feature) clips nothing.
     """
 
     kind: Literal["gradient"] = "gradient"

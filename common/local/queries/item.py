@@ -21,14 +21,10 @@ class ItemQuery(FrequencyQuery):
     With several ``prefixes`` slot s says its first ``prefixes[s mod their number]`` bits: a group of agents for each
     length, in one question. Nothing in it depends on an answer. Features above 0 are ones.
 
-    Attributes
-    ----------
-    first
-        The feature that is the most significant bit.
-    bits
-        Length of the whole item, 1 to 64.
-    prefixes
-        Lengths, each from 1 to ``bits``; by default the whole item alone.
+    Attributes:
+        first: The feature that is the most significant bit.
+        bits: Length of the whole item, 1 to 64.
+        prefixes: Lengths, each from 1 to ``bits``; by default the whole item alone.
     """
 
     kind: Literal["item"] = "item"

@@ -20,12 +20,9 @@ from common.numerics.loops import pack
 class ListedQuery(FrequencyQuery):
     """The number of my item in a list, or the list's length if it is not there.
 
-    Attributes
-    ----------
-    first, bits
-        The features that are the bits of my item, most significant first; 1 to 64 bits.
-    items
-        The list: 1 to 4096 different items.
+    Attributes:
+        first, bits: The features that are the bits of my item, most significant first; 1 to 64 bits.
+        items: The list: 1 to 4096 different items.
     """
 
     kind: Literal["listed"] = "listed"

@@ -18,12 +18,9 @@ from common.local.records import Records
 class LossQuery(AlikeQuery):
     """L(h(x), l), in [0, 1]: the test of Algorithms 1, 2 and 4 of Kohen & Sheffet.
 
-    Attributes
-    ----------
-    hypothesis
-        h.
-    loss
-        ``zero-one``: 1 if h(x) differs from my label, else 0; or another of :data:`common.local.losses.Loss`.
+    Attributes:
+        hypothesis: h.
+        loss: ``zero-one``: 1 if h(x) differs from my label, else 0; or another of :data:`common.local.losses.Loss`.
     """
 
     kind: Literal["loss"] = "loss"

@@ -22,14 +22,10 @@ class MomentQuery(Query):
     (2 v - 1) M for the mean moment. |x|^2, which is never negative, becomes min(|x|^2 / norm^2, 1). Nothing in the
     question depends on an answer: it can be asked of everybody at once.
 
-    Attributes
-    ----------
-    dimension
-        d, the features that are looked at.
-    bound
-        Public bound on |x_j|; greater ones are clipped.
-    norm
-        Public bound on |x|; the square of a greater one is clipped.
+    Attributes:
+        dimension: d, the features that are looked at.
+        bound: Public bound on |x_j|; greater ones are clipped.
+        norm: Public bound on |x|; the square of a greater one is clipped.
     """
 
     kind: Literal["moment"] = "moment"

@@ -32,10 +32,8 @@ class Query(Value):
     def asks(self, names: Names, slot: int) -> str:
         """Return what is asked about the record of a person who is at a slot, in plain words: a clause.
 
-        Parameters
-        ----------
-        names
-            What the person calls the numbers of the record.
+        Args:
+            names: What the person calls the numbers of the record.
         """
         what = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
         return f"{what}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
@@ -67,16 +65,13 @@ class Query(Value):
     def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
         """Evaluate on each record.
 
-        Parameters
-        ----------
-        records
-            n records, of which the features are :attr:`columns`, if there are such.
-        slots
-            Shape (n,): each agent's public position in its batch; a query may ask different positions different things.
+        Args:
+            records: n records, of which the features are :attr:`columns`, if there are such.
+            slots: Shape (n,): each agent's public position in its batch; a query may ask different positions different
+                things.
 
-        Returns
-        -------
-        Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0: a query need not be trusted.
+        Returns:
+            Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0: a query need not be trusted.
         """
 
 
@@ -85,22 +80,18 @@ class AlikeQuery(Query):
 
     @property
     def alike(self) -> bool:
-        """Return that it does."""
         return True
 
     def parts(self, slots: Indices) -> Indices:
-        """Return 0 for every slot."""
         return 0 * slots
 
 
 class FrequencyQuery(Query):
     """A map from one record to an item of a public domain.
 
-    Attributes
-    ----------
-    public
-        Public randomness of the question: with the slot it determines each agent's public word, for the frequency
-        oracles that need one (:mod:`common.local.mechanisms.frequency`). Any value is safe.
+    Attributes:
+        public: Public randomness of the question: with the slot it determines each agent's public word, for the
+            frequency oracles that need one (:mod:`common.local.mechanisms.frequency`). Any value is safe.
     """
 
     public: Word = Field(default=0, ge=0, lt=1 << 63)

@@ -22,10 +22,8 @@ class ScoreQuery(CodedQuery):
     With randomized response this is Hadamard response: one bit an agent estimates the shares of all items at once, each
     with a variance of at most 1/(n (2p-1)^2), however many there are.
 
-    Attributes
-    ----------
-    cells
-        The items.
+    Attributes:
+        cells: The items.
     """
 
     kind: Literal["score"] = "score"

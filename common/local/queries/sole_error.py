@@ -28,12 +28,9 @@ class SoleErrorQuery(AlikeQuery):
     The mechanism is the one for any value in [0, 1]. :class:`~common.local.queries.compare.CompareQuery` has three
     outcomes and needs an oracle for items as the run's mechanism, which a run that asks for losses cannot have.
 
-    Attributes
-    ----------
-    hypothesis
-        Whose errors count.
-    other
-        Where this one errs, too, the value is 0.
+    Attributes:
+        hypothesis: Whose errors count.
+        other: Where this one errs, too, the value is 0.
     """
 
     kind: Literal["sole-error"] = "sole-error"

@@ -21,14 +21,10 @@ class ThresholdQuery(AlikeQuery):
 
     Features above 0 are ones, as in :class:`~common.local.queries.item.ItemQuery`.
 
-    Attributes
-    ----------
-    first
-        The feature that is the most significant bit.
-    bits
-        Length of the item, 1 to 64.
-    below
-        From 1 to 2^bits - 1: of any other the answer is known beforehand.
+    Attributes:
+        first: The feature that is the most significant bit.
+        bits: Length of the item, 1 to 64.
+        below: From 1 to 2^bits - 1: of any other the answer is known beforehand.
     """
 
     kind: Literal["threshold"] = "threshold"

@@ -44,10 +44,8 @@ class InnerRequest:
     def decode(cls, raw: bytes) -> InnerRequest:
         """Read one.
 
-        Raises
-        ------
-        BadMessage
-            If it is none in the known-length form.
+        Raises:
+            BadMessage: If it is none in the known-length form.
         """
         reader = _Reader(raw)
         reader.framing(_REQUEST)
@@ -74,10 +72,8 @@ class InnerResponse:
     def decode(cls, raw: bytes) -> InnerResponse:
         """Read one; what was said before the final response (status 100 to 199) is passed over.
 
-        Raises
-        ------
-        BadMessage
-            If it is none in the known-length form.
+        Raises:
+            BadMessage: If it is none in the known-length form.
         """
         reader = _Reader(raw)
         reader.framing(_RESPONSE)
@@ -97,7 +93,6 @@ def padded(message: bytes, multiple: int, overhead: int = 0) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    """Return a variable-length integer (RFC 9000, section 16)."""
     for power, size in enumerate((1, 2, 4, 8)):
         if value < 1 << (8 * size - 2):
             return (value | power << (8 * size - 2)).to_bytes(size, "big")

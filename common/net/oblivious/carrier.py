@@ -26,12 +26,9 @@ IDLE = 20.0
 class Carrier(httpx.AsyncBaseTransport):
     """Carries requests to one origin, over HTTP/1.1.
 
-    Parameters
-    ----------
-    tls
-        How it is encrypted; None: not at all.
-    source
-        The address of this machine from which it is dialled; None: any.
+    Args:
+        tls: How it is encrypted; None: not at all.
+        source: The address of this machine from which it is dialled; None: any.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, source: str | None = None) -> None:
@@ -42,14 +39,10 @@ class Carrier(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request on a connection of its own, kept or new, and return the whole response.
 
-        Raises
-        ------
-        httpx.TransportError
-            If nobody answers in time, or no whole response comes.
-        PeerMisbehaved
-            If the response has too many bytes.
-        Busy
-            If all responses on their way have.
+        Raises:
+            httpx.TransportError: If nobody answers in time, or no whole response comes.
+            PeerMisbehaved: If the response has too many bytes.
+            Busy: If all responses on their way have.
         """
         connection = self._kept()
         try:
@@ -198,7 +191,6 @@ class _Connection(asyncio.Protocol):
 
 
 def _raw(request: httpx.Request) -> bytes:
-    """Return a whole request as bytes, with its headers and no other ones."""
     head = [b"%s %s HTTP/1.1" % (request.method.encode(), request.url.raw_path)]
     head += [name + b": " + value for name, value in request.headers.raw]
     return b"\r\n".join([*head, b"", request.content])

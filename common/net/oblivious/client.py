@@ -44,19 +44,13 @@ _NOT_THERE = frozenset({401, 403, 404, 405})
 class ThroughRelay(httpx.BaseTransport):
     """Carries all requests of a client through one relay, and none past it.
 
-    Parameters
-    ----------
-    relay
-        Address of the relay.
-    referee
-        The pinned public key of the service behind it: whose signature its keys must have.
-    carrier
-        How the relay is dialled; by default over HTTP, from any address of this machine.
+    Args:
+        relay: Address of the relay.
+        referee: The pinned public key of the service behind it: whose signature its keys must have.
+        carrier: How the relay is dialled; by default over HTTP, from any address of this machine.
 
-    Raises
-    ------
-    BadInput
-        If the relay's address is none, or a file that TLS needs cannot be used.
+    Raises:
+        BadInput: If the relay's address is none, or a file that TLS needs cannot be used.
     """
 
     def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
@@ -69,14 +63,10 @@ class ThroughRelay(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return its response.
 
-        Raises
-        ------
-        RelayUntrusted
-            If keys or response are not the referee's.
-        httpx.TransportError
-            If the relay does not answer at present.
-        BadMessage
-            If the request is longer than those that pass a relay.
+        Raises:
+            RelayUntrusted: If keys or response are not the referee's.
+            httpx.TransportError: If the relay does not answer at present.
+            BadMessage: If the request is longer than those that pass a relay.
         """
         if self._known is None:
             self._known = self._keys(request)

@@ -52,10 +52,8 @@ class Exchange:
     def open(self, encapsulated: bytes) -> bytes:
         """Return the response.
 
-        Raises
-        ------
-        Forged
-            If it was not made for this request by the holder of the key, or was changed.
+        Raises:
+            Forged: If it was not made for this request by the holder of the key, or was changed.
         """
         nonce, ciphertext = encapsulated[:_SECRET], encapsulated[_SECRET:]
         if len(ciphertext) < TAG_BYTES:
@@ -81,10 +79,8 @@ def encapsulate(
 ) -> tuple[bytes, Exchange]:
     """Encapsulate a binary request; returns what travels, and what opens the response.
 
-    Parameters
-    ----------
-    ephemeral
-        Of :func:`common.crypto.hpke.seal`.
+    Args:
+        ephemeral: Of :func:`common.crypto.hpke.seal`.
     """
     header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
     sealed = seal(configuration.public, request, _info(header), ephemeral=ephemeral)
@@ -107,12 +103,9 @@ class GatewayKey:
     def open(self, encapsulated: bytes) -> tuple[bytes, Exchange]:
         """Return a binary request, and what seals its response.
 
-        Raises
-        ------
-        UnknownKey
-            If it is for another key or other algorithms.
-        BadMessage
-            If it is none, or was changed.
+        Raises:
+            UnknownKey: If it is for another key or other algorithms.
+            BadMessage: If it is none, or was changed.
         """
         if len(encapsulated) < REQUEST_OVERHEAD:
             raise BadMessage(
@@ -163,10 +156,8 @@ def encode_list(configurations: list[KeyConfiguration]) -> bytes:
 def decode_list(raw: bytes) -> list[KeyConfiguration]:
     """Read ``application/ohttp-keys``; those with algorithms that we have not are passed over.
 
-    Raises
-    ------
-    BadMessage
-        If it is none, or there is nothing in it that we could use.
+    Raises:
+        BadMessage: If it is none, or there is nothing in it that we could use.
     """
     if len(raw) > _MAX:
         raise BadMessage(f"key configurations have at most {_MAX} bytes, found {len(raw)}")
@@ -217,12 +208,9 @@ def signed_keys(identity: Identity, configurations: list[KeyConfiguration]) -> S
 def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
     """Return the configuration to encapsulate to: the first that we can use of those that the pinned referee signed.
 
-    Raises
-    ------
-    Forged
-        If another key signed them.
-    BadMessage
-        If they are none.
+    Raises:
+        Forged: If another key signed them.
+        BadMessage: If they are none.
     """
     message = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
     return decode_list(bytes.fromhex(message.keys))[0]

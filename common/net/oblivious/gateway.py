@@ -52,12 +52,10 @@ _OUTER = tuple[bytes, Exchange] | TandemError
 class Gateway:
     """A service's gateway.
 
-    Parameters
-    ----------
-    identity
-        The service's. The gateway's key follows from it, so all processes with one signing key have one gateway key.
-    resources
-        Matches ``METHOD PATH`` of what may be asked through the gateway.
+    Args:
+        identity: The service's. The gateway's key follows from it, so all processes with one signing key have one
+            gateway key.
+        resources: Matches ``METHOD PATH`` of what may be asked through the gateway.
     """
 
     def __init__(self, identity: Identity, resources: re.Pattern[bytes]) -> None:
@@ -97,12 +95,9 @@ class Gateway:
     async def forwarded(self, call: Call) -> Reply:
         """Answer an encapsulated request.
 
-        Raises
-        ------
-        BadMessage
-            If it is none. Nothing of it is known then.
-        Busy
-            If too many others wait.
+        Raises:
+            BadMessage: If it is none. Nothing of it is known then.
+            Busy: If too many others wait.
         """
         self.group.check_room()
         if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
@@ -172,7 +167,6 @@ def _kept(headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], 
 
 
 def _unknown_key(error: UnknownKey) -> Reply:
-    """Return the registered problem: clients of other makers know it, too."""
     reply = problem(error)
     document = {**json.loads(reply.body), "type": KEY_PROBLEM}
     return Reply(reply.status, json.dumps(document).encode(), reply.kind)

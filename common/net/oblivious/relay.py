@@ -30,19 +30,13 @@ _JSON, _PROBLEM = "application/json", "application/problem+json"
 class Relay:
     """What carries requests to one service.
 
-    Parameters
-    ----------
-    service
-        Its address.
-    source
-        The address of this machine from which it is dialled; None: any.
-    carrier
-        How it is dialled; by default over HTTP.
+    Args:
+        service: Its address.
+        source: The address of this machine from which it is dialled; None: any.
+        carrier: How it is dialled; by default over HTTP.
 
-    Raises
-    ------
-    BadInput
-        If it is no address of a web service, or a file that TLS needs cannot be used.
+    Raises:
+        BadInput: If it is no address of a web service, or a file that TLS needs cannot be used.
     """
 
     def __init__(
@@ -56,14 +50,10 @@ class Relay:
     async def carry(self, call: Call) -> Reply:
         """Carry an encapsulated request.
 
-        Raises
-        ------
-        BadMessage
-            If it says that it is something else.
-        Busy
-            If too many others are under way.
-        PeerUnavailable, PeerMisbehaved
-            If the service does not answer, or with something that no gateway answers.
+        Raises:
+            BadMessage: If it says that it is something else.
+            Busy: If too many others are under way.
+            PeerUnavailable, PeerMisbehaved: If the service does not answer, or with something that no gateway answers.
         """
         if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
             raise BadMessage(f"a relay takes {REQUEST_TYPE}")
@@ -103,10 +93,8 @@ class Relay:
 def relay_app(service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None) -> Service:
     """Return the service of a relay before one other service.
 
-    Parameters
-    ----------
-    service, source, carrier
-        Of its :class:`Relay`.
+    Args:
+        service, source, carrier: Of its :class:`Relay`.
     """
     relay = Relay(service, source, carrier)
     app = create_app(

@@ -50,14 +50,10 @@ _SAFE = ("GET", "HEAD")
 class Rules:
     """What a request must show.
 
-    Attributes
-    ----------
-    key
-        The secret of this process.
-    port
-        Port that the server listens on.
-    command
-        The command that serves the page.
+    Attributes:
+        key: The secret of this process.
+        port: Port that the server listens on.
+        command: The command that serves the page.
     """
 
     key: str
@@ -123,7 +119,6 @@ class Guard:
         return None
 
     def _remembered(self, path: str, query: str) -> Response:
-        """Put the key into a cookie, and out of the address."""
         place = "/" + path.lstrip("/\\")  # never //elsewhere
         response = RedirectResponse(place + (f"?{query}" if query else ""), 303)
         response.set_cookie(self._rules.cookie, self._rules.key, httponly=True, samesite="strict", path="/")

@@ -58,16 +58,11 @@ def page_environment(loader: BaseLoader) -> Environment:
 class Pages:
     """The pages of one server.
 
-    Parameters
-    ----------
-    files
-        The package of its own: a folder ``templates``, and perhaps one of ``static`` files.
-    static
-        Names of its own static files.
-    nav
-        What leads to its pages: key, address, words.
-    around
-        Templates and filters that it shares with others; by default those of :func:`page_environment`.
+    Args:
+        files: The package of its own: a folder ``templates``, and perhaps one of ``static`` files.
+        static: Names of its own static files.
+        nav: What leads to its pages: key, address, words.
+        around: Templates and filters that it shares with others; by default those of :func:`page_environment`.
     """
 
     def __init__(
@@ -101,7 +96,6 @@ class Pages:
 
     @cache  # noqa: B019 - one for each server of a process
     def _asset(self, name: str) -> str:
-        """Return the address of a static file; another content has another address, so that a browser may keep it."""
         return f"/static/{name}?v={hashlib.sha256(self.static[name]).hexdigest()[:12]}"
 
 
@@ -114,12 +108,10 @@ def _reader(files: Traversable) -> Callable[[str], str | None]:
 
 
 def _command(*words: str | Path) -> Markup:
-    """Return a command for a page: whole, however long it is."""
     return Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
 
 
 def _shown(value: Any) -> Any:
-    """Return what a template shows, perhaps a stranger's text, in visible characters of one line."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -181,10 +173,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 def check_loopback(host: str, port: int) -> None:
     """Refuse an address that is not one of this machine alone.
 
-    Raises
-    ------
-    BadInput
-        Saying how to reach the page from another machine.
+    Raises:
+        BadInput: Saying how to reach the page from another machine.
     """
     if bare(host) not in LOOPBACK:
         raise BadInput(
@@ -196,19 +186,13 @@ def check_loopback(host: str, port: int) -> None:
 def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: int) -> None:
     """Serve until SIGINT or SIGTERM; prints the address to open.
 
-    Parameters
-    ----------
-    make
-        Returns the page's service.
-    command
-        The command that serves it, which a refusal names.
-    host, port
-        Address of this machine; port 0 takes any free one.
+    Args:
+        make: Returns the page's service.
+        command: The command that serves it, which a refusal names.
+        host, port: Address of this machine; port 0 takes any free one.
 
-    Raises
-    ------
-    BadInput
-        If the address is not one of this machine alone, or the port is taken.
+    Raises:
+        BadInput: If the address is not one of this machine alone, or the port is taken.
     """
     check_loopback(host, port)
     with listen("127.0.0.1" if host == "localhost" else host, port) as listener:

@@ -83,14 +83,10 @@ def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction 
 class BudgetFilter:
     """A budget filter fixed before the first event: amounts that add up, and a cap for their sum.
 
-    Attributes
-    ----------
-    unit
-        What amounts are, for messages.
-    cap
-        Largest sum allowed.
-    amount
-        What one event takes; None for an event that this filter must refuse at any remaining budget.
+    Attributes:
+        unit: What amounts are, for messages.
+        cap: Largest sum allowed.
+        amount: What one event takes; None for an event that this filter must refuse at any remaining budget.
     """
 
     unit: str
@@ -101,12 +97,9 @@ class BudgetFilter:
 class Accountant(ABC):
     """Bounds the cost of events under adaptive composition (replace-one neighbours, n public).
 
-    Attributes
-    ----------
-    quick
-        Whether it costs little to ask. The others are asked last, and only where it is worth it.
-    patient
-        Whether it takes so long that no search asks it: only a plan that all others refuse is worth its time.
+    Attributes:
+        quick: Whether it costs little to ask. The others are asked last, and only where it is worth it.
+        patient: Whether it takes so long that no search asks it: only a plan that all others refuse is worth its time.
     """
 
     patient: ClassVar[bool] = False

@@ -33,7 +33,6 @@ class BasicAccountant(Accountant):
         return isinstance(event, SubsampledRelease | Release | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the sum of all epsilons, rounded up; infinite if the deltas add up to more than ``delta``."""
         releases = [(cost_of(event), count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
         if not all(math.isfinite(epsilon) for (epsilon, _), _ in releases):
             return math.inf
@@ -41,7 +40,6 @@ class BasicAccountant(Accountant):
         return _above(total) if failing <= Fraction(delta) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Allow any releases whose epsilons and deltas add up to no more than these; none where none is planned."""
         pure, some = delta == 0.0, any(not isinstance(event, NoEvent) for event, _ in plan)
         caps = Fraction(epsilon) if some else Fraction(0), Fraction(delta) if some else Fraction(0)
 
@@ -58,7 +56,6 @@ class BasicAccountant(Accountant):
 
 
 def _above(total: Fraction) -> float:
-    """Return the least double that is no less."""
     try:
         nearest = float(total)
     except OverflowError:
@@ -81,12 +78,10 @@ class OptimalCompositionAccountant(Accountant):
         return isinstance(event, SubsampledRelease | Release | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the least epsilon of the counted number of releases, each as dear as the dearest."""
         count, star, star_delta = _dearest(plan)
         return composed_epsilon(count, star, star_delta, delta) if count else 0.0
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Allow as many releases as planned, each at most as dear as the dearest planned."""
         count, star, star_delta = _dearest(plan)
         private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
 
@@ -122,12 +117,9 @@ class NoAccountant(Accountant):
         return True
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return infinity, or 0 if nothing is released."""
         return 0.0 if all(isinstance(event, NoEvent) for event, _ in plan) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Let everything pass if the budget is infinite, else nothing but :class:`NoEvent`."""
-
         def amount(event: Event) -> Fraction | None:
             return Fraction(0) if isinstance(event, NoEvent) or math.isinf(epsilon) else None
 

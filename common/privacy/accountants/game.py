@@ -54,7 +54,6 @@ class GameAccountant(Accountant):
         return isinstance(event, SubsampledSteps | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether all steps are of one kind, and the limit of the game's moves is below ``epsilon``."""
         kind = _kind(plan)
         if kind is None or delta <= 0.0:
             return False
@@ -62,7 +61,6 @@ class GameAccountant(Accountant):
         return math.isfinite(square) and 0.0 < square < 100.0 and epsilon_of(math.sqrt(square), delta) < epsilon
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon where the game's value is delta; what quick accountants show where that takes long."""
         if all(isinstance(event, NoEvent) for event, _ in plan):
             return 0.0
         kind = _kind(plan)
@@ -75,7 +73,6 @@ class GameAccountant(Accountant):
         return {} if kind is None else {"width": _width(kind.tv_bound, kind.ratio)}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Allow as many steps as planned, none dearer."""
         kind = _kind(plan)
         cap = Fraction(_steps(plan) if kind is not None and self.epsilon(plan, delta) <= epsilon else 0)
 
@@ -91,7 +88,6 @@ class GameAccountant(Accountant):
 
 
 def _kind(plan: Plan) -> SubsampledSteps | None:
-    """Return the one kind of step of a plan; None if there are others."""
     events = [event for event, _ in plan if not isinstance(event, NoEvent)]
     steps = [event for event in events if isinstance(event, SubsampledSteps)]
     one = len(steps) == len(events) and len({(event.tv_bound, event.ratio) for event in steps}) == 1
@@ -120,16 +116,11 @@ def _epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> float:
 def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> GameValue | None:
     """Return the value of the game of so many steps, good near an epsilon; None where it would take too long.
 
-    Parameters
-    ----------
-    tv_bound, ratio
-        s in (0, 1] and u > 0.
-    steps
-        At least 1.
-    delta
-        In (0, 1).
-    aim
-        About the epsilon that is expected, from above; positive.
+    Args:
+        tv_bound, ratio: s in (0, 1] and u > 0.
+        steps: At least 1.
+        delta: In (0, 1).
+        aim: About the epsilon that is expected, from above; positive.
     """
     square, width = ratio * ratio, _width(tv_bound, ratio)
     grams = cover(ratio, EXCESS)

@@ -27,7 +27,6 @@ class GaussianAccountant(Accountant):
         return isinstance(event, Gaussian | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the exact epsilon of the sum; infinite for delta = 0."""
         total = sum((count * _square(event) for event, count in plan), Fraction(0))
         if total == 0:
             return 0.0
@@ -35,7 +34,6 @@ class GaussianAccountant(Accountant):
         return epsilon_of(mu, delta) if delta > 0.0 and math.isfinite(mu) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Allow mu*^2 in all."""
         cap = Fraction(0)
         if delta > 0.0:
             cap = Fraction(mu_allowed(min(epsilon, MAX_EPSILON), delta)) ** 2
@@ -82,11 +80,9 @@ class ComparisonAccountant(Accountant):
         return pure or isinstance(event, SubsampledSteps | Gaussian | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the least epsilon over the pads that were tried; infinite for delta = 0."""
         return self._best(plan, delta)[1]
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether the squares alone, without a pad, would cost less than ``epsilon``."""
         square = sum(count * leading(event) for event, count in plan)
         return (
             delta > 0.0 and math.isfinite(square) and (square == 0.0 or epsilon_of(math.sqrt(square), delta) <= epsilon)
@@ -97,7 +93,6 @@ class ComparisonAccountant(Accountant):
         return {} if terms is None else {"pad": terms[0], "rate": terms[1]}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Fix the plan's pad and rate, and the sum that keeps to (epsilon, delta) with them."""
         terms, planned = self._best(plan, delta)
         cap = Fraction(0)
         if terms is not None:
@@ -119,7 +114,6 @@ class ComparisonAccountant(Accountant):
         return BudgetFilter("mu^2 of Gaussian releases as dear", cap, amount)
 
     def _best(self, plan: Plan, delta: float) -> tuple[_Terms | None, float]:
-        """Return a good pad with its rate, and its epsilon."""
         return _searched(tuple(plan), delta)
 
 
@@ -155,7 +149,6 @@ def _epsilon(plan: Plan, terms: _Terms, delta: float) -> float:
 
 
 def _total(plan: Plan, terms: _Terms) -> Fraction | None:
-    """Return the plan's price; None if it has none."""
     return total_of(plan, lambda event: _price(event, terms))
 
 

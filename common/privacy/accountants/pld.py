@@ -37,14 +37,12 @@ class LossDistributionAccountant(Accountant):
         return isinstance(event, SubsampledSteps | Gaussian | SubsampledRelease | Release | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
-        """Tell whether the envelopes' own limit is below ``epsilon``, and no other accountant exact."""
         kinds = _kinds(plan)
         if len(kinds) == 1 and not isinstance(kinds[0][0], SubsampledSteps):
             return False  # the other accountants are exact
         return limit(plan, delta) < epsilon
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon of the composed pairs; infinite for delta = 0, or where their grid is too long."""
         kinds = _kinds(plan)
         if not kinds:
             return 0.0
@@ -58,7 +56,6 @@ class LossDistributionAccountant(Accountant):
         return {"width": width, "tilt": found.tilt, "points": float(len(found.losses)), "beyond": found.beyond}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Allow each kind as often as planned."""
         kinds = _kinds(plan)
         if not kinds:
             return BudgetFilter(
@@ -129,7 +126,6 @@ def _gap(cheap: Event, dear: Event) -> float:
 
 
 def _kind(event: Event) -> Event:
-    """Return what stands for all events of a kind: one step, the Gaussian kind, or the event itself."""
     if isinstance(event, SubsampledSteps):
         return event.model_copy(update={"count": 1})
     return Gaussian(mu=1.0) if isinstance(event, Gaussian) else event
@@ -142,7 +138,6 @@ def _amount(event: Event) -> Fraction:
 
 
 def _single(kind: Event, amount: Fraction) -> Event:
-    """Return the event whose profile the kind has: for Gaussian releases, that of all of them."""
     return Gaussian(mu=up(math.sqrt(amount))) if isinstance(kind, Gaussian) else kind
 
 

@@ -41,14 +41,12 @@ class RenyiAccountant(Accountant):
         return pure or isinstance(event, SubsampledSteps | Gaussian | PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the least epsilon over the orders that were searched."""
         return self._best(plan, delta)[1]
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
         return {"order": float(self._best(plan, delta)[0])}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Fix the plan's best order, and the divergence that converts to epsilon there."""
         order, planned = self._best(plan, delta)
         allowed = rho_allowed(order, epsilon, delta)
         cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
@@ -63,7 +61,6 @@ class RenyiAccountant(Accountant):
         return BudgetFilter(f"Renyi divergence of order {order}", cap, amount)
 
     def _best(self, plan: Plan, delta: float) -> tuple[int, float]:
-        """Return a good order and its epsilon."""
         return _searched(tuple(plan), delta)
 
 
@@ -98,7 +95,6 @@ def _epsilon(plan: Plan, order: int, delta: float) -> float:
 
 
 def _total(plan: Plan, order: int) -> Fraction | None:
-    """Return the plan's divergence at one order; None if it is infinite."""
     return total_of(plan, lambda event: _divergence(event, order))
 
 
@@ -131,7 +127,6 @@ class SelectionAccountant(Accountant):
         return isinstance(event, PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        """Return the epsilon of the one choice; infinite for several, or for delta = 0."""
         choices = _choices(plan)
         if not choices:
             return 0.0
@@ -145,7 +140,6 @@ class SelectionAccountant(Accountant):
         return {} if order is None else {"order": float(order)}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        """Allow the planned choice, once."""
         choices = _choices(plan)
         private = bool(choices) and self.epsilon(plan, delta) <= epsilon
 
@@ -159,5 +153,4 @@ class SelectionAccountant(Accountant):
 
 
 def _choices(plan: Plan) -> list[PrivateSelection]:
-    """Return the plan's choices, at most two: more make no difference."""
     return [event for event, count in plan for _ in range(min(count, 2)) if isinstance(event, PrivateSelection)][:2]

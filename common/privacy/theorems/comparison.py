@@ -63,14 +63,10 @@ LARGEST_PART = 0.5
 def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:
     """Return m of the theorem for one event with d = ``allowance``, rounded up; infinite where none is shown.
 
-    Parameters
-    ----------
-    profile
-        Of one release of the event.
-    pad
-        m0, positive.
-    allowance
-        d, in (0, 1).
+    Args:
+        profile: Of one release of the event.
+        pad: m0, positive.
+        allowance: d, in (0, 1).
     """
     widest = pad * math.sqrt(1.0 + LARGEST_PART)
     reach = _reach(profile, allowance / 2.0)

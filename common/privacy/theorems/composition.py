@@ -36,20 +36,14 @@ def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tup
     Kohen & Sheffet's Claim 4.1 wants to be this (Karwa and Vadhan 2018, Lemma 6.1); as printed it is false:
     at m = 1, s = .001, epsilon = delta = .1 its delta* is 2.4e-7, the truth is 1e-4.
 
-    Parameters
-    ----------
-    draws
-        m >= 1.
-    tv_bound
-        s in (0, 1].
-    epsilon, delta
-        The learner's replace-one guarantee for a data set of m records; epsilon > 0, 0 <= delta < 1.
+    Args:
+        draws: m >= 1.
+        tv_bound: s in (0, 1].
+        epsilon, delta: The learner's replace-one guarantee for a data set of m records; epsilon > 0, 0 <= delta < 1.
 
-    Returns
-    -------
-    eps*, delta*
-        Rounded up; delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the sample
-        itself (m = 1, s = 1) keeps its own.
+    Returns:
+        eps*, delta*: Rounded up; delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the
+            sample itself (m = 1, s = 1) keeps its own.
     """
     if draws == 1 and tv_bound == 1.0:
         return epsilon, delta
@@ -81,19 +75,13 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
     divergence of k randomized responses, l of which disagree. Optimal. Every term is computed in log-space
     and is positive.
 
-    Parameters
-    ----------
-    releases
-        k, 1 to 10^7.
-    epsilon, delta
-        Of each release: epsilon > 0, 0 <= delta < 1.
-    target
-        At least 0.
+    Args:
+        releases: k, 1 to 10^7.
+        epsilon, delta: Of each release: epsilon > 0, 0 <= delta < 1.
+        target: At least 0.
 
-    Raises
-    ------
-    BadInput
-        If k is out of range.
+    Raises:
+        BadInput: If k is out of range.
     """
     if not 1 <= releases <= MAX_RELEASES:
         raise BadInput(f"between 1 and {MAX_RELEASES} releases can be composed, found {releases}")
@@ -124,7 +112,6 @@ def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: f
 
 
 def _some_failure(releases: int, delta: float) -> float:
-    """Return 1 - (1 - delta)^k, rounded up."""
     if delta in (0.0, 1.0) or releases == 1:
         return delta
     return min(1.0, up(-math.expm1(releases * math.log1p(-delta)), 16.0))
@@ -132,7 +119,6 @@ def _some_failure(releases: int, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def _disagreements(releases: int, epsilon: float) -> tuple[Floats, float]:
-    """Return ln(C(k,l) e^{(k-l) epsilon} / (1 + e^epsilon)^k) for l = 0..k//2 and a bound on its error."""
     disagree = np.arange(releases // 2 + 1, dtype=np.float64)
     choose = gammaln(releases + 1.0) - gammaln(disagree + 1.0) - gammaln(releases - disagree + 1.0)
     log_weights = choose - disagree * epsilon - releases * math.log1p(math.exp(-epsilon))

@@ -34,12 +34,9 @@ FREE = 0.693
 class StepNoise(NamedTuple):
     """Deviations of the noise of one iteration, in units of the sensitivities.
 
-    Attributes
-    ----------
-    gradient
-        sigma_1/s_1.
-    scales
-        sigma_2/s_2.
+    Attributes:
+        gradient: sigma_1/s_1.
+        scales: sigma_2/s_2.
     """
 
     gradient: float
@@ -52,10 +49,8 @@ def joint_step(gradient: float, scales: float) -> float:
     The derivative is 2 (1 + q)(a/4 - 2 b q (1 - q)): a local maximum at q = (1 - sqrt(1 - a/(2b)))/2, beside the end
     q = 1, where the value is a.
 
-    Parameters
-    ----------
-    gradient, scales
-        a = (s_1/sigma_1)^2 and b = (s_2/sigma_2)^2, not negative.
+    Args:
+        gradient, scales: a = (s_1/sigma_1)^2 and b = (s_2/sigma_2)^2, not negative.
     """
     if 2.0 * scales <= gradient:
         return up(gradient)
@@ -66,16 +61,11 @@ def joint_step(gradient: float, scales: float) -> float:
 def step_noise(mu: float, iterations: int, scales_share: float, *, joint: bool) -> StepNoise:
     """Return the least noise, so divided, with which all iterations together are mu-GDP.
 
-    Parameters
-    ----------
-    mu
-        Of all iterations, positive.
-    iterations
-        T.
-    scales_share
-        theta_2 = b/(a + b), in (0, 1): what the scales get.
-    joint
-        Whether the joint bound of the squared loss holds; the scales then get what is free, at least.
+    Args:
+        mu: Of all iterations, positive.
+        iterations: T.
+        scales_share: theta_2 = b/(a + b), in (0, 1): what the scales get.
+        joint: Whether the joint bound of the squared loss holds; the scales then get what is free, at least.
     """
     step = down(down(mu) / math.sqrt(iterations), 16.0)
     ratio = scales_share / (1.0 - scales_share)
@@ -89,12 +79,9 @@ def step_noise(mu: float, iterations: int, scales_share: float, *, joint: bool) 
 def scales_share(gradient: float, scales: float) -> float:
     """Return theta_2 of the division that minimizes ``a_1 sigma_1 + a_2 sigma_2``: theta_i ~ (a_i s_i)^(2/3).
 
-    Parameters
-    ----------
-    gradient
-        a_1 s_1, a_1 = radius sqrt(d): what the noise of w adds to the bound of Theorem 4.3.
-    scales
-        a_2 s_2, a_2 = sqrt(n U).
+    Args:
+        gradient: a_1 s_1, a_1 = radius sqrt(d): what the noise of w adds to the bound of Theorem 4.3.
+        scales: a_2 s_2, a_2 = sqrt(n U).
     """
     first, second = gradient ** (2.0 / 3.0), scales ** (2.0 / 3.0)
     return float(second / (first + second))
@@ -103,10 +90,8 @@ def scales_share(gradient: float, scales: float) -> float:
 def paper_mu(epsilon: float, delta: float) -> float:
     """Return the mu of all iterations with the printed noise, ``eps/sqrt(2 ln(3/delta))``, where that is private.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is beyond the range of Theorem 4.3, or the printed noise is not (epsilon, delta)-DP.
+    Raises:
+        BadInput: If epsilon is beyond the range of Theorem 4.3, or the printed noise is not (epsilon, delta)-DP.
     """
     check_delta(delta)
     most = 8.0 * math.log(1.0 / delta)

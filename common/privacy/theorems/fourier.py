@@ -60,18 +60,13 @@ _DEVIATIONS = 10.0
 class Composed:
     """Tilted masses of a composition, ready to be weighed.
 
-    Attributes
-    ----------
-    losses
-        n w, ascending.
-    masses
-        Upper bounds on the tilted masses there.
-    log_scale
-        An upper bound on K(theta).
-    tilt
-        theta.
-    beyond
-        An upper bound on all that is not in the window: its top, infinite losses, and what the grids fall short.
+    Attributes:
+        losses: n w, ascending.
+        masses: Upper bounds on the tilted masses there.
+        log_scale: An upper bound on K(theta).
+        tilt: theta.
+        beyond: An upper bound on all that is not in the window: its top, infinite losses, and what the grids fall
+            short.
     """
 
     losses: Floats
@@ -120,10 +115,9 @@ class Composed:
 def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> Composed | None:
     """Compose grids of one width, each so many times, with the tilt that suits ``delta``.
 
-    Returns
-    -------
-    The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its
-    values.
+    Returns:
+        The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its
+        values.
     """
     suited = _suited(grids, width, delta)
     if suited is None:
@@ -163,9 +157,8 @@ def _fast(points: float) -> int | None:
 def deviation(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> float | None:
     """Return the standard deviation of the composed loss under the tilt that suits ``delta``; no transform is made.
 
-    Returns
-    -------
-    It, not rounded; None where no tilt is finite.
+    Returns:
+        It, not rounded; None where no tilt is finite.
     """
     suited = _suited(grids, width, delta)
     return None if suited is None else suited.deviation
@@ -202,7 +195,6 @@ def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
 
 
 def _chernoff(cumulant: Callable[[int], float], top: float, place: int) -> float:
-    """Return K(theta) - theta top, a bound on the logarithm of what lies above the top."""
     return cumulant(place) - TILTS[place] * top
 
 
@@ -297,9 +289,8 @@ COARSEST = 0.1
 def compose_profiles(parts: Parts, delta: float) -> Composed | None:
     """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1).
 
-    Returns
-    -------
-    The composition; None where each grid that is fine enough would be too long.
+    Returns:
+        The composition; None where each grid that is fine enough would be too long.
     """
     cut = CUT * delta / sum(count for _, count in parts)
     coarsest = width = max(reach(profile, cut) for profile, _ in parts) / FIRST_CELLS

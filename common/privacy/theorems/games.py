@@ -117,14 +117,10 @@ def move(profiles: tuple[Profile, Profile], places: Sequence[int], width: float)
 class Game:
     """Moves, leaders, and the stretch of losses on which V is kept.
 
-    Parameters
-    ----------
-    moves, leaders
-        All on one grid; the last leader dominates every move, the others are tried from the first on.
-    width
-        w.
-    span
-        Lowest and highest loss, below and above 0.
+    Args:
+        moves, leaders: All on one grid; the last leader dominates every move, the others are tried from the first on.
+        width: w.
+        span: Lowest and highest loss, below and above 0.
     """
 
     def __init__(self, moves: Sequence[Move], leaders: Sequence[Move], width: float, span: tuple[float, float]) -> None:
@@ -223,7 +219,6 @@ class Game:
         return found
 
     def _rounding(self, padded: Floats) -> float:
-        """Bound the error of one convolution of values with a law: three transforms, and room for the product."""
         return 32.0 * math.log2(len(padded)) * UNIT * float(np.sqrt(padded @ padded)) + 8.0 * UNIT
 
     def _away(self) -> Floats:
@@ -258,7 +253,6 @@ def _exp(exponent: float) -> float:
 
 
 def _stopped(losses: Floats) -> Floats:
-    """Return (1 - e^x)_+."""
     return np.asarray(np.maximum(-np.expm1(np.minimum(losses, 0.0)), 0.0))
 
 

@@ -24,17 +24,12 @@ def delta_of(mu: float, epsilon: float) -> float:
     Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2, y = eps/mu + mu/2, it
     is phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
 
-    Parameters
-    ----------
-    mu
-        L2 sensitivity in units of the noise's standard deviation, positive.
-    epsilon
-        At least 0.
+    Args:
+        mu: L2 sensitivity in units of the noise's standard deviation, positive.
+        epsilon: At least 0.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is negative or mu is not positive, or either is not finite.
+    Raises:
+        BadInput: If epsilon is negative or mu is not positive, or either is not finite.
     """
     if not 0.0 <= epsilon < math.inf:
         raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
@@ -63,10 +58,8 @@ def mu_allowed(epsilon: float, delta: float) -> float:
 
     By a part in 10^12, so that :func:`epsilon_of` finds it within epsilon again.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is not a positive finite number or delta is not in (0, 1).
+    Raises:
+        BadInput: If epsilon is not a positive finite number or delta is not in (0, 1).
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -76,10 +69,8 @@ def mu_allowed(epsilon: float, delta: float) -> float:
 def epsilon_of(mu: float, delta: float) -> float:
     """Return the smallest epsilon with delta_G(eps; mu) <= delta, rounded up; infinite where none up to 700 suffices.
 
-    Raises
-    ------
-    BadInput
-        If mu is not positive or delta is not in (0, 1).
+    Raises:
+        BadInput: If mu is not positive or delta is not in (0, 1).
     """
     check_delta(delta)
     if delta_of(mu, 0.0) <= delta:

@@ -45,10 +45,8 @@ def rates(rule: Rule, epsilon: float) -> Rates:
     p and the chance of an answer are rounded down to multiples of 2^-53, so that uniform doubles decide them
     exactly; both roundings lower both ratios.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is not positive and finite, or the paper's rule does not keep to it.
+    Raises:
+        BadInput: If epsilon is not positive and finite, or the paper's rule does not keep to it.
     """
     if not 0.0 < epsilon < math.inf:
         raise BadInput(f"epsilon must be positive and finite, found {epsilon}")

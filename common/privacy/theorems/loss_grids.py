@@ -34,14 +34,10 @@ ROUNDED = 1e-9
 class LossGrid:
     """The losses of one release, on multiples of a width.
 
-    Attributes
-    ----------
-    rising, falling
-        Mass under the first law at losses w, 2 w, ..., J w and at -w, -2 w, ..., -J w; rounded up.
-    failure
-        Mass at a loss of infinity.
-    shortfall
-        By how much the true profile may exceed this pair's, at any level.
+    Attributes:
+        rising, falling: Mass under the first law at losses w, 2 w, ..., J w and at -w, -2 w, ..., -J w; rounded up.
+        failure: Mass at a loss of infinity.
+        shortfall: By how much the true profile may exceed this pair's, at any level.
     """
 
     rising: Floats
@@ -53,18 +49,13 @@ class LossGrid:
 def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
     """Put a profile on a grid.
 
-    Parameters
-    ----------
-    profile
-        What must be dominated.
-    width
-        w, positive.
-    cut
-        The grid ends where the profile is at most that above its value at infinity; both are the mass at infinity.
+    Args:
+        profile: What must be dominated.
+        width: w, positive.
+        cut: The grid ends where the profile is at most that above its value at infinity; both are the mass at infinity.
 
-    Returns
-    -------
-    The pair; None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
+    Returns:
+        The pair; None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
     """
     last = math.ceil(reach(profile, cut) / width)
     if last > MAX_CELLS:
@@ -83,18 +74,13 @@ def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
 def masses(losses: Floats, heights: Floats, steps: Floats | float) -> tuple[Floats, Floats, float, float]:
     """Return the pair whose profile are the chords between heights at levels e^loss, as floating-point numbers.
 
-    Parameters
-    ----------
-    losses
-        0 and up, ascending.
-    heights
-        Of a convex function of the level.
-    steps
-        From each loss to the next.
+    Args:
+        losses: 0 and up, ascending.
+        heights: Of a convex function of the level.
+        steps: From each loss to the next.
 
-    Returns
-    -------
-    The first law's masses at all losses but 0, the second's there, the first's at infinity, and the shortfall.
+    Returns:
+        The first law's masses at all losses but 0, the second's there, the first's at infinity, and the shortfall.
     """
     levels = np.exp(losses)
     gaps = levels[:-1] * np.expm1(steps)

@@ -27,12 +27,9 @@ from common.privacy.rounding import UNIT, up
 class Profile:
     """An upper bound on the hockey-stick divergences of all pairs of neighbours.
 
-    Attributes
-    ----------
-    at
-        t >= 0 -> an upper bound on H(e^t), in both directions; does not increase with t.
-    chi_squared
-        An upper bound on the chi-squared divergence in both directions; infinite where none is known.
+    Attributes:
+        at: t >= 0 -> an upper bound on H(e^t), in both directions; does not increase with t.
+        chi_squared: An upper bound on the chi-squared divergence in both directions; infinite where none is known.
     """
 
     at: Callable[[Floats], Floats]
@@ -42,12 +39,9 @@ class Profile:
 def gaussian_excess(mu: float, levels: Floats) -> Floats:
     """Return delta_G(t; mu) at each t >= 0, rounded up: ``gaussian_dp.delta_of`` for arrays.
 
-    Parameters
-    ----------
-    mu
-        Positive.
-    levels
-        t, at least 0; any shape.
+    Args:
+        mu: Positive.
+        levels: t, at least 0; any shape.
     """
     x, y = levels / mu - mu / 2.0, levels / mu + mu / 2.0
     far = np.maximum(x, 0.0)
@@ -80,12 +74,9 @@ def step_profile(tv_bound: float, ratio: float) -> Profile:
     The chi-squared divergence needs the ball: :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less*
     than that of the envelope, up to a factor of two: no triple is worst on both sides of level 1.
 
-    Parameters
-    ----------
-    tv_bound
-        s in (0, 1].
-    ratio
-        u > 0.
+    Args:
+        tv_bound: s in (0, 1].
+        ratio: u > 0.
     """
 
     def at(levels: Floats) -> Floats:

@@ -23,10 +23,8 @@ def randomized_response_epsilon(probability: float) -> float:
 
     Rounded up; infinite at p = 1. Warner (1965).
 
-    Raises
-    ------
-    BadInput
-        If p is not in [1/2, 1].
+    Raises:
+        BadInput: If p is not in [1/2, 1].
     """
     if not 0.5 <= probability <= 1.0:
         raise BadInput(f"a probability to answer truly must be in [1/2, 1], found {probability}")
@@ -39,10 +37,8 @@ def randomized_response_epsilon(probability: float) -> float:
 def randomized_response_probability(epsilon: float) -> float:
     """Return the largest p that we can show to be epsilon-DP: e^eps / (1 + e^eps), rounded down.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is not a positive finite number.
+    Raises:
+        BadInput: If epsilon is not a positive finite number.
     """
     check_epsilon(epsilon)
     probability = max(0.5, min(1.0 / (1.0 + math.exp(-epsilon)), math.nextafter(1.0, 0.0)))
@@ -58,10 +54,8 @@ def k_ary_response_probability(epsilon: float, symbols: int) -> float:
     p (k - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is a whole multiple of 1/2^53, computed with
     fractions from a lower bound on e^eps.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is not a positive finite number, or there are fewer than 2 symbols.
+    Raises:
+        BadInput: If epsilon is not a positive finite number, or there are fewer than 2 symbols.
     """
     check_epsilon(epsilon)
     if symbols < 2:
@@ -76,15 +70,11 @@ def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) ->
     Valid for every epsilon, unlike the textbook variance 2 ln(2/delta)/epsilon^2. Balle and Wang (2018),
     Algorithm 1.
 
-    Parameters
-    ----------
-    sensitivity
-        L2 sensitivity: the width of the range for one number in a public range.
+    Args:
+        sensitivity: L2 sensitivity: the width of the range for one number in a public range.
 
-    Raises
-    ------
-    BadInput
-        If epsilon or the sensitivity is not a positive finite number, or delta is not in (0, 1).
+    Raises:
+        BadInput: If epsilon or the sensitivity is not a positive finite number, or delta is not in (0, 1).
     """
     _check_positive("sensitivity", sensitivity)
     return up(sensitivity / down(mu_allowed(epsilon, delta)))

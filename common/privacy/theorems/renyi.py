@@ -52,18 +52,13 @@ def closed_form(order: int, tv_bound: float, ratio: float) -> float:
     and in a ball of diameter u each of its norms is at most u^{2i}: in total e^{u^2} - 1. (With pairwise
     distances alone, equilateral triples exceed it: 1.76 times at u = 2.)
 
-    Parameters
-    ----------
-    order
-        k, an integer of at least 2.
-    tv_bound
-        s in (0, 1].
-    ratio
-        u > 0.
+    Args:
+        order: k, an integer of at least 2.
+        tv_bound: s in (0, 1].
+        ratio: u > 0.
 
-    Returns
-    -------
-    rho in nats, rounded up; infinite where the sum is too large to be of use.
+    Returns:
+        rho in nats, rounded up; infinite where the sum is too large to be of use.
     """
     log_s, square = min(0.0, up(math.log(tv_bound))), up(ratio * ratio)
     if order * (log_s + 0.5 * (order - 1) * square) > 700.0:
@@ -178,7 +173,6 @@ def _offset(order: int, delta: float) -> float:
 
 
 def _log_mixture(log_ratio: Floats, tv_bound: float) -> Floats:
-    """Return ln(1 + s (e^x - 1)) for x >= 0, without overflow."""
     near = np.log1p(tv_bound * np.expm1(np.minimum(log_ratio, 30.0)))
     far = log_ratio + np.log(tv_bound + (1.0 - tv_bound) * np.exp(-log_ratio))
     return np.where(log_ratio < 30.0, near, far)
@@ -191,5 +185,4 @@ def log_sum(log_values: Floats) -> float:
 
 
 def _log_one_plus(log_value: float) -> float:
-    """Return ln(1 + e^x)."""
     return float(np.logaddexp(0.0, log_value))

@@ -98,16 +98,12 @@ def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
     divergence at k^, and a >= gamma. Of the second: it is E[K] e^{rate (k-1) (G' - G k/(k-1))}. The condition costs
     the factor 1/P(K <= most) where q >= q'; where q < q' the moment is multiplied by E[K] at most.
 
-    Parameters
-    ----------
-    order
-        At least 2.
-    mu
-        Of one run, score included; positive.
+    Args:
+        order: At least 2.
+        mu: Of one run, score included; positive.
 
-    Returns
-    -------
-    rho' in nats, rounded up.
+    Returns:
+        rho' in nats, rounded up.
     """
     base = order * mu * mu / 2.0
     price = (math.log(law.whole_mean) - law.log_covered) / (order - 1.0)
@@ -125,10 +121,8 @@ def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
     By the exact profile (:func:`common.privacy.theorems.selection.delta_of_selection`), or by what
     :func:`selection_rdp` converts to, should the rounding of the first have cost more than that.
 
-    Raises
-    ------
-    BadInput
-        If mu is not positive or delta is not in (0, 1).
+    Raises:
+        BadInput: If mu is not positive or delta is not in (0, 1).
     """
     check_delta(delta)
     renyi = min(_renyi(order, mu, law, delta) for order in ORDERS)
@@ -175,10 +169,8 @@ def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     What is returned is left so far below the end of the search that :func:`epsilon_of_selection`, itself a search,
     finds it within epsilon again.
 
-    Raises
-    ------
-    BadInput
-        If epsilon is not a positive finite number or delta is not in (0, 1).
+    Raises:
+        BadInput: If epsilon is not a positive finite number or delta is not in (0, 1).
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -216,14 +208,10 @@ ROOM = 1e-11
 def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:
     """Return the delta at epsilon of a choice among mu-GDP runs, by the module's theorem, rounded up.
 
-    Parameters
-    ----------
-    mu
-        Of one run, score included; positive.
-    law
-        Of the number of runs.
-    epsilon
-        At least 0.
+    Args:
+        mu: Of one run, score included; positive.
+        law: Of the number of runs.
+        epsilon: At least 0.
     """
     if not any(weights(law)[1:]):  # one run, for sure
         return delta_of(mu, epsilon)

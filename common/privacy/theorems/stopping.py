@@ -30,10 +30,8 @@ MAX_RUNS = 1024
 class Stopping(Value):
     """A law of K, given by the ratios of successive probabilities, which are rational numbers.
 
-    Attributes
-    ----------
-    most
-        The law is conditioned on K <= most.
+    Attributes:
+        most: The law is conditioned on K <= most.
     """
 
     name: str
@@ -75,12 +73,9 @@ class NegativeBinomial(Stopping):
     eta = 1: geometric, with mean 1/gamma. eta = 0: logarithmic (the limit). The smaller eta, the less it costs at the
     same mean, and the more of the runs are in few lucky draws of K.
 
-    Attributes
-    ----------
-    eta
-        Shape, above -1.
-    gamma
-        In (0, 1]; 1 always stops after one run.
+    Attributes:
+        eta: Shape, above -1.
+        gamma: In (0, 1]; 1 always stops after one run.
     """
 
     name: Literal["negative-binomial"] = "negative-binomial"
@@ -88,7 +83,6 @@ class NegativeBinomial(Stopping):
     gamma: float = Field(ge=1e-30, le=1)
 
     def ratio(self, count: int) -> tuple[int, int]:
-        """Return (1 - gamma)(k + eta)/(k + 1)."""
         stop, parts = self.gamma.as_integer_ratio()
         shape, whole = self.eta.as_integer_ratio()
         return (parts - stop) * (count * whole + shape), parts * whole * (count + 1)
@@ -100,12 +94,10 @@ class NegativeBinomial(Stopping):
 
     @property
     def whole_mean(self) -> float:
-        """E[K] = eta (1 - gamma)/(gamma (1 - gamma^eta)), at eta = 0 (1/gamma - 1)/ln(1/gamma), rounded up."""
         return 1.0 if self.gamma == 1.0 else up((1.0 - self.gamma) / self.gamma * self._shape, 64.0)
 
     @property
     def _shape(self) -> float:
-        """eta/(1 - gamma^eta), positive; 1/ln(1/gamma) at eta = 0."""
         exponent = self.eta * self.log_stop
         return self.eta / -math.expm1(-exponent) if exponent else 1.0 / self.log_stop
 
@@ -121,23 +113,19 @@ class Poisson(Stopping):
 
     The most concentrated of the laws, and the best one for a few runs of a base with a small mu.
 
-    Attributes
-    ----------
-    rate
-        Mean before the condition K >= 1.
+    Attributes:
+        rate: Mean before the condition K >= 1.
     """
 
     name: Literal["poisson"] = "poisson"
     rate: float = Field(ge=1e-6, le=500)
 
     def ratio(self, count: int) -> tuple[int, int]:
-        """Return rate/(k + 1)."""
         top, bottom = self.rate.as_integer_ratio()
         return top, bottom * (count + 1)
 
     @property
     def whole_mean(self) -> float:
-        """E[K] = rate/(1 - e^-rate), rounded up."""
         return up(self.rate / -math.expm1(-self.rate), 16.0)
 
     @property
@@ -165,7 +153,6 @@ def weights(law: Stopping) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _sums(law: Stopping) -> tuple[float, float]:
-    """Return 1/P(K = 1), and E[K] rounded up."""
     shares = weights(law)
     total = sum(shares)
     return total / shares[0], up(sum(k * share for k, share in enumerate(shares, start=1)) / total)

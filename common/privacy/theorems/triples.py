@@ -76,12 +76,9 @@ Gram = tuple[float, float, float]
 def chi_squared(gram: Gram, square: float) -> float:
     """Return the chi-squared divergence of B and C relative to A: e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>}.
 
-    Parameters
-    ----------
-    gram
-        In units of the diameter.
-    square
-        u^2, the diameter's square in units of the noise.
+    Args:
+        gram: In units of the diameter.
+        square: u^2, the diameter's square in units of the noise.
     """
     x, y, product = (square * part for part in gram)
     return math.expm1(x) + math.expm1(y) - 2.0 * math.expm1(product)
@@ -91,12 +88,9 @@ def chi_squared(gram: Gram, square: float) -> float:
 def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     """Return Gram matrices one of which lies above that of each triple in a ball of diameter 1.
 
-    Parameters
-    ----------
-    ratio
-        u > 0. The cover is right for every u; for this one it is good.
-    excess
-        By this share their chi-squared may exceed the greatest of all triples; cells are cut until then.
+    Args:
+        ratio: u > 0. The cover is right for every u; for this one it is good.
+        excess: By this share their chi-squared may exceed the greatest of all triples; cells are cut until then.
     """
     square = ratio * ratio
     most = (1.0 + excess) * math.expm1(square)
@@ -167,7 +161,6 @@ def _above(psi: float, psi_end: float, phi: float, phi_end: float, square: float
 
 
 def _absolute(matrix: Floats, metric: Floats) -> Floats:
-    """Return the matrix E of least trace(metric E) above a symmetric matrix and its negative."""
     values, vectors = np.linalg.eigh(metric)
     root, inverse = (vectors * np.sqrt(values)) @ vectors.T, (vectors / np.sqrt(values)) @ vectors.T
     sizes, axes = np.linalg.eigh(root @ matrix @ root)
@@ -175,7 +168,6 @@ def _absolute(matrix: Floats, metric: Floats) -> Floats:
 
 
 def _remainder(h1: float, h2: float) -> Floats:
-    """Return the matrix R of the module's proof: 2 p q <= 4 p^2 + q^2/4 in the product's mixed term."""
     e, f, i, j = h1 / 4 + h2 / 2, h1 / 4, h1 * h1 / 8 + h2 * h2 / 2, h1 * h1 / 8
     mixed = 0.5 * (j + 0.5 * i)
     along = 2.0 * e * e + i + 4.0 * mixed
@@ -184,7 +176,6 @@ def _remainder(h1: float, h2: float) -> Floats:
 
 
 def _below(gram: Gram, other: Gram) -> bool:
-    """Tell whether other - gram is positive semidefinite."""
     x, y, product = (o - g for g, o in zip(gram, other, strict=True))
     return x >= 0.0 and y >= 0.0 and x * y >= product * product
 
@@ -205,12 +196,9 @@ ERROR = 64.0 * UNIT
 def triple_profiles(tv_bound: float, gram: Gram) -> tuple[Profile, Profile]:
     """Return bounds on H(P || Q) and on H(Q || P), from level 1 on.
 
-    Parameters
-    ----------
-    tv_bound
-        s in (0, 1].
-    gram
-        |b|^2, |c|^2 and <b, c> in squares of the noise's deviation, a positive semidefinite matrix.
+    Args:
+        tv_bound: s in (0, 1].
+        gram: |b|^2, |c|^2 and <b, c> in squares of the noise's deviation, a positive semidefinite matrix.
     """
     x, y, product = gram
     return _one_way(tv_bound, x, y, product), _one_way(tv_bound, y, x, product)

@@ -34,14 +34,10 @@ _RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 class Thresholds(NamedTuple):
     """A calibrated sparse vector.
 
-    Attributes
-    ----------
-    cutoff
-        T, the number of bottoms after which it stops.
-    level
-        w.
-    of_threshold, of_query
-        The e of both noises: a change of 1 costs so much.
+    Attributes:
+        cutoff: T, the number of bottoms after which it stops.
+        level: w.
+        of_threshold, of_query: The e of both noises: a change of 1 costs so much.
     """
 
     cutoff: int
@@ -87,10 +83,8 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
     By partial fractions of the product of both characteristic functions (1-q)^2/(1 - 2 q cos t + q^2). In the limit of
     wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e.
 
-    Raises
-    ------
-    BadInput
-        If w is negative or the noises are of one width.
+    Raises:
+        BadInput: If w is negative or the noises are of one width.
     """
     if level < 0 or of_threshold == of_query:
         raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
@@ -106,10 +100,8 @@ def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thres
     but the accuracy: of several divisions that one is taken at which all of ``queries`` equally stable queries are
     answered with probability 95% at the least distance.
 
-    Raises
-    ------
-    BadInput
-        If T is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    Raises:
+        BadInput: If T is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
     """
     if cutoff < 1 or queries < 1:
         raise BadInput(f"the cutoff and the number of queries must be at least 1, found {cutoff} and {queries}")
@@ -133,10 +125,8 @@ def printed(cutoff: int, queries: int, epsilon: float, delta: float, beta: float
 
     With the corrected distances and `c < T`; of the printed ones they do not keep to (epsilon, delta).
 
-    Raises
-    ------
-    BadInput
-        If not even so they keep to it (for large epsilon), or the noise would be too wide to draw.
+    Raises:
+        BadInput: If not even so they keep to it (for large epsilon), or the noise would be too wide to draw.
     """
     width = math.sqrt(32.0 * cutoff * math.log(2.0 / delta)) / epsilon
     chunks = round(34.0 * math.sqrt(2.0) * width * math.log(4.0 * queries * cutoff / min(delta, beta / 2.0)))
@@ -165,10 +155,8 @@ def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, 
     Half of delta is in equal parts the releases' own; they compose by the optimal theorem (Kairouz, Oh and Viswanath
     2015, Theorem 3.3).
 
-    Raises
-    ------
-    BadInput
-        If m is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    Raises:
+        BadInput: If m is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
     """
     if queries < 1 or not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
         raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
@@ -190,8 +178,6 @@ def _divided(cutoff: int, ratio: float, epoch: float, delta: float) -> Threshold
 
 
 def _epoch(cutoff: int, epsilon: float, delta: float, own: float = 0.0) -> float:
-    """Return the epsilon of a release, with a delta of its ``own``, of which T compose to (epsilon, delta)."""
-
     def fits(each: float) -> bool:
         return composed_delta(cutoff, each, own, down(epsilon)) <= down(delta)
 
@@ -208,12 +194,10 @@ def _drawable(noise: float) -> float:
 
 
 def _curvature(noise: float) -> float:
-    """Return (1-q)^2/q."""
     return 4.0 * math.sinh(noise / 2.0) ** 2
 
 
 def _tail(level: int, noise: float) -> float:
-    """Return P(Z > level) of geometric noise, level >= 0."""
     return math.exp(-noise * (level + 1)) / (1.0 + math.exp(-noise))
 
 
@@ -237,10 +221,8 @@ def answers_sigma(queries: int, epsilon: float, delta: float, touched: int = 1) 
 
     Rounded up, and at least :data:`MIN_NOISE`. At (1, 1e-6), 1000 answers need sigma = 189.
 
-    Raises
-    ------
-    BadInput
-        If epsilon or delta is out of range.
+    Raises:
+        BadInput: If epsilon or delta is out of range.
     """
     return max(MIN_NOISE, up(math.sqrt(2.0 * queries) * touched / down(mu_allowed(epsilon, delta)), 16.0))
 

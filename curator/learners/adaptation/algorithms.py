@@ -73,18 +73,12 @@ class DescentSettings(AlgorithmSettings):
 class Prepared(NamedTuple):
     """What is settled before the first iteration.
 
-    Attributes
-    ----------
-    domains
-        Within public bounds.
-    discrepancy
-        d, private or exact.
-    noise
-        sigma_1 and sigma_2, 0 without privacy.
-    start
-        Where w begins, shape (d,); None for 0.
-    reach
-        How far noise may take w in all iterations.
+    Attributes:
+        domains: Within public bounds.
+        discrepancy: d, private or exact.
+        noise: sigma_1 and sigma_2, 0 without privacy.
+        start: Where w begins, shape (d,); None for 0.
+        reach: How far noise may take w in all iterations.
     """
 
     domains: Domains
@@ -202,12 +196,9 @@ def solve_convex(domains: Domains, settings: ConvexSettings, mu: float | None, s
     that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
     without a clip, with its own sensitivity.
 
-    Parameters
-    ----------
-    mu
-        Of everything; None for CnvxAdap without privacy.
-    source
-        Of the noise.
+    Args:
+        mu: Of everything; None for CnvxAdap without privacy.
+        source: Of the noise.
     """
     with one_thread():
         settings = settings.clipped(domains)
@@ -259,12 +250,9 @@ def solve_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | N
     ``paper`` steps are 1/beta_bar for w and u; the scales then move by O(1/n^2) of themselves. ``scaled`` ones
     work on v = p u, with sensitivity p B, and their own step.
 
-    Parameters
-    ----------
-    mu
-        Of everything; None for NCnvxAdap without privacy.
-    source
-        Of t* and of the noise.
+    Args:
+        mu: Of everything; None for NCnvxAdap without privacy.
+        source: Of t* and of the noise.
     """
     with one_thread():
         prepared = prepare(domains, settings, mu, source)
@@ -333,16 +321,11 @@ def scaled(
     an iterate by step sigma sqrt(T) in T steps, so a step is also at most reach/(sigma_1 sqrt(d T)) for w (in the
     proof of Theorem 4.3 reach is the radius) and ``spread``/(sigma_2 sqrt(T)) for a private scale.
 
-    Parameters
-    ----------
-    noise
-        sigma_1 and sigma_2, 0 without privacy.
-    force
-        Greatest loss, with the discrepancy and whatever else pulls at every row.
-    euclidean, greatest
-        kappa_2 and kappa_inf.
-    reach
-        How far noise may take w in all.
+    Args:
+        noise: sigma_1 and sigma_2, 0 without privacy.
+        force: Greatest loss, with the discrepancy and whatever else pulls at every row.
+        euclidean, greatest: kappa_2 and kappa_inf.
+        reach: How far noise may take w in all.
     """
     root = math.sqrt(iterations)
     weights = 1.0 / bounds.smoothness
@@ -369,16 +352,11 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
     whatever they are given, and calibrate their noise from mu (:mod:`curator.learners.adaptation.algorithms`,
     :mod:`curator.learners.adaptation.algorithms`).
 
-    Attributes
-    ----------
-    settings
-        Of the algorithm, whose type says which one it is.
-    public
-        The public side.
-    private
-        Which side is the private one.
-    mu
-        Of everything; None for no privacy at all.
+    Attributes:
+        settings: Of the algorithm, whose type says which one it is.
+        public: The public side.
+        private: Which side is the private one.
+        mu: Of everything; None for no privacy at all.
     """
 
     settings: ConvexSettings | NonconvexSettings

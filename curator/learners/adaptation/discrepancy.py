@@ -51,18 +51,13 @@ def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
 def discrepancy(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> Greatest:
     """Return the discrepancy (squared loss), or an upper bound on it (logistic loss), with its certificate.
 
-    Parameters
-    ----------
-    domains
-        Within public bounds: ||x|| <= ``norm``, |y| <= 1.
-    radius
-        Lambda: the supremum is over ||w|| <= Lambda.
+    Args:
+        domains: Within public bounds: ||x|| <= ``norm``, |y| <= 1.
+        radius: Lambda: the supremum is over ||w|| <= Lambda.
 
-    Raises
-    ------
-    ArithmeticError
-        If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the bounds does that
-        (sums of N d products lose less than N d 2^-53).
+    Raises:
+        ArithmeticError: If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the
+            bounds does that (sums of N d products lose less than N d 2^-53).
     """
     greatest = greatest_loss(loss, radius, norm)
     source, target = (_moments(side, loss) for side in (domains.source, domains.target))
@@ -102,12 +97,9 @@ def private_discrepancy(
 
     Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
 
-    Parameters
-    ----------
-    domains
-        Within public bounds.
-    mu
-        None for the exact value: not private.
+    Args:
+        domains: Within public bounds.
+        mu: None for the exact value: not private.
     """
     greatest = greatest_loss(loss, radius, norm)
     value = discrepancy(domains, radius, norm, loss).value
@@ -137,14 +129,10 @@ _ROUNDING = 2.0**-50
 class Greatest(NamedTuple):
     """The answer: the greatest value is in [value - gap, value].
 
-    Attributes
-    ----------
-    value
-        The dual bound.
-    gap
-        Its distance to what ``point`` reaches, and the allowance for rounding.
-    point
-        w, shape (d,), within the ball.
+    Attributes:
+        value: The dual bound.
+        gap: Its distance to what ``point`` reaches, and the allowance for rounding.
+        point: w, shape (d,), within the ball.
     """
 
     value: float
@@ -168,16 +156,11 @@ def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius:
     the interval [-1, 1] with A = 1, b = -.001, c = 0 it stops at -1, if it begins there, with .998 where 1.002 is
     right.
 
-    Parameters
-    ----------
-    quadratic
-        A, shape (d, d), symmetric; of any signs.
-    linear
-        b, shape (d,).
-    constant
-        c.
-    radius
-        R, positive.
+    Args:
+        quadratic: A, shape (d, d), symmetric; of any signs.
+        linear: b, shape (d,).
+        constant: c.
+        radius: R, positive.
     """
     values, vectors = np.linalg.eigh(quadratic)
     b = vectors.T @ linear

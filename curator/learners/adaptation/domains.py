@@ -16,17 +16,12 @@ from common.learners.adaptation import Private
 class DomainSide:
     """k labelled people of one domain.
 
-    Attributes
-    ----------
-    features
-        Shape (k, d), float64, finite.
-    responses
-        Shape (k,), float64, finite; -1 or +1 where they are labels.
+    Attributes:
+        features: Shape (k, d), float64, finite.
+        responses: Shape (k,), float64, finite; -1 or +1 where they are labels.
 
-    Raises
-    ------
-    BadData
-        If the shapes do not belong together, there is nobody, or a number is not finite.
+    Raises:
+        BadData: If the shapes do not belong together, there is nobody, or a number is not finite.
     """
 
     features: Floats
@@ -72,19 +67,13 @@ class Domains:
     Neighbouring domains differ in one record of the private side by replacement, in its fixed place; both sizes are
     public, and so is everything of the other side.
 
-    Attributes
-    ----------
-    source
-        m people.
-    target
-        n people.
-    private
-        Which of the two is private; ``source`` is the reverse scenario of the paper's Section 7.
+    Attributes:
+        source: m people.
+        target: n people.
+        private: Which of the two is private; ``source`` is the reverse scenario of the paper's Section 7.
 
-    Raises
-    ------
-    BadScenario
-        If their features differ in number.
+    Raises:
+        BadScenario: If their features differ in number.
     """
 
     source: DomainSide
@@ -135,12 +124,9 @@ _CONSTANT = 1e-6
 class Whitening(NamedTuple):
     """An affine map of features, x -> (x - mean)/deviation @ turn: public, and of each row by itself.
 
-    Attributes
-    ----------
-    mean, deviation
-        Shape (d,).
-    turn
-        Shape (d, d).
+    Attributes:
+        mean, deviation: Shape (d,).
+        turn: Shape (d, d).
     """
 
     mean: Floats
@@ -168,12 +154,9 @@ def whitening(public: Floats, norm: float) -> Whitening:
     correlated features and nothing else in its first thousands of steps; (D + I)^-1/2 shortens them, and does not blow
     up small ones, in which there is only noise.
 
-    Parameters
-    ----------
-    public
-        Shape (m, d), m positive.
-    norm
-        c puts :data:`WITHIN` of the rows within this norm.
+    Args:
+        public: Shape (m, d), m positive.
+        norm: c puts :data:`WITHIN` of the rows within this norm.
     """
     mean, deviation = public.mean(axis=0), public.std(axis=0)
     deviation = np.where(deviation > _CONSTANT, deviation, 1.0)

@@ -33,14 +33,11 @@ HARD = 1e300
 class Bounds:
     """Public bounds on one record, and what follows from them.
 
-    Attributes
-    ----------
-    loss
-        ``squared`` or ``logistic``.
-    radius, norm
-        Lambda and r: ||w|| <= Lambda, ||x|| <= r; responses in [-1, 1].
-    residual_clip
-        C: residuals of the squared loss are clipped to [-C, C]; None for Lambda r + 1, which none exceeds.
+    Attributes:
+        loss: ``squared`` or ``logistic``.
+        radius, norm: Lambda and r: ||w|| <= Lambda, ||x|| <= r; responses in [-1, 1].
+        residual_clip: C: residuals of the squared loss are clipped to [-C, C]; None for Lambda r + 1, which none
+            exceeds.
     """
 
     loss: Loss
@@ -82,22 +79,15 @@ class Bounds:
 class Course:
     """What the loop does, all of it public.
 
-    Attributes
-    ----------
-    alpha, kappa_1, kappa_2, kappa_inf, sharpness, convex
-        As in problems (6) and (7) (docs/adaptation.md); :data:`HARD` for the maximum itself.
-    discrepancy
-        d, public by now.
-    iterations
-        How many.
-    step_weights
-        Of w.
-    steps_scales
-        Of the source's and of the target's v, for the gradient divided by p.
-    gradient_noise, scales_noise
-        sigma_1 and, for the gradient of v divided by p, sigma_2; 0 for none.
-    burn
-        Iterates before this one are not averaged; ``iterations - 1`` gives the last one alone.
+    Attributes:
+        alpha, kappa_1, kappa_2, kappa_inf, sharpness, convex: As in problems (6) and (7) (docs/adaptation.md);
+            :data:`HARD` for the maximum itself.
+        discrepancy: d, public by now.
+        iterations: How many.
+        step_weights: Of w.
+        steps_scales: Of the source's and of the target's v, for the gradient divided by p.
+        gradient_noise, scales_noise: sigma_1 and, for the gradient of v divided by p, sigma_2; 0 for none.
+        burn: Iterates before this one are not averaged; ``iterations - 1`` gives the last one alone.
     """
 
     alpha: float
@@ -119,12 +109,9 @@ class Course:
 class Found:
     """Averages over the iterates that count: only ``weights`` may be released, a scale is one number per record.
 
-    Attributes
-    ----------
-    weights
-        Shape (d,).
-    scales
-        Shape (m + n,), the source first.
+    Attributes:
+        weights: Shape (d,).
+        scales: Shape (m + n,), the source first.
     """
 
     weights: Floats
@@ -166,12 +153,9 @@ def descend(
     one unit, so that what is released is a function of what the exact Gaussian mechanism would release for the
     rounded gradient: post-processing.
 
-    Parameters
-    ----------
-    domains
-        Any; records are brought within ``bounds`` first.
-    start
-        A public w within the ball, shape (d,); None for 0.
+    Args:
+        domains: Any; records are brought within ``bounds`` first.
+        start: A public w within the ball, shape (d,); None for 0.
     """
     domains = domains.bounded(bounds.norm)
     sides, shares = (domains.source, domains.target), domains.shares(course.alpha)
@@ -258,32 +242,19 @@ _EVEN_BITS = 0x4B400000
 class Forces(NamedTuple):
     """Public numbers of one side in one iteration.
 
-    Attributes
-    ----------
-    loss
-        Place in :data:`LOSSES`.
-    share
-        p, the weight of a row whose scale is 1: alpha/m or (1 - alpha)/n.
-    most
-        Scores of the logistic loss are clipped to [-most, most], residuals of the squared one, too.
-    units
-        One over the unit of the gradient's grid.
-    cells
-        One over the unit of the losses' grid.
-    addend
-        What is added to the loss: the estimate of the discrepancy, or 0.
-    pull
-        kappa_1, which draws a scale back to 1 (constant), or weights back to p (with the others, over v^2).
-    constant
-        Whether ``pull`` is constant.
-    euclidean
-        kappa_2 over the norm of all weights.
-    greatest
-        kappa_inf.
-    sharpness, level
-        A row's part of the greatest weight is ``exp(sharpness (q - level))``.
-    step
-        Of the scales.
+    Attributes:
+        loss: Place in :data:`LOSSES`.
+        share: p, the weight of a row whose scale is 1: alpha/m or (1 - alpha)/n.
+        most: Scores of the logistic loss are clipped to [-most, most], residuals of the squared one, too.
+        units: One over the unit of the gradient's grid.
+        cells: One over the unit of the losses' grid.
+        addend: What is added to the loss: the estimate of the discrepancy, or 0.
+        pull: kappa_1, which draws a scale back to 1 (constant), or weights back to p (with the others, over v^2).
+        constant: Whether ``pull`` is constant.
+        euclidean: kappa_2 over the norm of all weights.
+        greatest: kappa_inf.
+        sharpness, level: A row's part of the greatest weight is ``exp(sharpness (q - level))``.
+        step: Of the scales.
     """
 
     loss: int
@@ -313,18 +284,12 @@ def move_rows(
 ) -> None:
     """Add the rows' parts of the gradient to ``sums``, and move their scales by one step.
 
-    Parameters
-    ----------
-    features, responses
-        Shapes (k, d) and (k,).
-    weights
-        w, shape (d,).
-    noise
-        Whole numbers of the losses' grid, shape (k,).
-    scales
-        v, shape (k,), all at least 1; changed.
-    sums
-        Shape (d,), int32, every row's part with an offset that :func:`whole_sums` takes away; changed.
+    Args:
+        features, responses: Shapes (k, d) and (k,).
+        weights: w, shape (d,).
+        noise: Whole numbers of the losses' grid, shape (k,).
+        scales: v, shape (k,), all at least 1; changed.
+        sums: Shape (d,), int32, every row's part with an offset that :func:`whole_sums` takes away; changed.
     """
     for i in range(len(features)):
         score = float(_product(features, i, weights))

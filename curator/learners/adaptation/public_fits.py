@@ -32,14 +32,10 @@ RIDGE = 1e-5
 class PublicFit(NamedTuple):
     """The fit of the public side alone.
 
-    Attributes
-    ----------
-    weights
-        w_0, shape (d,), in the ball: the least mean loss of the public side.
-    residual_clip
-        The :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
-    reach
-        How far from w_0 noise may take w; see :func:`reach`.
+    Attributes:
+        weights: w_0, shape (d,), in the ball: the least mean loss of the public side.
+        residual_clip: The :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
+        reach: How far from w_0 noise may take w; see :func:`reach`.
     """
 
     weights: Floats
@@ -50,12 +46,9 @@ class PublicFit(NamedTuple):
 def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> PublicFit:
     """Fit the public side over ||w|| <= ``radius``.
 
-    Parameters
-    ----------
-    side
-        Its rows, within public bounds: ||x|| <= ``norm``, |y| <= 1.
-    loss
-        ``squared`` or ``logistic``.
+    Args:
+        side: Its rows, within public bounds: ||x|| <= ``norm``, |y| <= 1.
+        loss: ``squared`` or ``logistic``.
     """
     shares = np.full(len(side), 1.0 / len(side))
     if loss == "squared":
@@ -96,14 +89,10 @@ def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
     Exact up to rounding: the ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it,
     by bisection in the eigenbasis of A.
 
-    Parameters
-    ----------
-    side
-        k rows.
-    shares
-        q, shape (k,), non-negative.
-    radius
-        Of the ball.
+    Args:
+        side: k rows.
+        shares: q, shape (k,), non-negative.
+        radius: Of the ball.
     """
     weighted = side.features * shares[:, None]
     return constrained(weighted.T @ side.features, weighted.T @ side.responses, radius)
@@ -129,16 +118,11 @@ def constrained(curvature: Floats, slope: Floats, radius: float) -> Floats:
 def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
     """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
 
-    Parameters
-    ----------
-    side
-        k rows; responses are -1 or +1.
-    shares
-        q, shape (k,), non-negative; about 1 in sum.
-    penalty
-        Positive.
-    start
-        Where to begin, shape (d,); 0 by default.
+    Args:
+        side: k rows; responses are -1 or +1.
+        shares: q, shape (k,), non-negative; about 1 in sum.
+        penalty: Positive.
+        start: Where to begin, shape (d,); 0 by default.
     """
     signed = side.features * side.responses[:, None]
     weights = np.zeros(signed.shape[1]) if start is None else start.copy()
@@ -170,12 +154,9 @@ def logistic_in_ball(
     Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the
     penalty. That is the minimizer over the ball up to ``penalty ||w||^2/2``, by its Lagrangian.
 
-    Parameters
-    ----------
-    side, shares, penalty, start
-        As of :func:`logistic`.
-    radius
-        Of the ball, positive.
+    Args:
+        side, shares, penalty, start: As of :func:`logistic`.
+        radius: Of the ball, positive.
     """
     weights = logistic(side, shares, penalty, start)
     if np.linalg.norm(weights) <= radius:

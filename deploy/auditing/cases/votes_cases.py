@@ -171,12 +171,9 @@ def compared(
 
     The noise of all runs is drawn at once.
 
-    Parameters
-    ----------
-    measure
-        Of the distances.
-    keeps
-        Whether the first threshold stays, bottom or not.
+    Args:
+        measure: Of the distances.
+        keeps: Whether the first threshold stays, bottom or not.
     """
 
     def subject(counts: Indices, runs: int, source: RandomSource) -> AnyArray:

@@ -112,9 +112,8 @@ def fill(
 ) -> list[Identity]:
     """Let people contribute in this order to the curator in a folder, without directories of their own.
 
-    Returns
-    -------
-    Their keys, by default fresh ones.
+    Returns:
+        Their keys, by default fresh ones.
     """
     known = keys or [Identity.create() for _ in people]
     with collecting(folder, chosen, most=max(PEOPLE, len(people)), token=TOKEN) as collection:

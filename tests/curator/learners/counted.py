@@ -13,12 +13,9 @@ from curator.weights.sampling import Sampler
 class CountingSampler(Sampler):
     """Draws as a :class:`Sampler` does, whose other ways to draw all end in these.
 
-    Attributes
-    ----------
-    drawn
-        Records that were drawn from mu, in all.
-    passes
-        How often the sample itself was read.
+    Attributes:
+        drawn: Records that were drawn from mu, in all.
+        passes: How often the sample itself was read.
     """
 
     def __init__(self, records: Records) -> None:

@@ -198,10 +198,8 @@ def test_a_part_with_fewer_people_than_blocks_answers_for_all_blocks():
 def parities_law(block, width, kept, answers):
     """Return the exact law of KLNRS on equations ((x, 1), label): every kept subset, every solution.
 
-    Parameters
-    ----------
-    block
-        Tuple of (x, label), where x is a tuple of ``width`` bits.
+    Args:
+        block: Tuple of (x, label), where x is a tuple of ``width`` bits.
     """
     acceptance_table = {None: 1.0 - answers}
     for size in range(len(block) + 1):

@@ -102,12 +102,9 @@ LIES: dict[str, Callable[[Signed], Answer]] = {
 class Peer:
     """A witness on loopback that may turn hostile: what it answers may change at any time.
 
-    Attributes
-    ----------
-    lie
-        What a PUT is answered, given the signed message; None: the word of an honest witness.
-    asked
-        How many PUTs have come.
+    Attributes:
+        lie: What a PUT is answered, given the signed message; None: the word of an honest witness.
+        asked: How many PUTs have come.
     """
 
     def __init__(self, signer: Identity = SIGNER) -> None:

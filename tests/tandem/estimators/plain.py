@@ -21,12 +21,9 @@ RIDGE = 1e-6
 class Plain:
     """Reads the same files as the parties of :class:`deploy.embedded.Embedded`, and fits least squares to them.
 
-    Parameters
-    ----------
-    state
-        Stays empty: nothing is kept.
-    charging
-        Not used: nobody is charged.
+    Args:
+        state: Stays empty: nothing is kept.
+        charging: Not used: nobody is charged.
     """
 
     def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:

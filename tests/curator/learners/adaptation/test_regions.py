@@ -377,14 +377,10 @@ def test_scores_without_end_are_refused():
 class Known(NamedTuple):
     """A case, and what is known of it.
 
-    Attributes
-    ----------
-    prepared
-        The discrepancy, and both deviations of the noise.
-    steps
-        Of the weights, of the source's and of the target's scales.
-    weights, scales
-        What is found; the scales, added up.
+    Attributes:
+        prepared: The discrepancy, and both deviations of the noise.
+        steps: Of the weights, of the source's and of the target's scales.
+        weights, scales: What is found; the scales, added up.
     """
 
     kind: Literal["convex", "nonconvex"]

@@ -14,14 +14,10 @@ from tandem.extend.distributions import DISTRIBUTIONS, SIDES, Distribution, Indi
 class Band(Distribution):
     """People with d features in (0, 1), labelled +1 iff low < x_0 <= high. Under T, x_0 is the square of a uniform.
 
-    Attributes
-    ----------
-    side
-        Draw from S (``source``) or T (``target``).
-    d
-        Number of features, 1 to 64.
-    low, high
-        The band.
+    Attributes:
+        side: Draw from S (``source``) or T (``target``).
+        d: Number of features, 1 to 64.
+        low, high: The band.
     """
 
     name: Literal["example-band"] = "example-band"

@@ -34,14 +34,10 @@ class Counted(Result):
 class CountInside(Operation[Counted]):
     """Count the records with low < x_j <= high, and release the number with noise.
 
-    Attributes
-    ----------
-    feature
-        j, 0 <= j < 65536.
-    low, high
-        The interval.
-    epsilon
-        What this costs, in [0.01, 30].
+    Attributes:
+        feature: j, 0 <= j < 65536.
+        low, high: The interval.
+        epsilon: What this costs, in [0.01, 30].
     """
 
     result: ClassVar = Counted

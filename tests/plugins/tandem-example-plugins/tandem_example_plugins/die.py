@@ -18,10 +18,8 @@ class Die(BitMechanism):
     [1/sides, 1 - 1/sides] whatever the value is. The probability of the truth is rounded down to a whole multiple of
     1/2^53, which the sampler needs, and epsilon is rounded up.
 
-    Attributes
-    ----------
-    sides
-        Of the die, 3 to 1000.
+    Attributes:
+        sides: Of the die, 3 to 1000.
     """
 
     name: Literal["example-die"] = "example-die"

@@ -31,14 +31,10 @@ class Histogram(Learner):
     The mechanism is a noisy histogram: pure epsilon-DP on the sample itself, whatever the weights. Which run is
     the best is a function of the noisy sums.
 
-    Attributes
-    ----------
-    epsilon
-        Of one call, in [0.01, 30].
-    low, high
-        Public range that the cells divide; the outermost two reach beyond it.
-    cells
-        How many, 2 to 1000.
+    Attributes:
+        epsilon: Of one call, in [0.01, 30].
+        low, high: Public range that the cells divide; the outermost two reach beyond it.
+        cells: How many, 2 to 1000.
     """
 
     reweighs: ClassVar[bool] = False

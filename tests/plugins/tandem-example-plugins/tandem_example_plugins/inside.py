@@ -14,12 +14,9 @@ from tandem.extend.queries import QUERIES, Floats, Indices, Names, Query, Record
 class InsideQuery(Query):
     """1 if low < x_j <= high, else 0.
 
-    Attributes
-    ----------
-    feature
-        j, 0 <= j < 65536.
-    low, high
-        The interval.
+    Attributes:
+        feature: j, 0 <= j < 65536.
+        low, high: The interval.
     """
 
     kind: Literal["example-inside"] = "example-inside"

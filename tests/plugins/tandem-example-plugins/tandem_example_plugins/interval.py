@@ -16,12 +16,9 @@ Border = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 class Interval(Hypothesis):
     """h(x) = +1 if low < x_j <= high, else -1; never +1 where high <= low.
 
-    Attributes
-    ----------
-    feature
-        j, 0 <= j < 65536.
-    low, high
-        In [-1e30, 1e30].
+    Attributes:
+        feature: j, 0 <= j < 65536.
+        low, high: In [-1e30, 1e30].
     """
 
     kind: Literal["example-interval"] = "example-interval"
