@@ -216,7 +216,7 @@ class Remote:
                         "entries: their list has no end"
                     )
             kept += page
-            whole = kept and kept[-1].said().entries == len(entries) and len(kept[-1].witnessed) >= wanted
+            whole = kept and kept[-1].verified().entries == len(entries) and len(kept[-1].witnessed) >= wanted
             if whole or not entries or time.monotonic() > until:
                 return tuple(kept)
             time.sleep(LOOK)

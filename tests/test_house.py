@@ -3,6 +3,7 @@
 import pytest
 
 from benchmarks.house import PACKAGES, PICTURES, ROOT, arrows, circles, counts, floors, needed, picture
+from benchmarks.words import found
 
 
 @pytest.mark.slow
@@ -58,3 +59,12 @@ def test_the_house_is_counted(tmp_path):
     assert found.long == ["common/core/a.py:2 f, 61 lines"]
     assert found.wide == ["common/core/a.py:2 f, 11 parameters"]
     assert found.classes == ["A: common/core/a.py, curator/b.py"]
+
+
+def test_words_of_the_list_are_found_in_names_and_texts_alone(tmp_path):
+    file = tmp_path / "module.py"
+    file.write_text(
+        'def told(heard):\n    """Nobody is told."""\n'
+        '    log(f"whoever {heard} asks", source.derive("said"))\n    isSaid = 1\n'
+    )
+    assert [(line, word) for line, word, _ in found(file)] == [(1, "told"), (1, "heard"), (4, "said"), (3, "whoever")]

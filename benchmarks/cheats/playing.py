@@ -151,7 +151,7 @@ def _forked(parties: Parties, run: Path, *, cut: bool) -> None:
     write_entries(run, other)
     result = json.loads((run / "result.json").read_bytes())
     (run / "result.json").write_text(json.dumps({**result, **body["result"]}))
-    said = StoredCheckpoint.parse(json.loads((run / "checkpoints.jsonl").read_text().splitlines()[0])).said()
+    said = StoredCheckpoint.parse(json.loads((run / "checkpoints.jsonl").read_text().splitlines()[0])).verified()
     twin = StoredCheckpoint(checkpoint=signed_checkpoint(signer, "run", said.configuration, other, said.time))
     (run / "checkpoints.jsonl").write_text(json.dumps(twin.wire(), sort_keys=True) + "\n")
 

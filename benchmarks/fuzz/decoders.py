@@ -255,7 +255,7 @@ def _both_ways(raw: bytes) -> None:
 
 
 def _seen(kept: StoredCheckpoint) -> None:
-    kept.said()
+    kept.verified()
     kept.seen()
 
 

@@ -263,7 +263,7 @@ def checking_agent(exchange: Exchange) -> None:
         checking.in_words(finding, checking.WITHIN)
         if finding.status == checking.INCLUDED:
             assert finding.shown is not None, "a report is included in nothing"
-            assert finding.shown.kept.said(found.referee.public).run == RUN
+            assert finding.shown.kept.verified(found.referee.public).run == RUN
 
 
 # Others -------------------------------------------------------------------------------------------------------------
@@ -305,12 +305,12 @@ def witnessed_referee(exchange: Exchange) -> None:
         for kept in found.kept[: exchange.random.choice((1, 2, 3))]:
             word = exchange.attempt(partial(_kept, witness, kept.checkpoint))
             if word is not None:
-                assert word.said(public).entries == kept.said(public).entries
+                assert word.verified(public).entries == kept.verified(public).entries
                 assert len(word.seen()) == 1, "a word of a witness is kept that is none"
                 verify(word.witnessed[0], word.witnessed[0].kind, witness._pinned)
         for each in exchange.attempt(lambda: witness.kept(public, RUN)) or ():
             assert isinstance(each, StoredCheckpoint)
-            exchange.attempt(partial(each.said, public))
+            exchange.attempt(partial(each.verified, public))
             exchange.attempt(each.seen)
         assert all(isinstance(one, RunSeen) for one in exchange.attempt(lambda: witness.runs(public)) or ())
 

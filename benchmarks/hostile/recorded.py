@@ -98,7 +98,7 @@ def recorded() -> Recorded:
                 word = witness.keep(referee.identity.public, RUN, kept.checkpoint)
                 found.kept.append(StoredCheckpoint(checkpoint=kept.checkpoint, witnessed=(word,)))
             question = found.heard["report"][0][0][0].message["question"]
-            for since in (None, found.kept[-1].said().entries):
+            for since in (None, found.kept[-1].verified().entries):
                 request = ProofRequest(participant=agent.public, run=RUN, question=question, since=since)
                 found.proofs[since] = referee.proof(agent.sign(request.KIND, request.wire())).wire()
             found.result = json.loads(json.dumps(result))

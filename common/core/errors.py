@@ -198,7 +198,7 @@ class ConsentWithheld(Refused):
 class NotVouched(Refused):
     """No issuer that is accepted here vouches that a participant is a person, or speaks for so many."""
 
-    problem, title = "not-vouched", "Nobody vouches for this participant"
+    problem, title = "not-vouched", "No issuer vouches for this participant"
 
 
 class PatternViolation(Refused):

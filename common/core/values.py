@@ -73,11 +73,11 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "value"
     plain = _PLAIN.get(first["type"])
-    said = plain or f"{first['msg']}, found {_short(first.get('input'))}"
+    reason = plain or f"{first['msg']}, found {_short(first.get('input'))}"
     if first["type"] == "extra_forbidden" and model is not None:
-        said += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
+        reason += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
     more = error.error_count() - 1
-    return f"{where}: {said}" + (f" (and {more} more)" if more else "")
+    return f"{where}: {reason}" + (f" (and {more} more)" if more else "")
 
 
 def _keys(model: type[BaseModel], path: Sequence[int | str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Which protocol a party speaks, said at the first contact: two versions that do not fit refuse each other by name.
+"""Which protocol a party speaks, stated at the first contact: two versions that do not fit refuse each other by name.
 
 The number is that of the run's configuration, which all parties sign, store or check. Over HTTP each side also states
 it in the header :data:`HEADER`, so that a party which would misread a message never gets one.
@@ -21,7 +21,7 @@ BEFORE = "0.2.0 or older"
 RELEASES = {1: BEFORE, 2: "0.3.0"}
 """Which releases speak each protocol before :data:`PROTOCOL`: they read its runs and state directories."""
 REMEDY = "upgrade the older one of the two; a run that has begun is ended with the version that began it"
-_SAID = re.compile(r"([0-9]{1,9}) tandem/([0-9A-Za-z.+-]{1,40})")
+_STATED = re.compile(r"([0-9]{1,9}) tandem/([0-9A-Za-z.+-]{1,40})")
 
 
 @cache
@@ -41,19 +41,19 @@ def stated() -> str:
     return f"{PROTOCOL} tandem/{release() or 'unreleased'}"
 
 
-def check_stated(said: str | None, who: str) -> None:
+def check_stated(header: str | None, who: str) -> None:
     """Compare what a peer states with the protocol that is spoken here.
 
     Args:
-        said: The value of its header; None, if it has none: a release before the header, or no party at all.
+        header: The value of its header; None, if it has none: a release before the header, or no party at all.
         who: The peer, in words that begin a clause.
 
     Raises:
         VersionSkew: If it states another protocol, or nothing that can be read.
     """
-    if said is None or said == stated():
+    if header is None or header == stated():
         return
-    found = _SAID.fullmatch(said)
+    found = _STATED.fullmatch(header)
     if found is None:
         raise VersionSkew(f"{who} states a protocol that cannot be read; {_here()}: {REMEDY}")
     if int(found[1]) != PROTOCOL:

@@ -89,7 +89,7 @@ class Identity:
         return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
 
     def envelopes(
-        self, said: Sequence[tuple[str, bytes]], sign: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
+        self, messages: Sequence[tuple[str, bytes]], sign: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
     ) -> list[bytes]:
         """Do what :meth:`envelope` does with many messages, each with its kind.
 
@@ -97,10 +97,10 @@ class Identity:
             sign: Returns the Ed25519 signatures of some byte strings, given the secret key as libsodium holds it (64
                 bytes).
         """
-        signatures = sign(self._secret, [covered(kind, payload) for kind, payload in said])
+        signatures = sign(self._secret, [covered(kind, payload) for kind, payload in messages])
         return [
             _raw(kind, payload, self.public, signature.hex())
-            for (kind, payload), signature in zip(said, signatures, strict=True)
+            for (kind, payload), signature in zip(messages, signatures, strict=True)
         ]
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
@@ -146,8 +146,8 @@ def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     if key is not None and signed.key != key:
-        told = f", {whose}" if whose else ""
-        raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{told}")
+        owner = f", {whose}" if whose else ""
+        raise Forged(f"this {kind!r} is signed by {signed.key[:16]}..., expected {key[:16]}...{owner}")
     verify_bytes(signed.key, kind, canonical.encode(signed.message), signed.signature)
     return signed.message
 

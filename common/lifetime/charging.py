@@ -66,7 +66,7 @@ class Charging:
             return False
         if self.ephemeral and not scenario.experiment:
             raise BadScenario(
-                "people are real: a run that charges nobody is for experiments on public records only; leave out "
+                "people are real: a run without charges is for experiments on public records only; leave out "
                 "--ephemeral, or say experiment: true if that is what these are"
             )
         return not self.ephemeral and table_of(scenario, side) is not None

@@ -263,12 +263,12 @@ class PeopleLedger:
         keyed = next((str(entry.body["key"]) for entry in journal.chain.entries if entry.kind == KEYED), None)
         if not self._key_file.exists() and (keyed is not None or _charged(journal)):
             raise BrokenLedger(
-                f"the key {self._key_file} is gone: nobody in the ledger would be known again. Put it back from a copy"
+                f"the key {self._key_file} is gone: no person in it would be recognised. Put it back from a copy"
             )
         here = hashlib.blake2b(durable_key(self._key_file), digest_size=32, person=b"tandem key").hexdigest()
         if keyed is not None and keyed != here:
             raise BrokenLedger(
-                f"the key {self._key_file} is not the one of this ledger: nobody in it would be known again. Put the "
+                f"the key {self._key_file} is not the one of this ledger: no person in it would be recognised. Put the "
                 f"key back from a copy"
             )
         journal.attend(FileWitness(self.folder.with_name(f"{self.folder.name}.heads")), opened=keyed is not None)

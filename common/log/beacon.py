@@ -3,7 +3,7 @@
 Three secrets make an order, each fixed before the next is known, and opened in the same order:
 
 1. the referee's, of which the configuration C holds the hash; C also names the witnesses W_1..W_m;
-2. the curator's share, of which its terms T hold the hash (:func:`bound`);
+2. the curator's share, of which its terms T hold the hash (:func:`commitment_to`);
 3. the beacon: what each W_i signs of the checkpoint of exactly :data:`ROUND` entries, C and T. Its Merkle root binds
    both. Before W_i has signed it, the signature does not exist.
 
@@ -98,10 +98,11 @@ def revealed_beacon(opening: RevealRequest, referee: str) -> str:
 
 
 def _value(words: StoredCheckpoint, referee: str, run: str, digest: str) -> str:
-    said = words.said(referee)
-    if (said.run, said.configuration, said.entries) != (run, digest, ROUND):
+    checkpoint = words.verified(referee)
+    if (checkpoint.run, checkpoint.configuration, checkpoint.entries) != (run, digest, ROUND):
         raise Forged(
-            f"the beacon's words are not about the first {ROUND} entries of this run: {said.entries} of {said.run!r}"
+            f"the beacon's words are not about the first {ROUND} entries of this run: {checkpoint.entries} of "
+            f"{checkpoint.run!r}"
         )
     seen = words.seen()
     if not seen or len(seen) != len(words.witnessed):

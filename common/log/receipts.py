@@ -98,8 +98,8 @@ class StoredCheckpoint(Value):
     checkpoint: Signed
     witnessed: tuple[Signed, ...] = ()
 
-    def said(self, referee: str | None = None) -> Checkpoint:
-        """Return what the referee said.
+    def verified(self, referee: str | None = None) -> Checkpoint:
+        """Return the checkpoint that the referee has signed.
 
         Raises:
             Forged, BadMessage: If it is no checkpoint of a referee with this key.
@@ -115,10 +115,10 @@ class StoredCheckpoint(Value):
         found = {}
         digest = Checkpoint.parse(self.checkpoint.message).fingerprint()
         for signed in self.witnessed:
-            said = Witnessed.parse(verify(signed, Witnessed.KIND))
-            if said.checkpoint != digest:
+            seen = Witnessed.parse(verify(signed, Witnessed.KIND))
+            if seen.checkpoint != digest:
                 raise Forged(f"witness {signed.key[:16]}... has signed another checkpoint")
-            found[signed.key] = said
+            found[signed.key] = seen
         return found
 
 
@@ -133,18 +133,18 @@ def check_contradiction(shown: object, put: Signed, witness: str) -> None:
     Raises:
         PeerMisbehaved: If nothing is shown that contradicts the checkpoint.
     """
-    said = Checkpoint.parse(put.message)
+    checkpoint = Checkpoint.parse(put.message)
     try:
         signed = Signed.parse(canonical.decode(str(shown).encode()))
         known = Checkpoint.parse(verify(signed, Checkpoint.KIND, put.key))
     except (BadMessage, Forged):
-        known = said
-    same = known.model_copy(update={"time": said.time}) == said
-    further = said.entries > known.entries and said.configuration == known.configuration
-    if known.run != said.run or same or further:
+        known = checkpoint
+    same = known.model_copy(update={"time": checkpoint.time}) == checkpoint
+    further = checkpoint.entries > known.entries and checkpoint.configuration == known.configuration
+    if known.run != checkpoint.run or same or further:
         raise PeerMisbehaved(
-            f"{witness} does not keep a checkpoint of run {said.run!r}, says that it has seen another history, and "
-            "shows none that the run's referee has signed"
+            f"{witness} does not keep a checkpoint of run {checkpoint.run!r}, says that it has seen another history, "
+            "and shows none that the run's referee has signed"
         )
 
 
@@ -260,7 +260,7 @@ def checkpoint_of(
     hashes = [link for _, link in links]
     if not hashes:
         raise BadMessage("a transcript without entries has no checkpoint")
-    said = Checkpoint(
+    checkpoint = Checkpoint(
         run=run,
         configuration=configuration,
         entries=len(hashes),
@@ -269,4 +269,4 @@ def checkpoint_of(
         time=now,
         closed=closed_of([kind for kind, _ in links]),
     )
-    return signer.sign(said.KIND, said.wire())
+    return signer.sign(checkpoint.KIND, checkpoint.wire())

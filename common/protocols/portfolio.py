@@ -48,7 +48,7 @@ class Portfolio(Value):
     @model_validator(mode="after")
     def _some_repair(self) -> Self:
         if self.labels + self.alone >= 1.0:
-            raise ValueError("labels and alone leave nobody to recalibrate a model: their sum must be below 1")
+            raise ValueError("labels and alone leave no agents to recalibrate a model: their sum must be below 1")
         return self
 
     @property

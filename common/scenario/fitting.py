@@ -259,7 +259,7 @@ def points(share: float) -> str:
 
 
 def of_agents(agents: int, gap: float, sure: float, likely: float, beta: float) -> str:
-    """Say what agents tell apart: a difference ``told`` in about a share ``likely`` of the runs, by the normal law.
+    """Say what agents tell apart: a difference detected in about a share ``likely`` of the runs, by the normal law.
 
     ``sure`` is the widest gap that the run can state, which holds with probability 1 - ``beta``.
     """
@@ -403,7 +403,7 @@ def advised(start: Start) -> Advice:
 def scenario_tree(start: Start) -> Mapping[str, Any]:
     """Return the scenario's tree, without the keys whose defaults hold."""
     found = advised(start)
-    table = _told(start)
+    table = _detected(start)
     learner = {
         "name": "sgd",
         "loss": "logistic",
@@ -435,7 +435,7 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
     return tree
 
 
-def _told(start: Start) -> dict[str, Any]:
+def _detected(start: Start) -> dict[str, Any]:
     layout = {} if start.separator == "," else {"layout": {"separator": start.separator}}
     label = {key: value for key, value in start.label.wire().items() if value not in (None, [], ())}
     features = [{key: value for key, value in one.wire().items() if value is not None} for one in start.features]

@@ -402,7 +402,7 @@ def _check_portfolio(scenario: Scenario, calls: int) -> None:
             )
     if calls > 1 and not settings.recalibrates:
         raise BadScenario(
-            f"portfolio.repair: at 0 nobody tells how the sample is to be raked for {calls} models: set "
+            f"portfolio.repair: at 0 no agents report how the sample is to be raked for {calls} models: set "
             "curator.rounds=1, or a share of the agents who repair"
         )
     counts = settings.counts(calls)

@@ -1,8 +1,8 @@
 """Scenarios: what to run, as one YAML file with a closed set of keys.
 
 A scenario is public. Numbers left at ``plan`` are filled in by :mod:`common.scenario.plan` for the scenario's
-``bounds``; its :func:`resolve` returns a :class:`common.scenario.resolved.ResolvedScenario`, which has none. Every
-party reads the same file and takes only its own: the curator ``source`` and ``curator``, the agents ``target`` and
+``bounds``; its ``resolve`` returns a :class:`common.scenario.resolved.ResolvedScenario`, which has none. Every party
+reads the same file and takes only its own: the curator ``source`` and ``curator``, the agents ``target`` and
 ``agents``, the referee the rest.
 """
 
@@ -221,7 +221,7 @@ class Scenario(Value):
         return self
 
     @model_validator(mode="after")
-    def _nobody_twice(self) -> Self:
+    def _each_person_once(self) -> Self:
         if self.people == "simulated":
             return self
         sides = (("source", self.source), ("target", self.target), ("public", self.public))

@@ -233,7 +233,7 @@ class Collection:
             elif gone is not None:
                 named = gone.contribution
             elif self._store.named(message.contribution) is not None:
-                raise Forged("another key has signed this contribution: nobody else can withdraw it")
+                raise Forged("another key has signed this contribution: only that key can withdraw it")
             else:
                 raise NotFound("this curator holds no contribution of this key: nothing was deleted or stored")
             if named != message.contribution:
@@ -255,7 +255,7 @@ class Collection:
     def _check_open(self) -> None:
         if self.begun:
             raise RunBegun(
-                "the run has begun, and with it the sample is fixed: nothing more is taken, and nobody can be taken out"
+                "the run has begun, and with it the sample is fixed: nothing more is taken, and nothing is taken out"
             )
 
     def _check_room(self, code: str) -> None:
@@ -282,12 +282,12 @@ class Collection:
             )
 
     def _receipt(self, held: Held) -> Signed:
-        return self._said(held.envelope.key, held.envelope.message["contribution"], "kept", held.time)
+        return self._signed_receipt(held.envelope.key, held.envelope.message["contribution"], "kept", held.time)
 
     def _farewell(self, contributor: str, gone: Gone) -> Signed:
-        return self._said(contributor, gone.contribution, "withdrawn", gone.time)
+        return self._signed_receipt(contributor, gone.contribution, "withdrawn", gone.time)
 
-    def _said(self, contributor: str, contribution: str, status: str, when: int) -> Signed:
+    def _signed_receipt(self, contributor: str, contribution: str, status: str, when: int) -> Signed:
         tree = {
             "offer": self._digest,
             "contributor": contributor,

@@ -54,7 +54,7 @@ class Contributor:
         if curator is None and not (folder / "claim.json").exists():
             raise BadInput(
                 "give the curator's key with --curator-key, as you know it from the curator itself: a record is sealed "
-                "to nobody else"
+                "to that key alone"
             )
         self._folder = folder
         self.curator = str(claim(folder, {"curator": curator})["curator"])
@@ -62,7 +62,7 @@ class Contributor:
 
     @property
     def key(self) -> str:
-        """The person's public key, which names nobody."""
+        """The person's public key, which names no person."""
         return self._identity.public
 
     def contribute(self, record: Mapping[str, Any], collector: Collector, token: str, agree: Agree) -> Signed:
@@ -133,7 +133,7 @@ class Contributor:
                 )
             return signed
         if not agree(offer, texts):
-            raise ConsentWithheld("you said no: nothing was sent")
+            raise ConsentWithheld("not confirmed: nothing was sent")
         message = messages.seal(plaintext, offer, self.curator, secrets.token_hex(16), self.key)
         signed = self._identity.sign(message.KIND, message.wire())
         # First on disk, then away: each sealing is another, and the curator takes one.
@@ -156,8 +156,8 @@ class Contributor:
         return hashlib.blake2b(plaintext, digest_size=32, key=key, person=b"tandem record").hexdigest()
 
     def _checked(self, receipt: Signed, contribution: Signed, status: str) -> Signed:
-        said = ContributionReceipt.parse(verify(receipt, ContributionReceipt.KIND, self.curator))
-        about = (said.offer, said.contribution, said.contributor, said.status)
+        stated = ContributionReceipt.parse(verify(receipt, ContributionReceipt.KIND, self.curator))
+        about = (stated.offer, stated.contribution, stated.contributor, stated.status)
         if about != (contribution.message["offer"], contribution.message["contribution"], self.key, status):
             raise Forged("the curator's receipt is about another contribution: ask again")
         return receipt
@@ -212,8 +212,8 @@ def described(offer: Offer, texts: Fields, curator: str, address: str) -> str:
     return in_columns(
         {
             "Who gets it": f"the curator with the key {curator}, at {address}. The record leaves this device sealed to "
-            f"that curator: whoever carries it cannot read it, nor change it unnoticed. The curator can read it: you "
-            f"trust whoever runs it to use it for this alone",
+            f"that curator: its carrier cannot read it, nor change it unnoticed. The curator can read it: you "
+            f"trust the person who runs it to use it for this alone",
             "What is sent": f"these {len(texts)} fields, and no other",
             **{f"  {name}": text or "not known" for name, text in texts.items()},
             "What for": f"{offer.title} (scenario {offer.scenario!r}), a run about {offer.people} people",

@@ -102,7 +102,7 @@ class Contributions:
         self._folder, self._scenario = folder / FOLDER, scenario
         if not (self._folder / FILE).exists():
             raise BadInput(
-                f"nobody has contributed to {folder}: collect records there first (curator collect), and serve with "
+                f"no contributions in {folder}: collect records there first (curator collect), and serve with "
                 f"the same --state"
             )
         self._read = ""

@@ -87,7 +87,7 @@ def layout_of(scenario: ResolvedScenario) -> RecordLayout:
     """Return how the sample of a resolved scenario will be laid out; no table is read.
 
     Raises:
-        BadScenario, BadData: As :meth:`Layout.of`.
+        BadScenario, BadData: As :meth:`RecordLayout.of`.
     """
     if scenario.source.table is None:
         return (source := _source(scenario, Path(), 0)).layout(source.population())

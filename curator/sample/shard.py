@@ -75,7 +75,7 @@ class Shard:
         return f"Shard({self._rows!r})"
 
     def check(self) -> None:
-        """Check the records; see :meth:`Rows.check`."""
+        """Check the records; see :meth:`ShardRows.check`."""
         self._rows.check()
 
     def block(self, begin: int, end: int) -> Records:

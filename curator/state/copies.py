@@ -117,7 +117,7 @@ def _checked_doubt(copy: Path, state: Path, witnesses: Sequence[Witness], *, clo
         doubt = _doubt(chain, Identity.load_or_create(copy / KEY), state, witnesses)
     if doubt and not close:
         raise BrokenLedger(
-            f"{doubt}. What was released since counts as spent, and nobody knows how much that is: find a newer "
+            f"{doubt}. What was released since counts as spent, and how much that is cannot be known: find a newer "
             f"copy, or give --close, which counts the whole budget as spent"
         )
     return doubt

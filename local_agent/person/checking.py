@@ -161,7 +161,7 @@ def check(
     proofs = []
     try:
         for known in _distinct(None if before is None else before.kept, newest):
-            since = None if known is None else known.said(referee).entries
+            since = None if known is None else known.verified(referee).entries
             request = ProofRequest(participant=identity.public, run=held.run, question=held.question, since=since)
             proofs.append(port.proof(identity.sign(request.KIND, request.wire())))
     except (PatternViolation, NotFound) as error:
@@ -176,8 +176,8 @@ def check(
     if newest is not None and (why := _breaks(newest, proofs[-1], referee, "the witness has seen")):
         return ReportCheck(held, LEFT_OUT, why, by, shown)
     entry = SignedEntry.parse(proofs[-1].entry).index
-    place, grown = f"entry {entry} of the transcript", len({each.kept.said().root for each in proofs}) > 1
-    if witness is None or not (newest is None or newest.said().entries <= entry or grown):
+    place, grown = f"entry {entry} of the transcript", len({each.kept.verified().root for each in proofs}) > 1
+    if witness is None or not (newest is None or newest.verified().entries <= entry or grown):
         return ReportCheck(held, INCLUDED, place, by, shown)
     status, why = _unseen(place, late, within)
     return ReportCheck(held, status, why, by, shown)
@@ -204,7 +204,7 @@ def _without(
     within: float,
 ) -> ReportCheck:
     """Judge what a referee answers that shows no proof."""
-    parsed = None if newest is None else newest.said()
+    parsed = None if newest is None else newest.verified()
     if before is not None and held.question in before.questions:
         return ReportCheck(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
     if parsed is not None and (parsed.closed or 0) > held.question:
@@ -223,7 +223,7 @@ def _without(
 
 def _breaks(known: StoredCheckpoint, proof: Proof, referee: str, who: str) -> str:
     """Return why a proof's checkpoint does not go on from an older one; nothing if it does."""
-    old, new = known.said(referee), proof.kept.said(referee)
+    old, new = known.verified(referee), proof.kept.verified(referee)
     was = f"{who} {old.entries} entries that end in {old.hash[:12]}..., and the referee shows"
     if new.entries < old.entries:
         return f"{was} only {new.entries} now"
@@ -240,7 +240,7 @@ def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
         raise Forged("the referee proves something about another question")
     if root_from_inclusion_proof(_leaf(held, proof), proof.index, proof.reports, proof.path) != entry.body.get("root"):
         raise Forged("the referee's path does not lead from this report to the root of the question")
-    parsed = proof.kept.said(referee)
+    parsed = proof.kept.verified(referee)
     if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):
         raise Forged("the checkpoint is one of another run")
     if (
@@ -284,7 +284,7 @@ def _newest(held: HeldReceipt, witness: SeenPort, referee: str) -> StoredCheckpo
     newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)
     if newest is None:
         return None
-    parsed = newest.said(referee)
+    parsed = newest.verified(referee)
     if key not in newest.seen():
         raise Forged("the witness shows what it has not signed: ask another one")
     if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):

@@ -142,7 +142,7 @@ def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
         tree = canonical.decode(read(found, CHECKPOINT))
         kept = StoredCheckpoint.parse(tree["checkpoint"])
         questions = frozenset(int(number) for number in tree["questions"])
-        return SeenCheckpoint(kept, questions) if kept.said().run == run else None  # where run and Run are one file
+        return SeenCheckpoint(kept, questions) if kept.verified().run == run else None  # where run and Run are one file
     except (ValueError, KeyError, TypeError, BadMessage, Forged):
         raise BadData(f"{found} is no checkpoint: it was edited, or is another file") from None
 

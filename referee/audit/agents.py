@@ -39,7 +39,7 @@ class Agents:
             says that it speaks, the largest first.
         choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
         roster: Everybody who was enrolled when the run began.
-        others: How many agents of the run's orders other runs are said to have asked, by their names.
+        others: How many agents of the run's orders other runs have asked as listed, by their names.
 
     Raises:
         AuditFailed: If an agent has several numbers, owners or places, or the list is another one than was signed.
@@ -98,7 +98,7 @@ class Agents:
             if not re.fullmatch(RUN, run):
                 raise self._place.failed(f"{run!r} is no name of a run")
             if run == self._run:
-                raise self._place.failed("agents of the run itself are said to be another's")
+                raise self._place.failed("agents of the run itself are listed as another run's")
             self._use(part)
             self.others[run] = self.others.get(run, 0) + part.stop - part.start
 
@@ -171,7 +171,7 @@ class Vouchers:
 
     Args:
         roster: Everybody who was enrolled when the run began.
-        said: What the transcript's first entry says of vouchers, if anything.
+        stated: What the transcript's first entry says of vouchers, if anything.
         file: The file of vouchers; None where there is none.
         pinned: Keys of issuers as known from elsewhere.
         place: Where the audit stands.
@@ -185,7 +185,7 @@ class Vouchers:
     def __init__(
         self,
         roster: Roster,
-        said: Mapping[str, Any] | None,
+        stated: Mapping[str, Any] | None,
         file: BufferedIOBase | None,
         pinned: Sequence[IssuerKey],
         place: Place,
@@ -195,13 +195,13 @@ class Vouchers:
         self._pinned = {issuer.fingerprint() for issuer in pinned}
         self._by = np.zeros(len(roster), dtype=np.int64)  # 1 + the issuer's place; 0: nobody vouches
         self._grants: dict[int, Grant] = {}
-        named = [IssuerKey.parse(wire) for wire in said["issuers"]] if said is not None else []
+        named = [IssuerKey.parse(wire) for wire in stated["issuers"]] if stated is not None else []
         self._issuers = list({issuer.fingerprint(): issuer for issuer in (*pinned, *named)}.values())
-        if said is not None:
-            self._check(said, io.BytesIO() if file is None else file, place)
+        if stated is not None:
+            self._check(stated, io.BytesIO() if file is None else file, place)
 
-    def _check(self, said: Mapping[str, Any], file: BufferedIOBase, place: Place) -> None:
-        if hashlib.file_digest(file, "sha256").hexdigest() != said["sha256"]:
+    def _check(self, stated: Mapping[str, Any], file: BufferedIOBase, place: Place) -> None:
+        if hashlib.file_digest(file, "sha256").hexdigest() != stated["sha256"]:
             raise place.failed("the file of vouchers is not the one that was signed")
         file.seek(0)
         firsts, count = self._roster.firsts, 0
@@ -216,12 +216,12 @@ class Vouchers:
             try:
                 issuer = vouched(voucher, participant.key, participant.agents, self._issuers)
             except NotVouched as error:
-                raise place.failed(f"for {participant.key[:16]}... nobody vouches: {error.detail}") from None
+                raise place.failed(f"for {participant.key[:16]}... no issuer vouches: {error.detail}") from None
             self._by[position] = 1 + self._issuers.index(issuer)
             if (grant := grant_of(voucher)) is not None:
                 self._grants[position] = grant
-        if count != said["count"]:
-            raise AuditFailed(f"the transcript speaks of {said['count']} vouchers, there are {count}")
+        if count != stated["count"]:
+            raise AuditFailed(f"the transcript speaks of {stated['count']} vouchers, there are {count}")
 
     def found(self, answers: Indices) -> Vouching:
         """Return who vouches for whom, given how many answers came from each participant."""

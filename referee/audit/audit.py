@@ -142,7 +142,7 @@ def audit(
     if strict and (referee_key is None or (agreed and curator_key is None)):
         raise AuditFailed(
             f"a strict audit takes the key of the {' and of the '.join(missing)}, known from elsewhere than from this "
-            "folder (--referee-key, --curator-key): whoever invents a run signs it with keys of its own"
+            "folder (--referee-key, --curator-key): a referee that invents a run signs it with keys of its own"
         )
     place = Place("the configuration")
     with place.named_in_failures():
@@ -171,7 +171,7 @@ def _audit(
     entries: list[StoredEntry],
     known: tuple[str | None, str | None],
     place: Place,
-    told: tuple[Sequence[Signed], Sequence[StoredCheckpoint], Sequence[StoredCheckpoint]],
+    shown: tuple[Sequence[Signed], Sequence[StoredCheckpoint], Sequence[StoredCheckpoint]],
     issuers: Sequence[IssuerKey],
     large: bool,
 ) -> Audit:
@@ -182,9 +182,10 @@ def _audit(
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
     agents = Agents(configuration, first.body["participants"], read_file(folder, "participants", large=large), place)
-    said = first.body.get("vouchers")
-    with open_file(folder, "vouchers", large=large) if said is not None and said["count"] else nullcontext() as file:
-        vouchers = Vouchers(agents.roster, said, file, issuers, place)
+    stated = first.body.get("vouchers")
+    some = stated is not None and stated["count"]
+    with open_file(folder, "vouchers", large=large) if some else nullcontext() as file:
+        vouchers = Vouchers(agents.roster, stated, file, issuers, place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, known[1])
     given = _given(entries, configuration, terms, curator)
@@ -207,7 +208,7 @@ def _audit(
     certificate = check_cost(replay.events, terms)
     check_files(folder, chosen, published, place)
     place.words = "the run's history"
-    history = check_history(folder, entries, configuration, *told)
+    history = check_history(folder, entries, configuration, *shown)
     check_reports(folder, entries)
     return Audit(
         len(entries),
@@ -272,6 +273,6 @@ def _given(
     if entry is None or terms is None or curator is None:
         return OrderEntropy(None if terms is None else terms.share)
     given = check_beacon(entry.body, configuration, terms, curator)
-    if not StoredCheckpoint.parse(entry.body["words"]).said().covers(entries[:ROUND]):
+    if not StoredCheckpoint.parse(entry.body["words"]).verified().covers(entries[:ROUND]):
         raise AuditFailed("the beacon's words are about another beginning of the run")
     return given

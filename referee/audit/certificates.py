@@ -77,8 +77,8 @@ def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: 
     Raises:
         AuditFailed: Naming what is wrong with the certificate.
     """
-    told = _events(certificate)
-    if told != Counter(canonical.encode(event) for event in events):
+    stated = _events(certificate)
+    if stated != Counter(canonical.encode(event) for event in events):
         raise AuditFailed("the privacy certificate is about other events than those on record")
     read = _read(certificate)
     if not (read.epsilon <= epsilon and read.delta <= delta):
@@ -115,11 +115,11 @@ def _events(certificate: Any) -> Counter[bytes]:
     ]
     if not isinstance(entries, list | tuple) or len(entries) > MOST_ROWS:
         raise AuditFailed(f"the privacy certificate's events are no list of at most {MOST_ROWS:,} kinds")
-    told: Counter[bytes] = Counter()
+    stated: Counter[bytes] = Counter()
     for entry in entries:
         event = _event(_fields(entry, "event with its count", {"event", "count"})["event"])
-        told[canonical.encode(event)] += int(whole(1 << 53).read("count", entry["count"]))
-    return told
+        stated[canonical.encode(event)] += int(whole(1 << 53).read("count", entry["count"]))
+    return stated
 
 
 def _event(event: Any) -> dict[str, Any]:

@@ -45,11 +45,11 @@ def check_result(
     if lost["silent"] + sum(lost["declined"].values()) != max(0, asked - agents["answered"]):
         raise AuditFailed(f"{asked - agents['answered']} agents that were asked did not answer, found {lost}")
     rounds = rounds_of(note.numbers for note in replay.notes)
-    told = rounds if outcome else rounds[: len(published.get("rounds", ()))]
+    published_rounds = rounds if outcome else rounds[: len(published.get("rounds", ()))]
     found = result_document(
         chosen,
         outcome,
-        rounds=told,
+        rounds=published_rounds,
         status=outcome.status if outcome else str(published["status"]),
         reason=outcome.reason if outcome else str(published["reason"]),
         terms=terms,

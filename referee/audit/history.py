@@ -142,19 +142,19 @@ def check_history(
         AuditFailed: Naming what speaks of another one.
     """
     kept, tree = kept_in(folder), entries_tree(entries)
-    said = [_said(each, entries, tree, configuration) for each in kept]
-    for before, after in pairwise(said):
+    checkpoint = [_checked(each, entries, tree, configuration) for each in kept]
+    for before, after in pairwise(checkpoint):
         if after.entries <= before.entries or after.time < before.time:
             raise AuditFailed(f"the checkpoint of {after.entries} entries does not follow that of {before.entries}")
     sights = _sights(kept)
     for each in seen:
-        _said(each, entries, tree, configuration, "the witness has seen")
+        _checked(each, entries, tree, configuration, "the witness has seen")
     for key, sight in _sights(seen).items():
         if key not in sights or sights[key].entries <= sight.entries:
             sights[key] = sight
     for each in shown:
-        if each.said(configuration.referee).run == configuration.run:
-            _said(each, entries, tree, configuration, "the referee has shown an agent")
+        if each.verified(configuration.referee).run == configuration.run:
+            _checked(each, entries, tree, configuration, "the referee has shown an agent")
     given = [_receipt(signed, configuration) for signed in receipts]
     own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
     if given and not own:
@@ -162,8 +162,8 @@ def check_history(
     _check_receipts(own, folder, entries)
     return History(
         entries=len(entries),
-        began=said[0].time if said else None,
-        ended=said[-1].time if said and said[-1].entries == len(entries) else None,
+        began=checkpoint[0].time if checkpoint else None,
+        ended=checkpoint[-1].time if checkpoint and checkpoint[-1].entries == len(entries) else None,
         promised=tuple(str(key) for key in entries[0].body.get("witnesses", ())),
         witnesses=sights,
         receipts=len(own),
@@ -187,29 +187,29 @@ def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
         )
 
 
-def _said(
+def _checked(
     kept: StoredCheckpoint,
     entries: Sequence[AnyEntry],
     tree: Tree,
     configuration: Configuration,
     who: str = "the referee has signed",
 ) -> Checkpoint:
-    said = kept.said(configuration.referee)
-    if (said.run, said.configuration) != (configuration.run, configuration.fingerprint()):
-        raise AuditFailed(f"a checkpoint is one of another run, {said.run!r}, or of another configuration")
-    if not said.covers(entries, tree):
-        what = "it is another history of the run" if said.entries <= len(entries) else "here it is cut short"
+    checkpoint = kept.verified(configuration.referee)
+    if (checkpoint.run, checkpoint.configuration) != (configuration.run, configuration.fingerprint()):
+        raise AuditFailed(f"a checkpoint is one of another run, {checkpoint.run!r}, or of another configuration")
+    if not checkpoint.covers(entries, tree):
+        what = "it is another history of the run" if checkpoint.entries <= len(entries) else "here it is cut short"
         raise AuditFailed(
-            f"{who} a transcript of {said.entries} entries that ends in {said.hash[:12]}..., and this one has "
-            f"{len(entries)}, of which it is not the beginning: {what}"
+            f"{who} a transcript of {checkpoint.entries} entries that ends in {checkpoint.hash[:12]}..., and this one "
+            f"has {len(entries)}, of which it is not the beginning: {what}"
         )
-    over = closed_of([entry.kind for entry in entries[: said.entries]])
-    if said.closed not in (None, over):
+    over = closed_of([entry.kind for entry in entries[: checkpoint.entries]])
+    if checkpoint.closed not in (None, over):
         raise AuditFailed(
-            f"{who} that {said.closed} messages were over after {said.entries} entries, and {over} were: agents who "
-            "asked whether their question was closed were shown that"
+            f"{who} that {checkpoint.closed} messages were over after {checkpoint.entries} entries, and {over} were: "
+            "agents who asked whether their question was closed were shown that"
         )
-    return said
+    return checkpoint
 
 
 def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
@@ -217,7 +217,7 @@ def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
     found: dict[str, Sight] = {}
     last: dict[str, Witnessed] = {}
     for each in kept:
-        entries = each.said().entries
+        entries = each.verified().entries
         for key, word in each.seen().items():
             before = last.get(key)
             position, previous = (0, START) if before is None else (before.position + 1, before.fingerprint())

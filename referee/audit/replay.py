@@ -51,7 +51,7 @@ class Replay:
         pending: Entries that no message of the protocol has asked for.
         reports, asked, answers, operations: Counts of what was checked.
         events: What the curator declared of its operations, as far as they cost something.
-        notes: What the protocol said of its progress.
+        notes: The protocol's notes of its progress.
         answers_of: How many of the answers came from each participant, by its place in the roster.
         missing: Of the question that fewest answered: the share of those who were asked whose answers are not there.
         misbehaved: Why the curator's last release, which ended the run, is none that this run takes; empty where it is
@@ -165,8 +165,8 @@ class Replay:
         with self._reports(number) as file:
             reports = checked(unpack_reports(file), asked, self._place)
             answers, root = add_up(asked, self._counted(reports, batch))
-        said = answered.body
-        claimed = {name: said[name] for name in ("question", "asked", "answered", "root")}
+        stated = answered.body
+        claimed = {name: stated[name] for name in ("question", "asked", "answered", "root")}
         actual = {
             "question": number,
             "asked": batch.asked,

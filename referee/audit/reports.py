@@ -75,13 +75,13 @@ def checked(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iter
 def _judged(group: list[StoredReport], asked: Asked, place: Place) -> list[StoredReport]:
     keys = [asked.batch.owner(report.slot).key for report in group]
     kinds = [Report.KIND if report.individual else PackedReport.KIND for report in group]
-    said = [payload(report, asked) for report in group]
+    payloads = [payload(report, asked) for report in group]
     good = verified(
         [bytes.fromhex(key) for key in keys],
-        [covered(kind, what) for kind, what in zip(kinds, said, strict=True)],
+        [covered(kind, what) for kind, what in zip(kinds, payloads, strict=True)],
         [report.signature for report in group],
     )
-    for report, key, kind, what, fine in zip(group, keys, kinds, said, good.tolist(), strict=True):
+    for report, key, kind, what, fine in zip(group, keys, kinds, payloads, good.tolist(), strict=True):
         if not fine:
             raise place.failed(
                 f"{key[:16]}... did not sign this answer to this question: it was asked something else than the "

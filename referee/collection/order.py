@@ -141,7 +141,7 @@ def read_layers(seed: str) -> list[Layer]:
 
 
 def write_layers(layers: list[Layer]) -> str:
-    """Return the seed that :func:`read` reads."""
+    """Return the seed that :func:`read_layers` reads."""
     return "/".join(key if number == 0 else f"{start}:{key}" for number, (start, key) in enumerate(layers))
 
 

@@ -114,11 +114,11 @@ class Proofs:
 
     def _reach(self, run: str, entry: SignedEntry) -> _Reached:
         kept = self._store.last_checkpoint(run)
-        if kept is None or kept.said().entries <= entry.index:
+        if kept is None or kept.verified().entries <= entry.index:
             raise _not_yet(run, int(entry.body["question"]))
         known = self._reached.get(run)
         if known is None or known.kept != kept:
-            covered = self._entries(run)[: kept.said().entries]
+            covered = self._entries(run)[: kept.verified().entries]
             known = _Reached(kept, entries_tree(covered))
             self._reached = {run: known}
         return known

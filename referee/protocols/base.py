@@ -54,8 +54,8 @@ class Outcome:
             one, and the iterations are those of all.
         judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
-        heard: What the estimate is made of, where that is counted: no result holds it, an audit sees from it what liars
-            could have moved.
+        summary: What the estimate is made of, where that is counted: no result holds it, an audit sees from it what
+            liars could have moved.
         formerly: The reason as earlier versions worded it, where it was another: an audit of their run folders finds it
             there.
         silent: What those who were asked and did not answer could change; None where all answered. Every run and every

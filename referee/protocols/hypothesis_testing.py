@@ -102,7 +102,7 @@ def _at_once(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> bool:
 
 
 def _decided_at_once(world: int) -> Outcome:
-    return decided(world, "said at once, as the reduction does")
+    return decided(world, "answered at once, as the reduction does")
 
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:

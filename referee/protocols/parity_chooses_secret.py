@@ -50,7 +50,7 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
         problem, mechanism = plan.problem, plan.bits
         parity = yield from learn_parity(Task(features=problem.c))
         if parity is None:
-            return nobody_answered(public)
+            return none_answered(public)
         which = number_of(parity.features, problem.c)
         yield Progress(f"secret {which} is wanted", {})
         return (yield from release_secret(problem, mechanism, which, plan.count, public))
@@ -63,7 +63,7 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
         problem = plan.problem
         parity = yield from learn_parity(Task(features=problem.c))
         if parity is None:
-            return nobody_answered(public)
+            return none_answered(public)
         which = number_of(parity.features, problem.c)
         yield Progress(f"secret {which} is wanted", {})
         return Outcome("done", 1, Secret(which=which, bit=public & 1), None, "guessed: a share is missing")
@@ -93,6 +93,6 @@ def release_secret(
     return Outcome("done", 1, Secret(which=which, bit=bit), None, reason)
 
 
-def nobody_answered(public: int) -> Outcome:
+def none_answered(public: int) -> Outcome:
     """End with a guess."""
     return Outcome("exhausted", 1, Secret(which=0, bit=public & 1), None, "no block of the curator answered")

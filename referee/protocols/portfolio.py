@@ -152,9 +152,9 @@ class PortfolioProtocol(Protocol):
        labels (:mod:`common.statistics.raking`), and it learns again.
     5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
        leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). The last two may
-       be compared by where only one of them errs (``portfolio.judging``). What agents said of their labels judges the
-       constants, too: those were fixed before. Where judges hardly tell two apart, what the repairing agents said helps
-       to choose.
+       be compared by where only one of them errs (``portfolio.judging``). What agents reported of their labels judges
+       the constants, too: those were fixed before. Where judges hardly tell two apart, what the repairing agents
+       reported helps to choose.
 
     ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
     the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.
@@ -188,7 +188,7 @@ class PortfolioProtocol(Protocol):
         candidates: list[tuple[str, Hypothesis]] = [("constant -1", _MINUS), ("constant +1", _PLUS)]
         reports = yield AskAgents(LossQuery(hypothesis=_PLUS, loss=plan.loss), plan.reporting)
         labels = _share(plan, reports)
-        yield Progress(f"{plan.reporting:,} agents told their label: a share of {labels[0]:.3f} has +1", {})
+        yield Progress(f"{plan.reporting:,} agents reported their label: a share of {labels[0]:.3f} has +1", {})
         if plan.alone:
             candidates.append(("agents alone", (yield from _learn_from_agents(plan))))
         ratios = (1.0, 1.0)
@@ -234,7 +234,7 @@ _STEEP, _FAR = 0.35, 0.5
 
 
 def _share(plan: PortfolioPlan, reports: Answers) -> tuple[float, float]:
-    """Return the share of +1 that agents told, and its standard error."""
+    """Return the share of +1 that agents reported, and its standard error."""
     mechanism = plan.mechanism
     ones, summary = tally(mechanism, reports.values)
     if summary == 0:
@@ -255,9 +255,9 @@ def _count_labels(plan: PortfolioPlan, reports: tuple[float, float]) -> Generato
 
 def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
     if plan.moments is None:
-        raise AssertionError("nobody learns alone")
+        raise AssertionError("no agents learn alone")
     answers = yield AskAgents(plan.moments, at_once(plan.alone))
-    yield Progress(f"{answers.asked:,} agents told a moment of their record: a model of theirs alone", {})
+    yield Progress(f"{answers.asked:,} agents reported a moment of their record: a model of theirs alone", {})
     return discriminant(*averages(plan.moments, answers, plan.mechanism))
 
 
@@ -268,7 +268,7 @@ def _rake_labels(plan: PortfolioPlan, ratios: tuple[float, float]) -> Generator[
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What agents and curator said about a model's score."""
+    """What agents and curator reported about a model's score."""
 
     cells: ScoreCells
     shares: Floats
@@ -317,10 +317,10 @@ def _survey(
     masses = reported.masses(held.together.sum(axis=1))
     fit = calibrate(reported, prior, ReportedShare(*labels), masses)
     cuts = (0.0, -fit.intercepts[0] / fit.slope)
-    believed_losses = (
+    posterior_losses = (
         forecast(reported, prior, ReportedShare(*labels), masses, cuts) if len(fit.intercepts) == 1 else []
     )
-    return _Found(cells, shares, sample, within.middles, fit, precision, tuple(believed_losses))
+    return _Found(cells, shares, sample, within.middles, fit, precision, tuple(posterior_losses))
 
 
 def _certainty(plan: PortfolioPlan, sample: Floats, merged: AnyArray, reweighs: int) -> Floats:

@@ -175,7 +175,7 @@ class RunCheckpoints:
         if run in self._settled:
             return False
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
-        if last is not None and (kept is None or kept.said().entries <= last.index):
+        if last is not None and (kept is None or kept.verified().entries <= last.index):
             return True
         if last is not None and kept is not None:
             seen = kept.seen()
@@ -214,7 +214,7 @@ class RunCheckpoints:
                         word = self._word(witness, kept)
                         self._fill_gap(witness, run, kept, Witnessed.parse(word.message))
                         kept = kept.model_copy(update={"witnessed": (*kept.witnessed, word)})
-                        self._store.keep_checkpoint(run, kept.said().entries, kept)
+                        self._store.keep_checkpoint(run, kept.verified().entries, kept)
                 except (PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew) as error:
                     problems[witness.place] = error
                     if cost is not None:
@@ -240,7 +240,7 @@ class RunCheckpoints:
             )
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
-        if parsed.checkpoint != kept.said().fingerprint():
+        if parsed.checkpoint != kept.verified().fingerprint():
             raise self._misbehaves(witness, "it has signed another checkpoint than the one that it was shown")
         if self.standing[witness.place].problem:
             log.warning("the witness at %s keeps checkpoints again", witness.place)
@@ -258,7 +258,7 @@ class RunCheckpoints:
         """
         key = self._key(witness)
         if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):
-            known = [each for each in self._store.checkpoints(run) if each.said().entries < kept.said().entries]
+            known = [each for each in self._store.checkpoints(run) if each.verified().entries < kept.verified().entries]
             last = next((words[key] for each in reversed(known) if key in (words := each.seen())), None)
             if not _follows(parsed, last):
                 last = self._missing(witness, run, known, last)
@@ -281,11 +281,11 @@ class RunCheckpoints:
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
         for each in known:
-            signed = words.get(each.said().fingerprint())
+            signed = words.get(each.verified().fingerprint())
             if signed is None or key in each.seen() or not _follows(parsed := Witnessed.parse(signed.message), last):
                 continue
             whole = each.model_copy(update={"witnessed": (*each.witnessed, signed)})
-            self._store.keep_checkpoint(run, each.said().entries, whole)
+            self._store.keep_checkpoint(run, each.verified().entries, whole)
             last = parsed
         return last
 
@@ -328,7 +328,7 @@ class RunCheckpoints:
 
     def _current(self, run: str, configuration: str) -> StoredCheckpoint:
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
-        if last is not None and kept is not None and kept.said().entries == last.index + 1:
+        if last is not None and kept is not None and kept.verified().entries == last.index + 1:
             return kept
         known = self._links.get(run, [])
         links = self._links[run] = [*known, *self._store.links(run, len(known))]

@@ -161,7 +161,7 @@ def answered(
         patience: Seconds to wait for one answer (:func:`within`).
         agreed: Whether the curator has agreed to the run.
         look: Called before and after each pause, and while an answer is waited for; ends the wait by raising.
-        told: Hears that the run waits, and why.
+        on_progress: Called with the reason when the run waits.
 
     Raises:
         PeerUnavailable: If it is away before it has agreed, or has kept one request open for longer than the patience.

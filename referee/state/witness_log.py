@@ -128,7 +128,7 @@ class WitnessLog:
             kept = StoredCheckpoint.parse(canonical.decode(found[-1]))
             verify(kept.witnessed[0], Witnessed.KIND, self._identity.public)
             verify(kept.checkpoint, Checkpoint.KIND)
-            if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.said().fingerprint():
+            if Witnessed.parse(kept.witnessed[0].message).checkpoint == kept.verified().fingerprint():
                 return kept
         except (BadMessage, Forged, IndexError):
             pass

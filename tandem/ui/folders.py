@@ -31,7 +31,7 @@ class ListedRun:
     """A run folder in the list.
 
     Attributes:
-        said: What the run has shown; of a folder that cannot be shown, what happened and what to do.
+        text: What the run has shown; of a folder that cannot be shown, what happened and what to do.
         began: When the folder was made, in this machine's time.
         shown: Whether it has a page.
     """

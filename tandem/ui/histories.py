@@ -50,7 +50,7 @@ def row(kept: StoredCheckpoint) -> CheckpointRow:
     Raises:
         Forged, BadMessage: If one is not good.
     """
-    sentences = kept.said()
+    sentences = kept.verified()
     seen = tuple((key[:16], clock(word.time)) for key, word in kept.seen().items())
     return CheckpointRow(sentences.entries, sentences.hash, clock(sentences.time), seen)
 

@@ -106,7 +106,7 @@ class Planned:
         tone, title: The traffic light, and what it stands for.
         reasons: Why it does not show green; empty if it does.
         needed: How many people: who, by the paper's bounds, by the tight ones.
-        told: What can be told apart, in sentences.
+        detectable: The differences of losses that can be detected, in sentences.
         rows: Every number: what it is, by the paper, by the tight bounds, and where the latter comes from.
     """
 

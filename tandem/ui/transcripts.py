@@ -39,7 +39,7 @@ class ListedEntry:
     """An entry in the list.
 
     Attributes:
-        said: What it holds, in a few words.
+        summary: What it holds, in a few words.
         signers: Who signed it, or something in it: the party and the beginning of its key.
         size: Bytes of its line.
     """

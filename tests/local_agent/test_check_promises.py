@@ -342,7 +342,7 @@ def test_a_history_that_goes_on_is_included_again_and_the_newest_is_kept(before)
     found = asked(Referee(longer), before)
     assert found.status == INCLUDED
     assert found.shown is not None
-    assert found.shown.kept.said().entries == 8
+    assert found.shown.kept.verified().entries == 8
     again = asked(Referee(longer), found.shown)
     assert (again.status, again.shown) == (INCLUDED, found.shown)
 

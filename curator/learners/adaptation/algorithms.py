@@ -174,7 +174,7 @@ class ConvexSettings(ConvexFields, DescentSettings):
 
 
 def fit_convex(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Floats:
-    """Learn w by CnvxAdap; see :func:`solve`. Nothing else of it may be released."""
+    """Learn w by CnvxAdap; see :func:`solve_convex`. Nothing else of it may be released."""
     return solve_convex(domains, settings, mu, source).weights
 
 
@@ -235,7 +235,7 @@ class NonconvexSettings(NonconvexFields, DescentSettings):
 
 
 def fit_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Floats:
-    """Learn w by NCnvxAdap; see :func:`solve`. Nothing else of it may be released."""
+    """Learn w by NCnvxAdap; see :func:`solve_nonconvex`. Nothing else of it may be released."""
     return solve_nonconvex(domains, settings, mu, source).weights
 
 
@@ -348,9 +348,8 @@ def scaled(
 class Adaptation(CentralMechanism[DomainSide, Floats]):
     """CnvxAdap or NCnvxAdap between a public side and the private one; releases w, and is mu-GDP for the private side.
 
-    Values are a :class:`Side` a block. The algorithms bring all rows within their public bounds before they use them,
-    whatever they are given, and calibrate their noise from mu (:mod:`curator.learners.adaptation.algorithms`,
-    :mod:`curator.learners.adaptation.algorithms`).
+    Values are a :class:`DomainSide` a block. The algorithms bring all rows within their public bounds before they use
+    them, whatever they are given, and calibrate their noise from mu.
 
     Attributes:
         settings: Of the algorithm, whose type says which one it is.

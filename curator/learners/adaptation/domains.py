@@ -111,7 +111,7 @@ class Domains:
         return self.shares(alpha)[self.private == "target"]
 
     def bounded(self, norm: float) -> Domains:
-        """Return the same within public bounds; see :meth:`Side.bounded`."""
+        """Return the same within public bounds; see :meth:`DomainSide.bounded`."""
         return Domains(self.source.bounded(norm), self.target.bounded(norm), self.private)
 
 

@@ -430,7 +430,7 @@ def test_raking_for_a_learner_that_never_looks_at_weights_is_refused(raking: str
 
 
 def test_agents_who_tell_labels_and_learn_alone_leave_some_to_recalibrate() -> None:
-    with pytest.raises(BadScenario, match="leave nobody to recalibrate"):
+    with pytest.raises(BadScenario, match="leave no agents to recalibrate"):
         load("portfolio", ["portfolio.labels=0.7", "portfolio.alone=0.3"])
 
 

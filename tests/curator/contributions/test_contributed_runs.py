@@ -159,7 +159,7 @@ def test_real_contributors_are_charged_as_people_and_stand_in_a_secret_order(tmp
 
 
 def test_too_few_begin_nothing(tmp_path, curator):
-    with pytest.raises(BadInput, match="nobody has contributed"):
+    with pytest.raises(BadInput, match="no contributions in"):
         open_curator(scenario(tmp_path), tmp_path / "nobody", 1, None)
     me = Contributor(curator.parent / "me", None)
     with collecting(curator, scenario(curator.parent)) as collection:

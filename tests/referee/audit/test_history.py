@@ -210,7 +210,7 @@ def test_a_fork_with_checkpoints_of_its_own_is_found_by_the_witness(watched, run
     """Whoever has the referee's key signs new checkpoints, too: what it cannot sign is the word of the witness."""
     before = kept_of(run)
     forked(run, watched.identity)
-    write_checkpoint(run, watched.identity, entries_of(run), before[-1].said().time)
+    write_checkpoint(run, watched.identity, entries_of(run), before[-1].verified().time)
     code, output = audited(run, "--strict", "--referee-key", watched.referee, "--curator-key", curator_of(run))
     assert code == 1
     assert "was to be witnessed by" in output
@@ -358,7 +358,7 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
 
         forked(run, watched.identity)
         fork = entries_of(run)
-        said = kept_of(watched.run)[-1].said()
+        said = kept_of(watched.run)[-1].verified()
         twin = signed_checkpoint(watched.identity, "run", said.configuration, fork, said.time)
         write_checkpoint(run, watched.identity, fork, said.time)
         monkeypatch.setattr(bench.referee.store, "entries", lambda name: [entry.line() for entry in fork])
@@ -404,7 +404,7 @@ def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
     other = append(None, entry.kind, entry.body, stranger)
     finding = check(receipt, identity, Answering(proof.model_copy(update={"entry": other.wire()})), watched.referee)
     assert finding.status == LEFT_OUT
-    said = proof.kept.said()
+    said = proof.kept.verified()
     elsewhere = watched.identity.sign("checkpoint", {**said.wire(), "run": "another"})
     kept = StoredCheckpoint(checkpoint=elsewhere)
     finding = check(receipt, identity, Answering(proof.model_copy(update={"kept": kept})), watched.referee)
@@ -455,7 +455,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
     """Its newest checkpoint must be a beginning of what the referee shows, and hold the question's entry."""
     receipt, identity, proof = proven
     kept, entries, signer = kept_of(watched.run), entries_of(watched.run), Identity.create()
-    said = proof.kept.said()
+    said = proof.kept.verified()
     ask = Showing(proof, entries, kept[-1])
 
     def finding(seen: list[StoredCheckpoint], key: str = watched.witness_key, within: float = 60.0) -> tuple[str, str]:
@@ -496,7 +496,7 @@ def test_a_referee_that_was_put_back_cannot_go_on_as_if_nothing_was(watched, tmp
     ):
         checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [witness])
         entries = entries_of(watched.run)
-        said = kept_of(watched.run)[-1].said()
+        said = kept_of(watched.run)[-1].verified()
         older = signed_checkpoint(watched.identity, "run", said.configuration, entries[:2], said.time)
         with pytest.raises(RolledBack, match="has seen"):
             witness.keep(older)

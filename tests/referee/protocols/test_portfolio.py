@@ -157,7 +157,7 @@ def test_without_repairs_labels_may_be_raked_all_the_same():
 
 
 def test_a_second_model_needs_agents_who_say_what_it_is_to_be_like():
-    with pytest.raises(BadScenario, match="at 0 nobody tells how the sample is to be raked for 2 models"):
+    with pytest.raises(BadScenario, match="at 0 no agents report how the sample is to be raked for 2 models"):
         portfolio_small("portfolio.repair=0", "curator.rounds=2")
 
 

@@ -205,7 +205,7 @@ def witnesses_of_the_end(bench: Bench, run: str) -> list[str]:
     kept, last = bench.referee.store.last_checkpoint(run), bench.referee.store.last_entry(run)
     assert kept is not None
     assert last is not None
-    return list(kept.seen()) if kept.said().entries == last.index + 1 else []
+    return list(kept.seen()) if kept.verified().entries == last.index + 1 else []
 
 
 QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
@@ -427,7 +427,7 @@ def test_heads_of_any_name_leave_room_for_runs_and_for_each_other(tmp_path, monk
             client.keep(checkpoint(run))
         for run in RUNS:
             (kept,) = client.kept(REFEREE.public, run)
-            assert kept.said(REFEREE.public).run == run
+            assert kept.verified(REFEREE.public).run == run
         assert [seen.run for seen in client.runs(REFEREE.public)] == sorted(RUNS)
         before = everything(tmp_path)
         with httpx.Client(base_url=address, headers=HEADERS, trust_env=False, timeout=600) as raw:
@@ -492,7 +492,7 @@ def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):
     for run in RUNS:
         found = receipts.seen_checkpoint(tmp_path, run)
         assert found is not None
-        assert found.kept.said().run == run
+        assert found.kept.verified().run == run
     old = tmp_path / "old"
     stored = StoredCheckpoint(checkpoint=checkpoint("Run"))
     receipts.store_seen(old, "Run", receipts.SeenCheckpoint(stored, frozenset({1})))

@@ -182,7 +182,7 @@ def test_words_are_one_chain_with_times_that_never_go_back(log):
     assert [w.previous for w in said] == [START, said[0].fingerprint(), said[1].fingerprint()]
     assert [w.time for w in said] == [100, 200, 200]
     kept = kept_in(log)
-    assert [each.said().entries for each in kept] == [1, 2, 4]
+    assert [each.verified().entries for each in kept] == [1, 2, 4]
     assert [next(iter(each.seen().values())) for each in kept] == said
     assert [StoredCheckpoint.model_validate_json(line) for line in log.kept(REFEREE.public, "run", 1, 1)] == kept[1:2]
     assert log.kept(REFEREE.public, "other", 0, 10) == []
@@ -229,7 +229,7 @@ def test_a_line_that_was_cut_off_was_never_acknowledged_and_is_replaced(log, tmp
     assert len(log.kept(REFEREE.public, "run", 0, 10)) == 1
     log.keep(REFEREE.public, "run", checkpoint(ENTRIES[:2]))
     assert path.read_bytes().startswith(whole)
-    assert [each.said().entries for each in kept_in(log)] == [1, 2]
+    assert [each.verified().entries for each in kept_in(log)] == [1, 2]
 
 
 def test_a_file_that_was_edited_is_said_so(log, tmp_path):

@@ -234,7 +234,7 @@ def test_every_checkpoint_is_listed_and_a_run_that_nobody_saw_says_so(browser, f
     kept = kept_in(folder)
     assert kept
     for each in kept:
-        assert each.said().hash[:12] in page
+        assert each.verified().hash[:12] in page
     assert "no witness has seen this history: the referee could show others another one" in page.replace("No w", "no w")
     assert "nobody" in page
     assert not outside(page)
