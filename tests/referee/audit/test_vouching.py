@@ -194,7 +194,7 @@ def test_enrolments_that_nobody_vouches_for_are_refused_and_change_nothing(world
         shown = credential(party, code, agent.key)
         host = Identity.create()
         attempts: list[tuple[Signed, str]] = [
-            (enrolment(agent), "no issuer vouches"),
+            (enrolment(agent), "an issuer must vouch"),
             (enrolment(thief, credential=shown), "made for another key"),
             (enrolment(agent, credential=shown.model_copy(update={"nonce": "0" * 64})), "forged"),
             (enrolment(agent, credential=shown, agents=7), "is for one person"),

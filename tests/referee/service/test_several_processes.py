@@ -86,13 +86,12 @@ SAME = ("status", "reason", "iterations", "answer", "estimate", "agents", "priva
 
 
 @contextmanager
-def beside(bench: Bench, name: str = "beside", **more: Any) -> Iterator[Referee]:
+def beside(bench: Bench, name: str = "beside", wait: Any = None, **more: Any) -> Iterator[Referee]:
     """Open a further referee on the database of a bench, as another process with its own state directory."""
     database = support.database_of(bench.folder) or sqlite_url(bench.folder / "referee" / "referee.sqlite")
     key = bench.folder / "referee" / "identity.key"
-    second = Referee(
-        bench.folder / name, bench._gate, settings=RefereeSettings(database, key, **more), clock=bench.clock
-    )
+    settings = RefereeSettings(database, key, **more)
+    second = Referee(bench.folder / name, bench._gate, settings=settings, wait=wait, clock=bench.clock)
     try:
         yield second
     finally:
