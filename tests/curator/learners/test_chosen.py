@@ -50,11 +50,12 @@ def learn(records, source, **changes):
     return learn_from(parse_learner({**SETTINGS, **changes}), sampler, source, None)
 
 
+@pytest.mark.slow
 def test_the_good_candidate_is_given_wherever_it_was_tried():
     # Among 12 runs on the average, each of four candidates is tried but for a few; the noise of a score is 1 of 600.
     law = {**LAW, "gamma": 1 / 12, "most": 60}
-    found = Counter(learn(people(), RandomSource.seeded(seed), law=law).threshold for seed in range(20))
-    assert found[0.0] >= 14
+    found = Counter(learn(people(), RandomSource.seeded(seed), law=law).threshold for seed in range(10))
+    assert found[0.0] >= 7
     assert found[5.0] <= 1
 
 
