@@ -35,7 +35,7 @@ from common.crypto.identity import Identity
 from common.net.signed import read
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.phases import Load, phase
-from deploy.load.target import Target, started
+from deploy.load.target import LoadTarget, started
 from deploy.load.testing import AGAIN, Options
 from deploy.remote import Remote, operating
 from referee.collection.enrolment import Caps, Registrar
@@ -113,7 +113,7 @@ def paired(sizes: Sequence[int], individuals: int) -> list[dict[str, Any]]:
     ]
 
 
-async def _requests(target: Target, chosen: Any, individuals: int) -> dict[str, Any]:
+async def _requests(target: LoadTarget, chosen: Any, individuals: int) -> dict[str, Any]:
     parts = urlsplit(target.url)
     name = f"{parts.hostname}:{parts.port}"
     pid = None if target.process is None else target.process.process.pid

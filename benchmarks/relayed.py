@@ -45,7 +45,7 @@ from common.net.oblivious.encapsulation import (
 )
 from deploy.load.client import LightAgent, request
 from deploy.load.phases import Load, phase
-from deploy.load.target import Target, started
+from deploy.load.target import LoadTarget, started
 from deploy.load.testing import Options
 from deploy.remote import Remote, operating
 
@@ -112,7 +112,7 @@ def relayed(referee: str) -> Iterator[tuple[str, int]]:
         process.communicate(timeout=20)
 
 
-async def _requests(target: Target, relay: str, relay_pid: int, chosen: Any, count: int) -> dict[str, Any]:
+async def _requests(target: LoadTarget, relay: str, relay_pid: int, chosen: Any, count: int) -> dict[str, Any]:
     pid = None if target.process is None else target.process.process.pid
     assert pid is not None
     signed = Signed.model_validate_json(httpx.get(target.url + SIGNED_KEYS, trust_env=False).content)

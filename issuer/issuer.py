@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert, select, update
 
-from common.core.database import Schema, alone, open_database, sqlite_url
+from common.core.database import DatabaseSchema, alone, open_database, sqlite_url
 from common.core.durable import hold, write_durably
 from common.core.errors import BadInput, Conflict, TandemError, Unauthorized
 from common.crypto.blindrsa import blind_sign, check_blinded
@@ -86,7 +86,7 @@ CODES = Table(
     Column("request", String(64), nullable=True),
 )
 """Invitation codes, and the request that each was used for."""
-SCHEMA = Schema("the issuer's database", CODES.metadata)
+SCHEMA = DatabaseSchema("the issuer's database", CODES.metadata)
 
 
 class InvitationCodes:

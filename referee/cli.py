@@ -416,7 +416,7 @@ def load_test_command(
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
-    from deploy.load.target import Target
+    from deploy.load.target import LoadTarget
     from deploy.load.testing import Options, load_test, scenario_file
 
     options = Options(**asdict(load))
@@ -425,7 +425,7 @@ def load_test_command(
     if print_scenario:
         deliver(scenario_file(options), end=False)
         return
-    target = None if there.url is None else Target(there.url, there.token, there.enrolment)
+    target = None if there.url is None else LoadTarget(there.url, there.token, there.enrolment)
     with show.live(quiet=as_json) as watch:
         document = load_test(options, watch, target)
     if as_json:

@@ -194,7 +194,7 @@ class Bench:
             self._gate.shut = False
         return name, messages.Configuration.parse(self.referee.configuration(name).message).fingerprint()
 
-    def perform(self, operation_id: int, operation: dict[str, Any], name: str = "run") -> messages.Release:
+    def perform(self, operation_id: int, operation: dict[str, Any], name: str = "run") -> messages.StoredRelease:
         """Ask the curator for an operation in the referee's name."""
         digest = messages.Configuration.parse(self.referee.configuration(name).message).fingerprint()
         seen = self.head(name)
@@ -204,7 +204,7 @@ class Bench:
         known = self._requests.get(request.operation_id)
         if known is not None and known.operation == operation:
             request = known  # to ask again is to send the same again
-        release = messages.Release.parse(self.curator.perform(seal(self.referee.identity, request)).message)
+        release = messages.StoredRelease.parse(self.curator.perform(seal(self.referee.identity, request)).message)
         self._requests[request.operation_id] = request
         self.seen = release.ledger.head
         return release

@@ -65,7 +65,7 @@ class Decoder:
 
 
 MESSAGES: tuple[type[Value], ...] = (
-    messages.Configuration, messages.Terms, messages.Perform, messages.Release, messages.Acknowledgement,
+    messages.Configuration, messages.Terms, messages.Perform, messages.StoredRelease, messages.Acknowledgement,
     messages.Enrolment, messages.Enrolled, messages.Poll, messages.Assignment, messages.MassAssignment, messages.Report,
     messages.PackedReport, messages.Decline, Receipt, Checkpoint, Witnessed, ProofRequest,
 )  # fmt: skip

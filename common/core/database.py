@@ -61,7 +61,7 @@ MAKING = 0
 
 
 @dataclass(frozen=True)
-class Schema:
+class DatabaseSchema:
     """The tables of a party's database.
 
     Attributes:
@@ -80,7 +80,7 @@ class Schema:
     remedy: str = "Finish what it holds with that version, or give a new state directory"
 
 
-def open_database(url: str, schema: Schema, *, log: bool = True) -> Engine:
+def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engine:
     """Connect, and make the tables where there are none.
 
     Args:
@@ -177,7 +177,7 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def _is_made(connection: Connection, schema: Schema) -> bool:
+def _is_made(connection: Connection, schema: DatabaseSchema) -> bool:
     """Tell whether a database has the tables; refuse one of another version of Tandem."""
     found = inspect(connection)
     if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases

@@ -16,7 +16,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, Text, insert, s
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
-from common.core.database import Schema, open_database, sqlite_url
+from common.core.database import DatabaseSchema, open_database, sqlite_url
 from common.core.durable import write_durably
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
@@ -31,7 +31,7 @@ ENTRIES = Table(
     Column("body", Text, nullable=False),
     Column("hash", String(64), nullable=False, unique=True),
 )
-SCHEMA = Schema(
+SCHEMA = DatabaseSchema(
     "the ledger",
     ENTRIES.metadata,
     error=BrokenLedger,

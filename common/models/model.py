@@ -17,7 +17,7 @@ from common.data.population import PopulationSpec
 from common.data.tables.schema import Schema
 from common.data.tables.source import Label
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, parse_hypothesis
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 
@@ -45,7 +45,7 @@ class Model(Value):
     classes: tuple[str, str]
     loss: str | None = Field(default=None, max_length=64)
     estimate: Estimate | None = None
-    privacy: dict[str, Guarantee] = Field(default_factory=dict)
+    privacy: dict[str, PrivacyGuarantee] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -125,7 +125,7 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             classes=label_classes(table.label),
             loss=None if scenario.curator.learner is None else scenario.curator.learner.surrogate_loss,
             estimate=None if estimate is None else Estimate.parse(estimate),
-            privacy={who: Guarantee.parse(privacy[who]) for who in ("curator", "agent") if who in privacy},
+            privacy={who: PrivacyGuarantee.parse(privacy[who]) for who in ("curator", "agent") if who in privacy},
         )
     except ValueError as error:
         raise BadInput(f"the answer does not fit the scenario's table: {error}") from None

@@ -20,7 +20,7 @@ from common.crypto.identity import KEY_PATTERN, Signed
 from common.crypto.vouching import Credential
 from common.local.queries.query import AnyQuery
 from common.log.entries import Extension, Head
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 
 REPORT_ID = r"^[0-9a-f]{32}$"
 MAX_LISTED = 1 << 22
@@ -119,7 +119,7 @@ class Terms(Value):
     run: str = Field(pattern=RUN)
     digest: str = Field(pattern=DIGEST)
     n: int
-    guarantee: Guarantee
+    guarantee: PrivacyGuarantee
     all_runs: Spent | None = None
     ledger: Extension
     share: str | None = Field(default=None, pattern=DIGEST, exclude_if=lambda share: share is None)
@@ -141,7 +141,7 @@ class Perform(Value):
     seen: Head
 
 
-class Release(Value):
+class StoredRelease(Value):
     """The curator's stored answer to a request (``request`` is that request's digest).
 
     ``ledger`` is the head of the curator's ledger once the result was stored, with the links from the head that the

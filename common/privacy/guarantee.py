@@ -22,7 +22,7 @@ agent gives in the run; both together; the first two in all fits of an estimator
 released."""
 
 
-class Guarantee(Value):
+class PrivacyGuarantee(Value):
     """(epsilon, delta)-differential privacy, stated in full.
 
     For any two neighbouring worlds and every set E of what may be seen, P(E) <= e^epsilon P'(E) + delta.
@@ -91,11 +91,11 @@ _SEEN = {
     "fits and agents": "holds for the answers, one a fit, that a person gives in this object's fits together",
 }
 
-NOTHING = Guarantee(covers="nothing")
+NOTHING = PrivacyGuarantee(covers="nothing")
 """Of a run to which the curator never agreed."""
 
 
-def of_curator(pair: tuple[float | None, float | None], protects: Protected, covers: Scope = "run") -> Guarantee:
+def of_curator(pair: tuple[float | None, float | None], protects: Protected, covers: Scope = "run") -> PrivacyGuarantee:
     """Return what a curator promises: its cap, (None, None) or an infinite epsilon where there is none.
 
     It is about rows of the *file*: a sample in which a changed row changes one record in its slot
@@ -103,20 +103,20 @@ def of_curator(pair: tuple[float | None, float | None], protects: Protected, cov
     """
     epsilon, delta = _finite(pair)
     neighbours: Neighbours = "one label" if protects == "labels" else "one row"
-    return Guarantee(epsilon=epsilon, delta=delta, protects=protects, neighbours=neighbours, covers=covers)
+    return PrivacyGuarantee(epsilon=epsilon, delta=delta, protects=protects, neighbours=neighbours, covers=covers)
 
 
-def of_agent(pair: tuple[float, float], covers: Scope = "agent") -> Guarantee:
+def of_agent(pair: tuple[float, float], covers: Scope = "agent") -> PrivacyGuarantee:
     """Return what an agent's randomizer promises for its answer: a run asks each agent once.
 
     What all runs cost a person is counted by the agent itself where it is an individual's (a lifetime budget that it
     never exceeds), and by the ledger of people where a host answers for the people of a table.
     """
     epsilon, delta = _finite(pair)
-    return Guarantee(epsilon=epsilon, delta=delta, neighbours="one answer", covers=covers)
+    return PrivacyGuarantee(epsilon=epsilon, delta=delta, neighbours="one answer", covers=covers)
 
 
-def together(curator: Guarantee, agent: Guarantee) -> Guarantee:
+def together(curator: PrivacyGuarantee, agent: PrivacyGuarantee) -> PrivacyGuarantee:
     """Return what holds for a row of a file that both sides read, whole records protected on both.
 
     A changed row is one record of the curator's and one agent's at most: it may leave one side and join the other. So
@@ -124,11 +124,11 @@ def together(curator: Guarantee, agent: Guarantee) -> Guarantee:
     alone, nothing holds for a row.
     """
     if curator.protects == "labels" or not curator.private or not agent.private:
-        return Guarantee(covers="run and agent")
+        return PrivacyGuarantee(covers="run and agent")
     epsilon, delta = (
         above(Fraction(one) + Fraction(other)) for one, other in zip(curator.pair, agent.pair, strict=True)
     )
-    return Guarantee(epsilon=epsilon, delta=delta, covers="run and agent")
+    return PrivacyGuarantee(epsilon=epsilon, delta=delta, covers="run and agent")
 
 
 def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
@@ -139,7 +139,7 @@ def _finite(pair: tuple[float | None, float | None]) -> tuple[float | None, floa
 _ENDS_OF_EXP = 700.0
 
 
-def formula(given: Guarantee) -> str:
+def formula(given: PrivacyGuarantee) -> str:
     """Return a guarantee as a formula, "(0.5, 0.0001)-differential privacy"."""
     if given.covers == "nothing":
         return "nothing released"
@@ -148,7 +148,7 @@ def formula(given: Guarantee) -> str:
     return f"({given.epsilon:g}, {given.delta:g})-differential privacy"
 
 
-def in_words(given: Guarantee) -> str:
+def in_words(given: PrivacyGuarantee) -> str:
     """Say a guarantee in plain words.
 
     (epsilon, delta) differential privacy is: P(E) <= e^epsilon P'(E) + delta for all neighbours and every set E of what

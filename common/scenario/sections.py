@@ -11,7 +11,7 @@ from common.core.values import PLAN, FromPlan, Value
 from common.learners.base import AnyOpenLearner, LearnerSettings, OpenSettings
 from common.local.losses import Loss
 from common.local.mechanisms.mechanism import AnyMechanism, BitMechanism, Mechanism
-from common.privacy.guarantee import Guarantee, of_agent, of_curator
+from common.privacy.guarantee import PrivacyGuarantee, of_agent, of_curator
 from common.protocols.base import as_bits
 
 MAX_ROUNDS = 10_000_000
@@ -131,7 +131,7 @@ class CuratorSection(Value):
         return self.learner
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> PrivacyGuarantee:
         """What the curator promises its people."""
         protects = "records" if self.learner is None else self.learner.protected
         return of_curator((self.epsilon, self.delta), protects)
@@ -173,7 +173,7 @@ class AgentsSection(Value):
     lifetime: Lifetime | None = Field(default=None, exclude_if=lambda lifetime: lifetime is None)
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> PrivacyGuarantee:
         """What each agent's mechanism promises it."""
         return of_agent(self.mechanism.guarantee)
 

@@ -21,7 +21,7 @@ from common.crypto import hpke
 from common.crypto.identity import KEY_PATTERN
 from common.data.tables.source import TableSource
 from common.log.receipts import Time
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 
 CONTRIBUTION = r"^[0-9a-f]{32}$"
 """How a contribution is named: 16 random bytes of its contributor's."""
@@ -48,7 +48,7 @@ class Offer(Value):
     policy: str = Field(pattern=DIGEST)
     table: TableSource
     people: int = Field(ge=1)
-    guarantee: Guarantee
+    guarantee: PrivacyGuarantee
     suite: Literal["DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"] = (
         "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM"
     )

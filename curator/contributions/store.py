@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, Tex
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
-from common.core.database import Schema, open_database, sqlite_url
+from common.core.database import DatabaseSchema, open_database, sqlite_url
 from common.core.errors import BrokenLedger, CannotWrite
 from common.crypto.identity import Signed
 
@@ -40,7 +40,7 @@ WITHDRAWN = Table(
     Column("code", String(64), nullable=False, index=True),
 )
 INVITED = Table("invited", _TABLES, Column("code", String(64), primary_key=True))
-SCHEMA = Schema(
+SCHEMA = DatabaseSchema(
     "the contributions", _TABLES, remedy="Finish their run with that version, or collect them anew in a fresh directory"
 )
 

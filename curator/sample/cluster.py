@@ -37,7 +37,7 @@ Change = tuple[str, tuple[Any, ...]]
 _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.bucket_sums)
 
 
-class Worker:
+class ClusterWorker:
     """One shard in a process of its own; brings its people itself, so that no record travels to it.
 
     Args:
@@ -92,7 +92,7 @@ class Cluster(Sample):
 
     def _start(self, shard: int) -> Any:
         begin = sum(self.sizes[:shard])
-        remote: Any = ray.remote(num_cpus=1, max_restarts=0)(Worker)
+        remote: Any = ray.remote(num_cpus=1, max_restarts=0)(ClusterWorker)
         return remote.remote(self._source, begin, begin + self.sizes[shard], self._threads, self._changes[shard])
 
     def end(self) -> None:

@@ -37,7 +37,7 @@ from common.net.messages import Perform
 from common.net.metrics import SECONDS, Family, Histogram, MetricSample, gauge
 from common.net.readiness import free_bytes
 from common.operations.operation import Operation
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from curator.contributions.app import add_contributions
 from curator.contributions.collection import Collection
 from curator.service.curator import Curator
@@ -54,7 +54,7 @@ class CuratorInfo(Value):
     """Who this curator is and what it guarantees its people."""
 
     key: str
-    guarantee: Guarantee
+    guarantee: PrivacyGuarantee
 
 
 async def _announced(curator: Curator, opening: Opening) -> Admitted:

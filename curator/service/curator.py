@@ -44,7 +44,7 @@ from common.operations.operation import Operation, release_of
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
-from common.privacy.guarantee import Guarantee, of_curator
+from common.privacy.guarantee import PrivacyGuarantee, of_curator
 from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse, policy_digest
@@ -53,7 +53,7 @@ from curator.engine.policy import CuratorPolicy
 from curator.learners.base import Learner
 from curator.sample.base import Sample
 from curator.state.directory import StateDirectory
-from curator.state.ledger import Charge, Holder, Ledger
+from curator.state.ledger import ChargedOperation, Holder, Ledger
 from curator.state.owner import OwnersFile
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Curator:
         return self._referee
 
     @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self) -> PrivacyGuarantee:
         """What holds for every person in the sample and any behaviour of the referee."""
         return self._guarantee
 
@@ -404,7 +404,7 @@ class Curator:
         with about_run(request.run), self._lock:
             charge = self._once(signed, request, operation)
             self._directory.journal.publish()
-        release = messages.Release(
+        release = messages.StoredRelease(
             run=request.run,
             digest=request.digest,
             operation_id=request.operation_id,
@@ -416,7 +416,7 @@ class Curator:
 
     # The way of every operation -------------------------------------------------------------------------------------
 
-    def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Charge:
+    def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
         """Return an operation with what it released, carrying it out if that has not been done."""
         known = self._ledger.find(request.operation_id)
         if known is not None and known.perform != request:
@@ -436,7 +436,7 @@ class Curator:
             self._carry_out(known, operation)
         return known
 
-    def _carry_out(self, charge: Charge, operation: Operation[Any]) -> None:
+    def _carry_out(self, charge: ChargedOperation, operation: Operation[Any]) -> None:
         """Run what was charged, and store what it releases."""
         number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:

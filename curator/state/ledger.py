@@ -25,7 +25,7 @@ OPEN, SHARE, CHARGE, RESULT, ACKNOWLEDGEMENT = "open", "share", "charge", "resul
 
 
 @dataclass
-class Charge:
+class ChargedOperation:
     """One operation in the order it was charged.
 
     Attributes:
@@ -83,7 +83,7 @@ class Ledger:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self._charges: dict[str, Charge] = {}
+        self._charges: dict[str, ChargedOperation] = {}
         self.events: list[Event] = []
         self.holder: Holder | None = None
         self.acknowledged = 0
@@ -92,14 +92,14 @@ class Ledger:
         for number, entry in journal.chain.numbered():
             self._enter(entry, number)
 
-    def __iter__(self) -> Iterator[Charge]:
+    def __iter__(self) -> Iterator[ChargedOperation]:
         return iter(self._charges.values())
 
-    def find(self, operation_id: str) -> Charge | None:
+    def find(self, operation_id: str) -> ChargedOperation | None:
         """Return the charge of an operation."""
         return self._charges.get(operation_id)
 
-    def unfinished(self) -> Charge | None:
+    def unfinished(self) -> ChargedOperation | None:
         """Return the charge whose operation has not finished; only the last one can be."""
         last = next(reversed(self._charges.values()), None)
         return last if last is not None and last.result is None else None
@@ -113,7 +113,7 @@ class Ledger:
             body["people"] = holder.people.wire()
         self._append(OPEN, body)
 
-    def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> Charge:
+    def charge(self, request: Signed, operation: dict[str, Any], event: Event) -> ChargedOperation:
         """Record a charge, durably first; return it."""
         self._append(CHARGE, {"request": request.wire(), "operation": operation, "event": event.wire()})
         return next(reversed(self._charges.values()))
@@ -135,7 +135,7 @@ class Ledger:
         """Return the head at which the run was opened, and the links from the beginning to it."""
         return self.journal.chain.extension(0, self._opened)
 
-    def since(self, seen: Head, charge: Charge) -> Extension:
+    def since(self, seen: Head, charge: ChargedOperation) -> Extension:
         """Return the head at which an operation's result was stored, and the links from an older head to it."""
         return self.journal.chain.extension(seen.entries, charge.entries)
 
@@ -151,7 +151,7 @@ class Ledger:
                 people = None if body.get("people") is None else Head.parse(body["people"])
                 self.holder, self._opened = Holder(**{**body, "spent": spent, "people": people}), number
             elif entry.kind == CHARGE:
-                charge = Charge(Signed.parse(body["request"]), body["operation"], parse_event(body["event"]))
+                charge = ChargedOperation(Signed.parse(body["request"]), body["operation"], parse_event(body["event"]))
                 self._charges[charge.operation_id] = charge
                 if not isinstance(charge.event, NoEvent):
                     self.events.append(charge.event)

@@ -25,7 +25,7 @@ _ALL = ("--max-individuals", "1000000000")
 
 
 @dataclass
-class Target:
+class LoadTarget:
     """A referee under load; ``process``, ``folder`` and ``database`` (a URL) are None where it runs somewhere else."""
 
     url: str
@@ -68,14 +68,14 @@ class Target:
 @contextmanager
 def started(
     scenario: ResolvedScenario, folder: Path, database: str | None = None, referee_options: Sequence[str] = ()
-) -> Iterator[Target]:
+) -> Iterator[LoadTarget]:
     """Start a referee and a curator on loopback, and stop them; what the folders of their names hold is their state."""
     chosen = folder / "scenario.yaml"
     write_durably(chosen, yaml.safe_dump(scenario.wire()).encode())
     ports = [free_port(), free_port()]
     tokens = (secrets.token_hex(16), secrets.token_hex(16))
     store = database or f"sqlite:///{folder}/referee/referee.sqlite"
-    target = Target(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
+    target = LoadTarget(f"http://127.0.0.1:{ports[1]}", *tokens, folder=folder, database=store)
     options = [*_ALL, *([] if database is None else ["--database", database]), *referee_options]
     key = Identity.load_or_create(folder / referee.__name__ / "identity.key").public
     parties: list[PartyProcess] = []

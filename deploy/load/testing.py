@@ -25,7 +25,7 @@ from deploy.load.client import Answer, Connection, LightAgent, faster, request
 from deploy.load.idle import poll_idly
 from deploy.load.machine import limits
 from deploy.load.phases import SCHEDULES, Load, Measured, allow_descriptors, cpu_of, phase
-from deploy.load.target import Target, started
+from deploy.load.target import LoadTarget, started
 from deploy.processes import PartyProcess
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
@@ -104,7 +104,9 @@ def scenario_file(options: Options) -> str:
     return yaml.safe_dump(options.scenario().wire(), sort_keys=False)
 
 
-def load_test(options: Options, watch: Watch, target: Target | None = None, keep: Path | None = None) -> dict[str, Any]:
+def load_test(
+    options: Options, watch: Watch, target: LoadTarget | None = None, keep: Path | None = None
+) -> dict[str, Any]:
     """Carry a load test out, and return its document.
 
     Args:
@@ -137,7 +139,7 @@ def compile_loops() -> None:
 class _Test:
     """One load test under way."""
 
-    def __init__(self, options: Options, chosen: ResolvedScenario, target: Target, watch: Watch) -> None:
+    def __init__(self, options: Options, chosen: ResolvedScenario, target: LoadTarget, watch: Watch) -> None:
         self._options = options
         self._chosen = chosen
         self._target = target

@@ -13,9 +13,12 @@ that the transcript names belong to whom one thinks (compare them with keys know
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
+from typing import Any
 
 from common.core.errors import AuditFailed
 from common.crypto.identity import Signed
@@ -25,7 +28,7 @@ from common.log.receipts import StoredCheckpoint
 from common.log.transcript import StoredEntry
 from common.net.messages import Configuration, Terms
 from common.privacy.certificate import Certificate
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.resolved import parse_resolved
 from common.statistics.intervals import Estimate
 from referee.audit.agents import Agents, Vouchers, Vouching
@@ -33,6 +36,7 @@ from referee.audit.ending import check_cost, check_files, check_result, moved_by
 from referee.audit.history import History, check_history, check_reports
 from referee.audit.replay import Replay
 from referee.audit.reports import Place
+from referee.collection.roster import Roster
 from referee.protocols.base import Silent, shown_by
 from referee.runs.curator import check_terms
 from referee.runs.ordering import ALL, BOTH, OrderEntropy, check_beacon
@@ -77,7 +81,7 @@ class Audit:
     answers: int
     operations: int
     status: str
-    promises: dict[str, Guarantee]
+    promises: dict[str, PrivacyGuarantee]
     certificate: Certificate | None
     others: dict[str, int] = field(default_factory=dict)
     rounds: tuple[dict[str, float], ...] = ()
@@ -147,23 +151,28 @@ def audit(
     place = Place("the configuration")
     with place.named_in_failures():
         found = _audit(folder, entries, (referee_key, curator_key), place, (receipts, seen, shown), issuers, large)
-    if strict and found.history.unseen:
+    if strict:
+        _check_strict(found)
+    return found
+
+
+def _check_strict(found: Audit) -> None:
+    if found.history.unseen:
         raise AuditFailed(
             f"the run was to be witnessed by {found.history.unseen[0][:16]}..., and nothing here shows that this "
             "witness has seen the transcript to its end: ask it (--witness URL)"
         )
-    if strict and found.choosers not in ((), (BOTH,), (ALL,)) and found.secret_order:
+    if found.choosers not in ((), (BOTH,), (ALL,)) and found.secret_order:
         raise AuditFailed(
             f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}: a strict audit "
             f"takes one by {BOTH} alone, with a beacon or without. Of an order that was there before this run, audit "
             "the run that began it"
         )
-    if strict and found.real and found.vouching.strangers:
+    if found.real and found.vouching.strangers:
         raise AuditFailed(
             f"{found.vouching.strangers:,} answers are of people for whom no issuer vouches that is known from "
             "elsewhere (--issuer FILE): that there are such people is the word of the referee, or of their host"
         )
-    return found
 
 
 def _audit(
@@ -182,25 +191,15 @@ def _audit(
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
     agents = Agents(configuration, first.body["participants"], read_file(folder, "participants", large=large), place)
-    stated = first.body.get("vouchers")
-    some = stated is not None and stated["count"]
-    with open_file(folder, "vouchers", large=large) if some else nullcontext() as file:
-        vouchers = Vouchers(agents.roster, stated, file, issuers, place)
+    vouchers = _vouchers(folder, first.body.get("vouchers"), agents.roster, issuers, place, large)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, known[1])
     given = _given(entries, configuration, terms, curator)
     agents.open(configuration, last.body["order"], given)
     published = last.body["result"]
-    replay = Replay(
-        configuration,
-        chosen,
-        curator,
-        None if terms is None else terms.ledger.head,
-        agents,
-        entries,
-        lambda number: open_file(folder, f"reports/{number}.reports", large=large),
-        place,
-    )
+    reports = partial(_open_reports, folder, large)
+    head = None if terms is None else terms.ledger.head
+    replay = Replay(configuration, chosen, curator, head, agents, entries, reports, place)
     outcome = replay.run(cut_off=published["status"] not in ("done", "exhausted"))
     place.words = "the result"
     rounds = check_result(chosen, published, outcome, terms, replay)
@@ -236,6 +235,18 @@ def _audit(
         vouching=vouchers.found(replay.answers_of),
         real=chosen.people == "real",
     )
+
+
+def _open_reports(folder: Path, large: bool, number: int) -> AbstractContextManager[BufferedIOBase]:
+    return open_file(folder, f"reports/{number}.reports", large=large)
+
+
+def _vouchers(
+    folder: Path, stated: Any, roster: Roster, issuers: Sequence[IssuerKey], place: Place, large: bool
+) -> Vouchers:
+    some = stated is not None and stated["count"]
+    with open_file(folder, "vouchers", large=large) if some else nullcontext() as file:
+        return Vouchers(roster, stated, file, issuers, place)
 
 
 def _check_kinds(kinds: list[str]) -> None:

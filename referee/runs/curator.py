@@ -62,7 +62,7 @@ CURATORS = (
 """Whose key signs what the curator says, and what is to be done if another key does."""
 
 
-def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.Release:
+def check_release(signed: Signed, request: messages.Perform, key: str) -> messages.StoredRelease:
     """Return the release that a curator has sent if it signed it for exactly this request.
 
     Raises:
@@ -70,7 +70,7 @@ def check_release(signed: Signed, request: messages.Perform, key: str) -> messag
         PeerMisbehaved: If it answers another request, its ledger does not hold what it showed before, or it declares no
             privacy event: an audit could not read what the run has cost.
     """
-    release = messages.Release.parse(verify(signed, messages.Release.KIND, key, CURATORS))
+    release = messages.StoredRelease.parse(verify(signed, messages.StoredRelease.KIND, key, CURATORS))
     expected = (request.run, request.digest, request.operation_id, request.fingerprint())
     if (release.run, release.digest, release.operation_id, release.request) != expected:
         raise PeerMisbehaved(f"the curator's release does not answer operation {request.operation_id}")

@@ -468,7 +468,7 @@ class Execution:
         else:
             signed = self._identity.sign(request.KIND, request.wire())
 
-            def check(reported: Signed) -> messages.Release:
+            def check(reported: Signed) -> messages.StoredRelease:
                 return check_release(reported, request, self._curator_key)
 
             reply, release = self._patiently(self._curator.perform, signed, check)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from common.net.messages import Terms
-from common.privacy.guarantee import NOTHING, Guarantee, together
+from common.privacy.guarantee import NOTHING, PrivacyGuarantee, together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from referee.protocols.base import JudgedCandidate, Outcome, Silent
@@ -74,7 +74,7 @@ def rounds_of(notes: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
     ]
 
 
-def promises(scenario: Scenario, terms: Terms | None) -> dict[str, Guarantee]:
+def promises(scenario: Scenario, terms: Terms | None) -> dict[str, PrivacyGuarantee]:
     """Return what a run promises the curator's people and each agent, and a row of a file that both sides read.
 
     Without the curator's terms it released nothing.

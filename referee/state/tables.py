@@ -28,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from common.core.database import Schema, alone, count_commits, database_bytes, open_database
+from common.core.database import DatabaseSchema, alone, count_commits, database_bytes, open_database
 from common.core.errors import Superseded
 from common.log.transcript import SignedEntry
 
@@ -139,7 +139,7 @@ Table(
     Column("reason", String(32), primary_key=True),
     Column("count", BigInteger, nullable=False),
 )
-SCHEMA = Schema(
+SCHEMA = DatabaseSchema(
     "the referee's database",
     TABLES,
     remedy="End its runs and audit them with that version, or begin with a new state directory, in which agents that "

@@ -17,7 +17,7 @@ from common.core.plain import plain
 from common.models.explain import lines as model_lines
 from common.models.model import released
 from common.net.messages import Spent
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
@@ -222,7 +222,7 @@ def view_so_far(
     scenario: ResolvedScenario,
     rounds: Sequence[Mapping[str, float]],
     agents: Mapping[str, Any],
-    promises: Mapping[str, Guarantee],
+    promises: Mapping[str, PrivacyGuarantee],
     status: str,
 ) -> RunView:
     """Return what is shown of a run that goes on.

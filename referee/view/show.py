@@ -15,7 +15,7 @@ from rich.text import Text
 
 from common.core.plain import plain
 from common.core.terminal import console, say_command, styled
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
 from common.scenario.plan import plan, planned_values, rows, rows_of
@@ -148,7 +148,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
     privacy = dict(document["privacy"])
     privacy.pop("all_runs", None)
     for who, promised in privacy.items():
-        table.add_row(PROMISED[who], str(Guarantee.parse(promised)))
+        table.add_row(PROMISED[who], str(PrivacyGuarantee.parse(promised)))
     for who, words in over_all_runs(document):
         table.add_row(f"OVER ALL RUNS, {who}", styled((words, "bold")))
     if simulated:
@@ -247,7 +247,7 @@ def plan_table(scenario: Scenario, document: dict[str, Any]) -> None:
         if row["paper_source"] != row["tight_source"]:
             _OUT.print(f"  {row['name']} (paper): {row['paper_source']}", style="dim", soft_wrap=True)
     for who, promised in document["privacy"].items():
-        _OUT.print(f"{PROMISED[who]}: {Guarantee.parse(promised)}", soft_wrap=True)
+        _OUT.print(f"{PROMISED[who]}: {PrivacyGuarantee.parse(promised)}", soft_wrap=True)
     if scenario.people == "simulated":
         _OUT.print(f"people: {SIMULATED}", soft_wrap=True)
     for violation in document["violations"]:

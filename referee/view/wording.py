@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from common.local.hypotheses.hypothesis import HYPOTHESES
-from common.privacy.guarantee import Guarantee, formula, in_words
+from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import VAGUE, level_of
@@ -134,7 +134,7 @@ def against(found: Interval, level: float | None) -> str:
 
 def promise(who: str, wire: Mapping[str, Any]) -> Promise:
     """Say a guarantee in plain words and as a formula (:mod:`common.privacy.guarantee`)."""
-    given = Guarantee.parse(dict(wire))
+    given = PrivacyGuarantee.parse(dict(wire))
     return Promise(who, formula(given), in_words(given), str(given))
 
 

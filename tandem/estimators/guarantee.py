@@ -8,7 +8,7 @@ from pydantic import Field
 
 from common.core.values import Value
 from common.net.messages import Spent
-from common.privacy.guarantee import Guarantee as Promise
+from common.privacy.guarantee import PrivacyGuarantee as Promise
 from common.privacy.guarantee import Protected, of_agent, of_curator
 from common.privacy.rounding import up
 from referee.view.pages import promises

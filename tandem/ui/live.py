@@ -20,7 +20,7 @@ from common.net.app import Service
 from common.net.messages import Terms
 from common.net.page.guard import Rules
 from common.net.page.pages import tagged
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
@@ -207,7 +207,7 @@ class WatchedRun:
     test: dict[str, float] | None = None
     result: dict[str, Any] | None = None
     scenario: ResolvedScenario | None = None
-    promised: dict[str, Guarantee] = field(default_factory=dict)
+    promised: dict[str, PrivacyGuarantee] = field(default_factory=dict)
     away: str = ""
     asked_at: float = -1.0
 

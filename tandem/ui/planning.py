@@ -17,7 +17,7 @@ import scenarios
 from common.core.errors import BadScenario, TandemError
 from common.core.plain import plain
 from common.net.app import Service
-from common.privacy.guarantee import Guarantee
+from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario import loading
 from deploy.checking import checked, refusal
 from referee.view.run_view import PROMISED
@@ -156,7 +156,7 @@ def planned(wanted: WantedPlan) -> Planned:
         tuple((words, *_both(rows[name])) for name, words in people.items() if name in rows),
         tuple(plain(sentence) for sentence in (document["advice"] or {"sentences": ()})["sentences"]),
         tuple((MEANINGS.get(name, name), *_both(row), row["tight_source"]) for name, row in rows.items()),
-        tuple(f"{PROMISED[who]}: {Guarantee.parse(found)}" for who, found in document["privacy"].items()),
+        tuple(f"{PROMISED[who]}: {PrivacyGuarantee.parse(found)}" for who, found in document["privacy"].items()),
     )
 
 

@@ -15,7 +15,7 @@ from common.core.database import alone
 from common.core.errors import CannotWrite
 from common.crypto.identity import Signed
 from common.log.receipts import receipt_for
-from common.net.messages import Release
+from common.net.messages import StoredRelease
 from common.numerics.randomness import RandomSource
 from curator.state.ledger import Ledger
 from local_agent.hosted import questions
@@ -134,7 +134,9 @@ def takes_reports_after_the_question_is_closed(patch: pytest.MonkeyPatch) -> Non
 def believes_any_release(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether the curator has signed it, and for which request."""
     patch.setattr(
-        execution, "check_release", lambda body, request, key: Release.parse(Signed.parse(body["release"]).message)
+        execution,
+        "check_release",
+        lambda body, request, key: StoredRelease.parse(Signed.parse(body["release"]).message),
     )
 
 

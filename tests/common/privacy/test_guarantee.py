@@ -15,7 +15,16 @@ from common.privacy import sampling_error as module
 from common.privacy.auditing import LOOKS, exceeds
 from common.privacy.budget import cost, fits, open_budget
 from common.privacy.events import Gaussian, NoEvent, PrivateSelection, Release, SubsampledSteps
-from common.privacy.guarantee import NOTHING, Guarantee, best_guess, formula, in_words, of_agent, of_curator, together
+from common.privacy.guarantee import (
+    NOTHING,
+    PrivacyGuarantee,
+    best_guess,
+    formula,
+    in_words,
+    of_agent,
+    of_curator,
+    together,
+)
 from common.privacy.sampling_error import NUMBER, check_numbers, delta_left, error_paid, payable, sampling_error
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
@@ -61,7 +70,7 @@ def test_no_privacy_and_no_release_are_two_things():
 )
 def test_half_a_guarantee_is_refused(wrong):
     with pytest.raises(BadMessage):
-        Guarantee.parse(wrong)
+        PrivacyGuarantee.parse(wrong)
 
 
 def test_a_row_that_changes_sides_costs_both_and_no_less():

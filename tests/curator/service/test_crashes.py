@@ -381,14 +381,14 @@ def test_a_torn_line_of_a_witness_is_a_head_that_was_never_acknowledged(tmp_path
 
 def test_a_referee_refuses_a_release_that_forgets(bench, monkeypatch):
     """A curator that signs a head which does not extend the one before is not believed."""
-    real = messages.Release.wire
+    real = messages.StoredRelease.wire
 
-    def forgetful(self: messages.Release) -> dict[str, Any]:
+    def forgetful(self: messages.StoredRelease) -> dict[str, Any]:
         wire = real(self)
         wire["ledger"] = {**wire["ledger"], "links": wire["ledger"]["links"][1:]}
         return wire
 
-    monkeypatch.setattr(messages.Release, "wire", forgetful)
+    monkeypatch.setattr(messages.StoredRelease, "wire", forgetful)
     result = bench.run()
     assert (result["status"], "has seen" in result["reason"]) == ("failed", True)
 

@@ -423,7 +423,7 @@ def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_p
             from common.crypto.identity import Identity
             from common.net import messages
 
-            release = messages.Release.parse(self.curator.perform(signed).message)
+            release = messages.StoredRelease.parse(self.curator.perform(signed).message)
             broken = release.model_copy(update={"result": {"event": release.result["event"]}})
             identity: Identity = self.curator._directory.identity
             return identity.sign(broken.KIND, broken.wire())
