@@ -83,25 +83,6 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
             sync_folder(place.parent)
 
 
-def move_file(old: Path, new: Path) -> None:
-    """Give a file another name, durably; nothing is done if it has that name.
-
-    Raises:
-        BadInput: If there is a file of the new name already, which may say something else.
-    """
-    if old == new:
-        return
-    if new.exists():
-        raise BadInput(
-            f"{old} is to be {new} from now on, which exists as well: another release has worked on this directory. "
-            "Keep the one that holds more, and remove the other"
-        )
-    os.rename(old, new)
-    sync_folder(new.parent)
-    if old.parent != new.parent:
-        sync_folder(old.parent)
-
-
 def user_state() -> Path:
     """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state.
 

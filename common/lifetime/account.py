@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-
-from common.core.arrays import Words
 from common.core.errors import BadScenario, BrokenLedger
-from common.data.population import RecordSource
 from common.data.tables.files import found
 from common.lifetime.charging import Charging, GivenPeople, Side, table_of
 from common.lifetime.ledger import Charge, PeopleLedger
@@ -41,18 +37,17 @@ class Account:
         self._who: People | None = None
         self._beside: list[tuple[Charge, People]] = []
 
-    def identify(self, people: RecordSource | None = None, given: GivenPeople | None = None) -> None:
+    def identify(self, given: GivenPeople | None = None) -> None:
         """Find out who the people are, and for a curator those of the population where they are at hand.
 
         Args:
-            people: Their records.
             given: The people as they were handed over; by default as :class:`Charging` says.
 
         Raises:
             BadData: If the table cannot be read, or its id column does not tell people apart.
         """
         digester = self._ledger.digester()
-        self._who = self._read(digester, self._side, people, given)
+        self._who = self._read(digester, self._side, given)
         together = self._side == "source" and self._charging.both and not self._scenario.shares_a_file
         if together and table_of(self._scenario, "target") is not None:
             self._beside = [(self._charge("target"), self._read(digester, "target"))]
@@ -121,26 +116,16 @@ class Account:
             raise AssertionError("people are identified before they are charged")
         return self._who
 
-    def _read(
-        self, digester: Digester, side: Side, people: RecordSource | None = None, given: GivenPeople | None = None
-    ) -> People:
+    def _read(self, digester: Digester, side: Side, given: GivenPeople | None = None) -> People:
         """Return the people of a side, from what was handed over, else from the scenario's files."""
         table, folder = table_of(self._scenario, side), data_folder(self._scenario)
-
-        def features() -> Words:
-            if people is None:
-                return np.empty(0, dtype=np.uint64)
-            return digester.features(people.records(np.arange(len(people))).features)
-
         given = given or self._charging.given.get(side)
         if given is not None:
-            return digester.people(
-                [given.frame], given.files, named=given.named, id_column=given.id_column, features=features
-            )
+            return digester.people([given.frame], given.files, named=given.named, id_column=given.id_column)
         if table is None or folder is None:
             raise BadScenario("a table needs the directory of its files: give the scenario's key data")
         paths = [found(folder / file) for file in table.files]
-        return digester.people(rows_of_files(paths, table), paths, id_column=table.id, features=features)
+        return digester.people(rows_of_files(paths, table), paths, id_column=table.id)
 
 
 def charge_of(scenario: ResolvedScenario, side: Side) -> Charge:

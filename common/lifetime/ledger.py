@@ -192,7 +192,7 @@ class PeopleLedger:
             if known is not None:
                 return Spent.parse(known.body["spent"]), journal.chain.head()
             spent = self._check(journal, charge, who, [(charge, who), *beside])
-            cells = self._keep(who, old=any("cells" not in entry.body for entry in _charged(journal)))
+            cells = self._keep(who)
             journal.append(
                 CHARGED,
                 {
@@ -282,14 +282,9 @@ class PeopleLedger:
             f"writable, or name another place with --ledger, or for all state in XDG_STATE_HOME; nothing was charged"
         )
 
-    def _keep(self, who: People, *, old: bool) -> str:
-        """Keep the digests in a file by their own digest, before the entry that names it.
-
-        Args:
-            old: Whether the ledger has charges of a release up to 0.3: then what recognises these people there is kept,
-                too.
-        """
-        content = who.encoded(features=old)
+    def _keep(self, who: People) -> str:
+        """Keep the digests in a file by their own digest, before the entry that names it."""
+        content = who.encoded()
         name = hashlib.sha256(content).hexdigest()
         path = self.folder / "rows" / name
         make_folder(path.parent, mode=0o700)
@@ -310,10 +305,7 @@ class PeopleLedger:
         return content
 
     def _people(self, entry: Entry) -> People:
-        """Return who was charged; of a release up to 0.3, whose digests are of encoded features, one row for each."""
-        if "cells" not in entry.body:
-            rows = np.frombuffer(self._stored(entry.body["rows"]), dtype="<u8").astype(np.uint64)
-            return People(rows[:, None], np.zeros(1, np.uint64), 0, tuple(entry.body["files"]), lambda: rows, old=True)
+        """Return who was charged."""
         key = entry.body["cells"], entry.body["id"], tuple(entry.body["files"])
         if key not in self._known:
             self._known[key] = People.decoded(self._stored(key[0]), int(key[1], 16), key[2])
@@ -322,16 +314,9 @@ class PeopleLedger:
     def _inside(self, entry: Entry, who: People) -> AnyArray:
         """Say of each of these people whether a charge was theirs, shape (n,)."""
         known = self._people(entry)
-        if who.old:
-            shared = bool(set(known.files) & set(who.files))
-            return np.isin(who.features(), known.features()) | shared
-        if not known.old:
-            if (known, who) not in self._recognised:
-                self._recognised[known, who] = recognised(known, who)
-            return self._recognised[known, who]
-        # Digests of encoded features do not say which row is whose: if any agrees, all count.
-        shared = bool(set(known.files) & set(who.files)) or bool(np.isin(who.features(), known.features()).any())
-        return np.full(len(who), shared)
+        if (known, who) not in self._recognised:
+            self._recognised[known, who] = recognised(known, who)
+        return self._recognised[known, who]
 
     def _rest(self, covering: Entry, who: People) -> People:
         known = self._people(covering)

@@ -26,8 +26,8 @@ from __future__ import annotations
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -65,35 +65,27 @@ class People:
         names: Shape (d,): the digest of each column's name; 0 where it has none.
         id_name: The digest of the name of the id column, which is one of ``names``; 0 if none was named.
         files: Digests of the files that the rows come from, whatever is read of these, and however they are compressed.
-        features: Returns what releases up to 0.3 have stored of these people (:meth:`Digester.features`).
-        old: Whether only that is known of them, one in each row.
     """
 
     cells: Words
     names: Words
     id_name: int = 0
     files: tuple[str, ...] = ()
-    features: Callable[[], Words] = field(default=lambda: np.empty(0, dtype=np.uint64))
-    old: bool = False
 
     def __len__(self) -> int:
         return len(self.cells)
 
-    def encoded(self, *, features: bool = False) -> bytes:
-        """Return the digests of cells and names, and of features if wanted, as the ledger stores them."""
+    def encoded(self) -> bytes:
+        """Return the digests of cells and names, as the ledger stores them."""
         buffer = io.BytesIO()
-        if features:
-            np.savez(buffer, cells=self.cells, names=self.names, features=self.features())
-        else:
-            np.savez(buffer, cells=self.cells, names=self.names)
+        np.savez(buffer, cells=self.cells, names=self.names)
         return zlib.compress(buffer.getvalue(), 1)
 
     @classmethod
     def decoded(cls, content: bytes, id_name: int, files: Sequence[str]) -> People:
         """Return what :meth:`encoded` has written."""
         with np.load(io.BytesIO(zlib.decompress(content)), allow_pickle=False) as arrays:
-            features = arrays["features"] if "features" in arrays else np.empty(0, dtype=np.uint64)
-            return cls(arrays["cells"], arrays["names"], id_name, tuple(files), lambda: features)
+            return cls(arrays["cells"], arrays["names"], id_name, tuple(files))
 
     def ids(self, name: int) -> Words | None:
         """Return the digests of the column of that name, shape (n,), None if there is none, or more than one."""
@@ -121,7 +113,6 @@ class Digester:
         *,
         named: bool = True,
         id_column: str | None = None,
-        features: Callable[[], Words] | None = None,
     ) -> People:
         """Return the people of a table that is given in pieces.
 
@@ -130,7 +121,6 @@ class Digester:
             files: Those that they come from.
             named: Whether the columns have names that mean something.
             id_column: The column that says who is who.
-            features: As :attr:`People.features`.
 
         Raises:
             BadData: If a person has no id, or two rows have the same one: what is promised to one row would be false
@@ -148,7 +138,6 @@ class Digester:
             names,
             0 if id_column is None else self.name(id_column),
             tuple(self.file(path) for path in files),
-            features or (lambda: np.empty(0, dtype=np.uint64)),
         )
         if id_column is not None:
             self._check_ids(who, id_column)
@@ -196,21 +185,6 @@ class Digester:
             while block := opened.read(1 << 20):
                 state.update(block)
         return state.hexdigest()
-
-    def features(self, features: AnyArray) -> Words:
-        """Return what releases up to 0.3 have stored of people: digests of their encoded features.
-
-        Args:
-            features: Shape (n, d), float32.
-
-        Returns:
-            Sorted, without repetitions.
-        """
-        rows = np.ascontiguousarray(features)
-        rows = rows + rows.dtype.type(0)  # -0.0 is 0.0
-        return np.unique(
-            np.fromiter((self._hashed(row.tobytes(), b"tandem person") for row in rows), np.uint64, len(rows))
-        )
 
     def _text(self, text: str) -> int:
         return self._hashed(text.encode(), b"tandem text")

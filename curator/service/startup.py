@@ -95,7 +95,7 @@ def open_curator(
 def _identifying(account: Account | None, contributions: Contributions | None) -> Callable[[RecordSource], None]:
     def identify(people: RecordSource) -> None:
         if account is not None:
-            account.identify(people, None if contributions is None else contributions.given)
+            account.identify(None if contributions is None else contributions.given)
 
     return identify
 

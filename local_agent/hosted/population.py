@@ -323,5 +323,5 @@ def _account(charging: Charging, scenario: ResolvedScenario, population: RecordS
     from common.lifetime.account import Account  # simulated people need neither tables nor a database
 
     account = Account(charging, scenario, "target")
-    account.identify(population)
+    account.identify()
     return account

@@ -59,12 +59,6 @@ def check_result(
         seconds={},
     )
     del found["seconds"]
-    # Earlier versions wrote neither: the audit works both out, and prints what the silent could change.
-    for name in ("rounds", "silent"):
-        if name not in published:
-            found.pop(name, None)
-    if outcome is not None and outcome.formerly and published.get("reason") == outcome.formerly:
-        found["reason"] = outcome.formerly
     for name in sorted(found.keys() | published.keys()):
         if name not in found or canonical.encode(published.get(name)) != canonical.encode(found[name]):
             raise AuditFailed(f"the result's {name} is not what the transcript's answers lead to")

@@ -56,8 +56,6 @@ class Outcome:
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
         summary: What the estimate is made of, where that is counted: no result holds it, an audit sees from it what
             liars could have moved.
-        formerly: The reason as earlier versions worded it, where it was another: an audit of their run folders finds it
-            there.
         silent: What those who were asked and did not answer could change; None where all answered. Every run and every
             audit take it from the same answers (:func:`referee.protocols.driver.begun`).
     """
@@ -71,7 +69,6 @@ class Outcome:
     judged: tuple[JudgedCandidate, ...] = ()
     gap: float | None = None
     summary: AnswerSummary | None = None
-    formerly: str = ""
     silent: Silent | None = None
 
     @property

@@ -127,8 +127,7 @@ def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, summary
 
 
 def _but(outcome: Outcome, why: str) -> Outcome:
-    formerly = f"{outcome.formerly}; but {why}" if outcome.formerly else ""
-    return replace(outcome, status="exhausted", reason=f"{outcome.reason}; but {why}", formerly=formerly)
+    return replace(outcome, status="exhausted", reason=f"{outcome.reason}; but {why}")
 
 
 def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:

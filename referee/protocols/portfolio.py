@@ -405,13 +405,9 @@ def _ended(plan: PortfolioPlan, candidates: list[tuple[str, Hypothesis]], race: 
     name, answer = candidates[race.winner]
     sure = race.gap <= plan.alpha
     most = f"within {math.ceil(race.gap * 1e4) / 1e4:.4f} of the best" if race.gap else "the best"
-    shown, formerly = f"shown with {certainty(1.0 - plan.beta)} confidence to be {most}", "shown to be the best"
-    if race.gap:
-        formerly = f"shown to be within {race.gap:.4f} of the best"
+    shown = f"shown with {certainty(1.0 - plan.beta)} confidence to be {most}"
     least = f"; {race.answers:,} judges tell no finer, alpha is {plan.alpha:g}: enlarge agents.count"
-    reason, formerly = (
-        f"{name!r} is {how} of {len(candidates)} candidates{'' if sure else least}" for how in (shown, formerly)
-    )
+    reason = f"{name!r} is {shown} of {len(candidates)} candidates{'' if sure else least}"
     rounds = plan.rounds
     return Outcome(
         "done" if sure else "exhausted",
@@ -421,5 +417,4 @@ def _ended(plan: PortfolioPlan, candidates: list[tuple[str, Hypothesis]], race: 
         reason,
         judged=judged,
         gap=race.gap,
-        formerly=formerly,
     )

@@ -5,7 +5,6 @@ Only whoever has its token makes it keep something. What it keeps of runs is for
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from fastapi import Path as InPath
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from common.core.durable import file_name, make_folder, move_file
+from common.core.durable import file_name, make_folder
 from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
 from common.core.values import MAX_PLACE, RUN, Value
 from common.crypto.identity import KEY_PATTERN, Identity, Signed
@@ -141,15 +140,9 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
 
 
 def _folder_of_heads(folder: Path) -> Path:
-    """Make the folder of heads, where no name of a head leads out of it, and bring those into it that lie beside it.
-
-    Releases up to 0.2.0 put them beside the folder of runs, in whose place a head of the name ``runs`` then lay.
-    """
+    """Make the folder of heads, where no name of a head leads out of it."""
     heads = folder / HEADS
     make_folder(heads, mode=0o700)
-    for old in folder.iterdir():
-        if old.is_file() and re.fullmatch(NAME.strip("^$"), old.name):
-            move_file(old, heads / file_name(old.name))
     return heads
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from common.core import canonical
-from common.core.durable import file_name, make_folder, move_file, sync_folder
+from common.core.durable import file_name, make_folder, sync_folder
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
 from common.core.values import run_name
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
@@ -33,8 +33,6 @@ class WitnessLog:
 
     def __init__(self, folder: Path, identity: Identity, clock: Callable[[], float] = time.time) -> None:
         self._folder = folder
-        for old in folder.glob("*/*.jsonl"):  # releases up to 0.2.0 took names as they are
-            move_file(old, old.with_name(f"{file_name(_run_of(old))}.jsonl"))
         self._identity = identity
         self._clock = clock
 

@@ -18,7 +18,6 @@ from common.core.folder import present
 from common.core.plain import command
 from common.net.page.pages import page_environment, style
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from referee.audit.audit import audit
 from referee.state.runfolder import read_result, read_scenario
 from referee.view import charts
 from referee.view.run_view import PROMISED as PROMISED
@@ -125,16 +124,11 @@ def read_run(folder: Path) -> FinishedRun:
 def view_of(folder: Path) -> RunView:
     """Return what is shown of a finished run folder.
 
-    A folder of an earlier version, whose result holds no rounds, is audited: the audit works the rounds out again from
-    the transcript's answers.
-
     Raises:
         NotFound, BadData: As :func:`read_run`; ``BadData`` also if the result is not the scenario's.
-        AuditFailed: If the rounds have to be worked out and the transcript does not verify.
     """
     run = read_run(folder)
-    rounds = run.result["rounds"] if "rounds" in run.result else audit(folder).rounds
-    return run_view(run.scenario, run.result, _checked(rounds, folder))
+    return run_view(run.scenario, run.result, _checked(run.result.get("rounds"), folder))
 
 
 def _checked(rounds: Any, folder: Path) -> Sequence[Mapping[str, float]]:

@@ -46,8 +46,8 @@ def share(value: float, *, up: bool | None = None) -> str:
 def silent_in_words(result: Mapping[str, Any]) -> str:
     """Say what those who were asked and did not answer could change; empty where everybody answered.
 
-    The numbers are the run's own, which an audit works out again (:class:`referee.protocols.base.Silent`). A result of
-    an earlier version has none: then it is said that they are missing.
+    The numbers are the run's own, which an audit works out again (:class:`referee.protocols.base.Silent`). A result
+    that another party wrote may have none: then it is stated that they are missing.
     """
     found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
     if found is None:

@@ -1,12 +1,10 @@
 """People, not folders: what all runs together cost a person is one sum, whatever the folder, file, side or process."""
 
-import hashlib
 import lzma
 import math
 import shutil
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import polars
@@ -14,11 +12,9 @@ import pytest
 
 from common.core.durable import user_state
 from common.core.errors import BadInput, BadScenario, BrokenLedger, BudgetExceeded, CannotWrite, TandemError
-from common.data.population import open_records
 from common.lifetime.account import Account, charge_of
 from common.lifetime.charging import Charging, GivenPeople
-from common.lifetime.ledger import CHARGED, Charge, PeopleLedger
-from common.lifetime.recognition import Digester
+from common.lifetime.ledger import Charge, PeopleLedger
 from common.log.ledger import Journal
 from common.log.witness import FileWitness
 from common.numerics.randomness import durable_secret
@@ -399,49 +395,6 @@ def test_nobody_can_be_found_in_it_without_its_key(ledger):
     assert (ledger.folder / "people.key").stat().st_mode & 0o077 == 0
 
 
-def test_charges_of_older_releases_are_read_and_counted(ledger):
-    """Up to 0.3 a charge held digests of encoded features, and no key was written down."""
-    features = np.random.default_rng(0).random((50, 4)).astype(np.float32)
-    key = durable_secret(_made(ledger.folder) / "people.key").words(4).tobytes()
-    paths = [ledger.folder.with_name(f"{name}.csv") for name in ("old", "new")]
-    for path in paths:
-        path.write_text(path.name)
-    digests = (hashlib.blake2b(row.tobytes(), digest_size=8, key=key, person=b"tandem person") for row in features)
-    rows = np.unique(np.array([int.from_bytes(each.digest(), "little") for each in digests], dtype="<u8"))
-    content = rows.tobytes()
-    name = hashlib.sha256(content).hexdigest()
-    (ledger.folder / "rows").mkdir()
-    (ledger.folder / "rows" / name).write_bytes(content)
-    journal = Journal(ledger.folder, {"about": "people"})
-    old = {"curator": 64 * "a", "scenario": "old", "time": "2026-01-01T00:00:00Z", "people": 50, "epsilon": 1.0}
-    spent = {"runs": 1, "epsilon": 1.0, "delta": 1e-6}
-    more: dict[str, object] = {
-        "delta": 1e-6,
-        "lifetime": None,
-        "experiment": False,
-        "rows": name,
-        "files": [Digester(key).file(paths[0])],
-        "spent": spent,
-    }
-    journal.append(CHARGED, {**old, **more})
-    journal.publish()
-    journal.close()
-    assert [row["all_runs"]["runs"] for row in ledger.table()] == [1]
-    digester = ledger.digester()
-
-    def people(features, *files):
-        return digester.people([table(7)], files, features=lambda: digester.features(features))
-
-    for again in (people(features[:10]), people(features[:10], paths[1]), people(features + 1, *paths)):
-        with pytest.raises(BudgetExceeded, match=r"7 of 7 rows .* old of 2026-01-01"):
-            ledger.check([(charge("b"), again)])
-    ledger.check([(charge("b"), people(features + 1, paths[1]))])
-    limit = Lifetime(epsilon=2.0, delta=1e-5)
-    assert ledger.charge(charge("b", lifetime=limit, digest="new"), people(features[:10]))[0].epsilon == 2.0
-    assert [row["all_runs"]["epsilon"] for row in ledger.table()] == [2.0, 2.0]  # also once only the ledger knows them
-    assert PeopleLedger(ledger.folder).spent("new")["source"].epsilon == 2.0
-
-
 def _made(folder):
     folder.mkdir(parents=True)
     return folder
@@ -533,17 +486,6 @@ def test_people_who_were_handed_over_are_recognised_by_that_and_not_by_files(tmp
     assert not account(tmp_path, "target", chosen, given=apart)._charge("source").apart
     with pytest.raises(BadScenario, match="needs the directory of its files"):
         account(tmp_path, chosen=chosen.model_copy(update={"data": None}))
-
-
-def test_a_charge_of_an_older_release_is_met_by_the_encoded_features(tmp_path):
-    """:attr:`common.lifetime.recognition.People.features` are those of the records that were opened."""
-    chosen = own(tmp_path)
-    records = open_records(chosen.source, Path(tmp_path), None, 60)
-    found = Account(Charging(tmp_path / "people"), chosen, "source")
-    found.identify(records)
-    digester = PeopleLedger(tmp_path / "people").digester()
-    assert found._met().features().tolist() == digester.features(records.records(np.arange(60)).features).tolist()
-    assert len(account(tmp_path)._met().features()) == 0
 
 
 def test_a_curator_is_refused_a_ledger_of_people_that_does_not_know_its_run(tmp_path):

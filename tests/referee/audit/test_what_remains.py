@@ -1,7 +1,5 @@
 """What signatures cannot show is printed by the audit, and answers that no honest agents give are no result."""
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,6 @@ from referee.audit.audit import audit
 from referee.cli import app
 from referee.collection.judging import Sent, claims
 from referee.protocols import driver
-from referee.runs import execution
-from referee.runs.results import result_document
 from referee.view import show
 from referee.view.pages import report, view_of
 from referee.view.wording import ends_in_words, silent_in_words
@@ -242,22 +238,3 @@ def table_of(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
     show.result({**result, "truth": None, "peak_memory_bytes": 0, "run": "run"}, simulated=True)
     return " ".join(capsys.readouterr().out.split())
-
-
-def test_a_folder_of_an_earlier_version_has_no_such_field_and_is_audited(tmp_path):
-    """Its referee signed none. The audit works it out; a report says that people are missing."""
-    chosen = tiny(*CHOSEN)
-    with Bench(tmp_path / "state", chosen) as bench, pytest.MonkeyPatch.context() as earlier:
-        bench.population._dropout = 0.1
-        earlier.setattr(execution, "result_document", without_silent(result_document))
-        assert "silent" not in bench.run()
-        run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
-    found = audit(run)
-    assert found.silent is not None
-    assert found.silent.matters
-    detail = view_of(run).verdict.detail
-    assert re.search(r"\d+ of 600 agents asked did not answer: `referee audit` says what they could change", detail)
-
-
-def without_silent(document: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    return lambda *a, **k: {name: value for name, value in document(*a, **k).items() if name != "silent"}

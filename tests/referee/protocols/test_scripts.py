@@ -356,6 +356,5 @@ def test_a_gap_is_printed_with_its_probability_and_never_rounded_down():
     outcome = conduct(chosen, 1, lambda *a: None)
     assert outcome.gap is not None
     assert " with 95% confidence to be " in outcome.reason
-    assert "confidence" not in outcome.formerly
     if outcome.gap:
         assert float(outcome.reason.partition("within ")[2].partition(" of")[0]) >= outcome.gap

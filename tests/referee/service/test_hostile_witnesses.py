@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from common.core.durable import file_name
-from common.core.errors import URN, BadInput, RolledBack
+from common.core.errors import URN, BadInput
 from common.crypto.identity import Identity, Signed
 from common.log.entries import START, Extension, Head, link, linked
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
@@ -440,47 +440,6 @@ def test_heads_of_any_name_leave_room_for_runs_and_for_each_other(tmp_path, monk
             for key in ("..", "A" * 64, "x", f"{REFEREE.public}%0a"):
                 assert 400 <= raw.put(f"/v1/runs/{key}/run", content=checkpoint("run").raw()).status_code < 500, key
         assert everything(tmp_path) == before
-
-
-def test_what_an_earlier_release_has_kept_is_read_on_and_a_head_called_runs_makes_room(tmp_path):
-    """Heads lay beside the folder of runs, and runs under their own names; a head called ``runs`` was in the way."""
-    folder = tmp_path / "witness"
-    witness_app(folder, SECRET)
-    log = WitnessLog(folder / "runs", Identity.load_or_create(folder / "identity.key"))
-    for run in ("run", "Run", "CON"):
-        log.keep(REFEREE.public, run, checkpoint(run))
-    for kept in (folder / "runs" / REFEREE.public).iterdir():
-        kept.rename(kept.with_name(kept.name.partition("+")[0].removesuffix(".jsonl") + ".jsonl"))
-    for name in ("clinic", "con"):
-        (folder / name).write_bytes(head().raw() + b"\n")
-    for _ in range(2):  # the second start finds nothing to do
-        with served(witness_app(folder, SECRET)) as address, closing(WitnessClient(address, SECRET)) as client:
-            client.key()
-            for run in ("run", "Run", "CON"):
-                (kept,) = client.kept(REFEREE.public, run)
-                assert client.keep(kept.checkpoint) == kept.witnessed[0]  # nothing is forgotten
-                with pytest.raises(RolledBack):
-                    client.keep(signed_checkpoint(REFEREE, run, "e" * 64, [append(None, "x", {}, REFEREE)], 1))
-            with httpx.Client(base_url=address, headers=HEADERS, trust_env=False, timeout=600) as raw:
-                for name in ("clinic", "con"):
-                    assert raw.get(f"/v1/heads/{name}").json() == head().wire()
-        assert [path.name for path in sorted(folder.iterdir())] == [HEADS, "identity.key", "runs"]
-    stopped = tmp_path / "stopped"
-    stopped.mkdir()
-    (stopped / "runs").write_bytes(head().raw() + b"\n")
-    with served(witness_app(stopped, SECRET)) as address, closing(WitnessClient(address, SECRET)) as client:
-        client.key()
-        client.keep(checkpoint("run"))
-        with httpx.Client(base_url=address, headers=HEADERS, trust_env=False, timeout=600) as raw:
-            assert raw.get("/v1/heads/runs").json() == head().wire()
-
-
-def test_two_releases_that_have_worked_on_one_witness_are_told_apart(tmp_path):
-    witness_app(tmp_path, SECRET)
-    for place in (tmp_path / "clinic", tmp_path / HEADS / "clinic"):
-        place.write_bytes(head().raw() + b"\n")
-    with pytest.raises(BadInput, match="another release has worked on this directory"):
-        witness_app(tmp_path, SECRET)
 
 
 def test_an_agent_keeps_what_it_was_shown_of_runs_that_differ_by_case(tmp_path):

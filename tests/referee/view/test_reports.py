@@ -21,7 +21,6 @@ from referee.view.pages import report, view_of
 from referee.view.run_view import run_view
 from referee.view.values import ChartEntry, Interval, Round
 from referee.view.wording import against, promise, share, verdict
-from tests.referee.audit.signing import Bodies, resign
 from tests.support import TINY, tiny
 from tests.tiers import for_each
 
@@ -58,20 +57,12 @@ def test_rendering_a_finished_folder_again_changes_nothing(finished):
     assert (finished / "report.html").read_bytes() == first
 
 
-def test_a_folder_without_rounds_shows_the_same_page_from_its_transcript(finished, copied):
-    """A referee of an earlier version signed none."""
-
-    def forget(bodies: Bodies) -> Bodies:
-        del bodies[-1][1]["result"]["rounds"]
-        return bodies
-
-    old = result_of(copied)
-    del old["rounds"]
-    (copied / "result.json").write_text(json.dumps(old))
-    with pytest.raises(AuditFailed, match="rounds differs"):
+def test_a_folder_without_rounds_is_refused(copied):
+    result = result_of(copied)
+    del result["rounds"]
+    (copied / "result.json").write_text(json.dumps(result))
+    with pytest.raises(BadData, match="rounds must be a list"):
         view_of(copied)
-    resign(finished, copied, forget)
-    assert report([view_of(copied)]) == report([view_of(finished)])
 
 
 def test_the_numbers_on_the_page_are_those_of_the_result(finished):
