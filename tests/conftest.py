@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from common.net.cli import NEW_OBJECTS
 
     gc.set_threshold(NEW_OBJECTS)
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if "PYTEST_XDIST_WORKER" in os.environ and config.option.basetemp:  # a run within a test has neither of its own
         from tests.compiling import share
 
         share(Path(config.option.basetemp).parent / "compiling")

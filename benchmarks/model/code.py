@@ -17,11 +17,11 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
         ("referee/state/runs.py", "RunQueries.add_entry"),
     ),
     "open the question": (
-        ("referee/collection/collection.py", "Collection._ask"),
+        ("referee/collection/collection.py", "ReportCollection._ask"),
         ("referee/state/questions.py", "QuestionQueries.open_question"),
     ),
     "close the question": (
-        ("referee/collection/collection.py", "Collection._close"),
+        ("referee/collection/collection.py", "ReportCollection._close"),
         ("referee/state/questions.py", "QuestionQueries.close_question"),
     ),
     "store the answers": (
@@ -34,15 +34,15 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "take a report": (
         ("referee/collection/judging.py", "judge"),
-        ("referee/collection/collection.py", "Collection._keep"),
+        ("referee/collection/collection.py", "ReportCollection._keep"),
         ("referee/state/questions.py", "QuestionQueries.add_reports"),
     ),
     "refresh": (
-        ("referee/collection/questions.py", "Questions.refresh"),
-        ("referee/collection/questions.py", "Questions.learn"),
+        ("referee/collection/questions.py", "OpenQuestions.refresh"),
+        ("referee/collection/questions.py", "OpenQuestions.learn"),
     ),
     "crash of a process": (
-        ("referee/collection/questions.py", "Questions.find"),
+        ("referee/collection/questions.py", "OpenQuestions.find"),
         ("referee/service/referee.py", "Referee.drive"),
     ),
     "charge": (

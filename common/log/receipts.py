@@ -180,7 +180,7 @@ class Proof(Value):
         kept: The newest checkpoint: it covers the entry.
         entry_path: Path of the entry's hash to the checkpoint's root.
         consistency: That the transcript of the checkpoint begins with as many entries as the request names
-            (:func:`common.log.merkle.extends`); left out where it names none.
+            (:func:`common.log.merkle.verify_consistency`); left out where it names none.
     """
 
     entry: dict[str, Any]

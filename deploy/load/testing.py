@@ -263,7 +263,7 @@ class _Test:
                 lines = client.request("GET", "/v1/metrics", headers=headers).text.splitlines()
         except TandemError:
             return None
-        return next((int(line.split()[1]) for line in lines if line.startswith("tandem_commits_total ")), None)
+        return next((int(float(line.split()[1])) for line in lines if line.startswith("tandem_commits_total ")), None)
 
     def _hosts(self) -> list[PartyProcess]:
         """Start the hosts; where the referee runs somewhere else, they run already."""

@@ -1,19 +1,13 @@
-"""The answers of many people of a record source, worked out together: here or in workers of a Ray cluster."""
+"""The answers of many people of a record source, worked out together."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import socket
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from typing import Any
 
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
-from common.core.errors import BadInput
 from common.data.population import RecordSource
 from common.local.masks import Mask, members, ones
 from common.local.mechanisms.mechanism import LocalRandomizer
@@ -212,58 +206,3 @@ class OwnNoise(RandomSource):
             here = places // _AHEAD == number
             found[here] = ahead[people[here], places[here] % _AHEAD]
         return found
-
-
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-try:
-    import ray
-except ImportError:  # an optional dependency
-    raise BadInput("--workers needs Ray: install tandem-hybrid[ray], or host the people in this process") from None
-
-AHEAD = 2
-"""Blocks for each worker that are under way, or wait to be randomized, at the same time."""
-PATIENCE = 10.0
-"""Seconds in which a cluster must answer; Ray itself would wait for many minutes."""
-STORE = 256 << 20
-"""Bytes of Ray's shared memory on this machine."""
-
-
-def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]:
-    """Return what evaluates a question on blocks of people in so many workers (:func:`.asking.evaluated`).
-
-    Raises:
-        BadInput: If the cluster at ``RAY_ADDRESS`` cannot be reached, or none can be started here.
-    """
-    _connect(workers)
-    remote: Any = ray.remote(num_cpus=1, max_retries=3)(evaluate_people)
-
-    def values(query: Query, population: RecordSource, blocks: Iterator[Block]) -> Iterator[tuple[Indices, AnyArray]]:
-        asked, source = ray.put(query), ray.put(population)
-        under_way: deque[tuple[Indices, Any]] = deque()
-        for people, slots in blocks:
-            under_way.append((slots, remote.remote(asked, source, people, slots)))
-            if len(under_way) > AHEAD * workers:
-                first, found = under_way.popleft()
-                yield first, ray.get(found)
-        for first, found in under_way:
-            yield first, ray.get(found)
-
-    return values
-
-
-def _connect(workers: int) -> None:
-    if ray.is_initialized():
-        return
-    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
-    try:
-        if address := os.environ.get("RAY_ADDRESS"):
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            if host and port.isdecimal():
-                with closing(socket.create_connection((host, int(port)), PATIENCE)):
-                    pass
-            ray.init(address=address, **quiet)
-        else:
-            ray.init(num_cpus=workers, include_dashboard=False, object_store_memory=STORE, **quiet)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadInput(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or leave out --workers") from None

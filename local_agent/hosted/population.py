@@ -31,7 +31,7 @@ from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
 from local_agent.hosted import questions
-from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated, over_workers
+from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.person import receipts
 from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy
@@ -252,6 +252,14 @@ if TYPE_CHECKING:
     from common.log.witness import Witness
 
 
+def _values(workers: int) -> Values:
+    if not workers:
+        return evaluated
+    from local_agent.hosted.cluster import over_workers  # Ray is an optional dependency
+
+    return over_workers(workers)
+
+
 def open_population(
     scenario: ResolvedScenario,
     folder: Path,
@@ -299,7 +307,7 @@ def open_population(
         source,
         dropout=section.dropout,
         seed=subseed(seed, "dropout"),
-        values=over_workers(workers) if workers else evaluated,
+        values=_values(workers),
         account=account,
         witnesses=witnesses,
     )

@@ -80,7 +80,8 @@ class WitnessLog:
     def kept(self, referee: str, run: str, after: int, most: int) -> list[bytes]:
         """Return so many of a run's checkpoints after the first ones, oldest first; none of a run that is not known.
 
-        Each is a :class:`~common.log.receipts.Kept` in JSON, as it is stored: anybody may ask, so nothing is parsed.
+        Each is a :class:`~common.log.receipts.StoredCheckpoint` in JSON, as it is stored: any party may ask, so nothing
+        is parsed.
         """
         path = self._path(referee, run)
         if not path.exists():

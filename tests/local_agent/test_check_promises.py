@@ -165,7 +165,7 @@ def test_an_opposite_answer_beside_the_agents_own_signature_is_left_out(stage: S
         status, out, err = stage.check()
         assert status == 1
         assert "the referee has another answer beside this agent's signature" in out
-        assert "1 left out; hand receipts and checkpoints to whoever audits" in err
+        assert "1 left out; hand receipts and checkpoints to an auditor of the run" in err
     own, stage.liar.body = stage.liar.body, stage.liar.body[:2] + ("80" if stage.liar.body[2:] == "00" else "00")
     assert own != stage.liar.body  # the leaf holds the opposite, the proof names what was sent
     assert stage.check()[0] == 1

@@ -377,7 +377,7 @@ from common.net.server import listen, serve
 from curator.contributions.app import collecting_app
 from curator.contributions.collection import Collection
 from curator.contributions.opening import collecting
-Collection._said = lambda *said: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
+Collection._signed_receipt = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
 chosen = resolve(loading.load(sys.argv[1]))
 with listen("127.0.0.1", 0) as listener, collecting(Path(sys.argv[2]), chosen, token=sys.argv[3]) as collection:
     print(collection.curator, flush=True)
@@ -477,6 +477,6 @@ def test_a_person_who_is_asked_and_says_no_gives_nothing(tmp_path, collection, a
     arguments = ["contribute", *fields, "--to", address, "--state", str(tmp_path / "me")]
     arguments += ["--curator-key", collection.curator, "--token", TOKEN]
     no = RUNNER.invoke(curator_command, arguments, input="n\n")
-    assert (no.exit_code, "you said no: nothing was sent" in no.stderr, collection.counts()) == (1, True, (0, 0))
+    assert (no.exit_code, "not confirmed: nothing was sent" in no.stderr, collection.counts()) == (1, True, (0, 0))
     assert RUNNER.invoke(curator_command, arguments, input="y\n").exit_code == 0
     assert collection.counts() == (1, 0)

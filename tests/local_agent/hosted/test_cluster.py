@@ -34,7 +34,7 @@ def test_records_of_real_people_stay_in_their_process(tmp_path):
 def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(tmp_path, monkeypatch):
     ray = pytest.importorskip("ray")
     from local_agent.hosted import answers
-    from local_agent.hosted.answers import over_workers
+    from local_agent.hosted.cluster import over_workers
 
     monkeypatch.setattr(answers, "BLOCK", 64)
     monkeypatch.setattr(answers, "MASS_BLOCK", 8)

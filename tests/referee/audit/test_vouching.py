@@ -274,6 +274,6 @@ def test_a_strict_audit_of_real_people_takes_those_alone_for_whom_a_known_issuer
             given = ["--strict", *keys(folder, run)]
             code, output = said(run, *given)
             assert code == 1
-            assert "answers are of people without an issuer that is known from elsewhere" in output
+            assert "answers are of people for whom no issuer vouches that is known from elsewhere" in output
             assert said(run, *keys(folder, run))[0] == 0
             assert said(run, *given, "--issuer", known)[0] == (0 if name == "grant" else 1)
