@@ -34,7 +34,7 @@ OWN = {
     "common/net/oblivious/carrier.py": "a relay's connections, with limits of their own",
     "common/net/oblivious/client.py": "a client's way through a relay, over the one transport",
     "curator/sample/cluster.py": "an operator's Ray cluster",
-    "local_agent/hosted/answers.py": "an operator's Ray cluster",
+    "local_agent/hosted/cluster.py": "an operator's Ray cluster",
     "deploy/load/client.py": "the load test's connections",
     "benchmarks/kills/fleet.py": "the load test's agents, over the one transport",
 }
