@@ -12,6 +12,7 @@ import typer
 from common.core.terminal import deliver_json, say, warn
 from common.net.cli import (
     REFEREE_KEY,
+    AsJson,
     LedgerOptions,
     ServiceTlsOptions,
     TlsCa,
@@ -34,7 +35,6 @@ app = application(
 
 
 State = Annotated[Path, typer.Option(help="The curator's state directory.", exists=True, file_okay=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 Witnesses = Annotated[
     list[str] | None,
     typer.Option(

@@ -9,10 +9,8 @@ import json
 import logging
 import math
 import secrets
-import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,200 +20,35 @@ from common.core.errors import (
     BadData,
     BadInput,
     BadMessage,
-    BrokenLedger,
     ConsentWithheld,
-    Forged,
-    PeerUnavailable,
-    RolledBack,
     TandemError,
 )
-from common.core.terminal import deliver, deliver_json, say, say_lines, warn
+from common.core.terminal import deliver, deliver_json, say, say_lines
 from common.net.cli import (
-    REFEREE_KEY,
-    LedgerOptions,
     TlsCa,
     application,
     begin,
-    end_with_stdin,
     fail_clearly,
     grouped,
 )
-from local_agent import cli_relay
+from local_agent import cli_check, cli_services
+from local_agent.cli_options import (
+    IndividualToken,
+    QuestionOptions,
+    RefereeOptions,
+    RelayOption,
+    answer_until,
+    dial,
+    pin_key,
+    pinned_key,
+)
 
 if TYPE_CHECKING:
     from common.local.naming import Names
     from common.local.records import Records
-    from local_agent.client import RefereeClient
-    from local_agent.host import Host
-    from local_agent.hosted.population import Population
-    from local_agent.person.checking import ReportCheck
-    from local_agent.person.receipts import HeldReceipt
-
-_BETWEEN_POLLS = 0.02
-"""Seconds between two polls, if the referee names no longer time."""
-_AFTER_ERROR = 0.5
-"""Seconds to wait before asking a referee again whose question was refused."""
 
 log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts no other party, answers at most one question, and randomizes its answer.")
-
-Referee = Annotated[str, typer.Option("--referee", help="Address of the referee.")]
-TokenOption = Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)]
-IndividualToken = Annotated[
-    str,
-    typer.Option(
-        envvar=["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"], help="Enrolment token.", show_default=False
-    ),
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--referee-key",
-        envvar=REFEREE_KEY,
-        help="The referee's public key, as its operator prints it (referee key). Without it the one met first is "
-        "trusted for ever, with a warning.",
-    ),
-]
-
-AcceptOption = Annotated[
-    list[str] | None,
-    typer.Option("--accept", metavar="KIND", help="Accept this kind of question, and no other; may be repeated."),
-]
-RefuseOption = Annotated[
-    list[str] | None,
-    typer.Option("--refuse", metavar="KIND", help="Do not accept this kind of question; may be repeated."),
-]
-RelayOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Ask through this relay (local-agent relay), and in no other way, so that the referee does not learn from "
-        "where; --referee is not dialled, and its key must be known.",
-    ),
-]
-
-
-@dataclass(frozen=True)
-class RefereeOptions:
-    """The referee: its address, its key, and how long it may be away."""
-
-    referee: Referee = "http://127.0.0.1:8000"
-    referee_key: KeyOption = None
-
-
-@dataclass(frozen=True)
-class QuestionOptions:
-    """Which kinds of questions are accepted."""
-
-    accept: AcceptOption = None
-    refuse: RefuseOption = None
-
-
-@dataclass(frozen=True)
-class PeopleOptions:
-    """The people that a host simulates or reads."""
-
-    scenario: Annotated[
-        str, typer.Argument(help="Shipped scenario or YAML file; its target section says who they are.")
-    ]
-    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None
-    agents: Annotated[
-        int | None, typer.Option(help="How many people to host (default: as the scenario says).", min=1)
-    ] = None
-    seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None
-    workers: Annotated[
-        int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
-    ] = 0
-
-
-@dataclass(frozen=True)
-class HostStateOptions:
-    """What a host keeps, who vouches for it and watches it, and what it shows of itself."""
-
-    state: Annotated[
-        Path | None,
-        typer.Option(help="State directory: key, and who has answered (default: agents, in this user's own)."),
-    ] = None
-    grant: Annotated[
-        Path | None,
-        typer.Option(help="An issuer's grant for this host (issuer grant); it is kept in the state directory."),
-    ] = None
-    witness: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PLACE",
-            help="Where the head of this host's questions goes before each answer, so that a copy of its folder is "
-            "refused: a file on another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in "
-            "TANDEM_WITNESS_TOKEN). Repeatable; later starts must name it.",
-        ),
-    ] = None
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Show metrics on 127.0.0.1 at this port, 0 any free one (default: nowhere).", min=0, max=65535
-        ),
-    ] = None
-
-
-@app.command("host")
-@fail_clearly
-@grouped
-def host_command(
-    *,
-    people: PeopleOptions,
-    token: TokenOption,
-    asking: RefereeOptions,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
-    kinds: QuestionOptions,
-    place: HostStateOptions,
-    charged: LedgerOptions,
-    tls_ca: TlsCa = None,
-) -> None:
-    """Host a population: enrol, poll, answer; until interrupted.
-
-    Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
-    """
-    from common.core.durable import user_state
-    from common.lifetime.charging import Charging
-    from common.net.witness_client import witness_at
-    from common.scenario import loading
-    from common.scenario.accepting import accepted
-    from local_agent.client import RefereeClient
-    from local_agent.host import Host
-    from local_agent.hosted.population import open_population
-    from local_agent.metrics import exposed
-    from local_agent.person.credential import keep_grant
-    from local_agent.policy import ALL_QUERIES, chosen_queries
-
-    end_with_stdin()
-    state = (place.state or user_state() / "agents").absolute()
-    chosen = accepted(loading.load(people.scenario, people.sets))
-    queries = chosen_queries(kinds.accept or (), kinds.refuse or (), ALL_QUERIES)
-    with closing(RefereeClient(asking.referee, patience=patience)) as client:
-        key = _pin(state, asking.referee_key, client)
-        charging = Charging(charged.ledger, charged.ephemeral, charged.witnesses)
-        places = [witness_at(where) for where in place.witness or ()]
-        population = open_population(
-            chosen, state, people.seed, key, people.agents, people.workers, charging, queries, places
-        )
-        if place.grant is not None:
-            keep_grant(state, population.identity, place.grant, len(population))
-        with closing(Host(population, client, key)) as connection:
-            _enrol_hosted(connection, population, state, token)
-            with exposed(connection, chosen.agents.mechanism.guarantee[0], place.metrics_port) as port:
-                if port is not None:
-                    say(f"local-agent shows metrics on http://127.0.0.1:{port}/metrics")
-                _answer_until(connection, client, lambda: False)
-
-
-def _enrol_hosted(connection: Host, population: Population, state: Path, token: str) -> None:
-    from common.core.durable import claim
-
-    enrolled = connection.enrol(token)
-    claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
-    say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-    if population.spent is not None:
-        say(f"over all runs of these people, with the next one: {population.spent}")
 
 
 @dataclass(frozen=True)
@@ -280,8 +113,8 @@ def answer_command(
     check_terminal(consent.yes or (state / ANSWERED).exists())
 
     asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
-    with closing(_reached(asking.referee, relay, asking.referee_key or _written(state), patience)) as client:
-        policy = PersonalPolicy(_pin(state, asking.referee_key, client), consent.epsilon, queries=queries)
+    with closing(dial(asking.referee, relay, asking.referee_key or pinned_key(state), patience)) as client:
+        policy = PersonalPolicy(pin_key(state, asking.referee_key, client), consent.epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), ActivityLog(state)
         asking_person = Consent(asked, policy, journal, say_lines, consent.agreed)
         with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person)) as connection:
@@ -289,7 +122,7 @@ def answer_command(
             journal.write("enrolled", referee=asked, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
             try:
-                _answer_until(connection, client, lambda: connection.finished, journal.refused)
+                answer_until(connection, client, lambda: connection.finished, journal.refused)
             except ConsentWithheld:
                 raise  # it is in the log
             except TandemError as error:
@@ -374,143 +207,6 @@ def log_command(
 
     for entry in entries((state or user_state() / "agent").absolute()):
         deliver_json(entry) if as_json else say(entry_in_words(entry))
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """Who is asked about the receipts, and for how long."""
-
-    referee: Referee = "http://127.0.0.1:8000"
-    witness: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="A witness, which must have seen the history that the referee shows."),
-    ] = None
-    within: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds after a report was sent, by this device's clock, in which the referee must show it, and the "
-            "witness have seen that (default: a day).",
-            min=0.0,
-            max=1e9,
-        ),
-    ] = None
-    relay: RelayOption = None
-    patience: Annotated[
-        float,
-        typer.Option(help="Seconds to keep trying while the referee is away; each report may take ten more.", min=0.0),
-    ] = 10.0
-
-
-@app.command("check")
-@fail_clearly
-@grouped
-def check_command(
-    *,
-    asked: CheckOptions,
-    state: Annotated[
-        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
-    tls_ca: TlsCa = None,
-) -> None:
-    """Check that what left this device is counted as it was sent: the referee must prove it, for every receipt.
-
-    A receipt is the referee's signed word that it has stored a report. If what the referee shows does not hold that
-    report, the receipt proves that it was left out: hand it to whoever audits the run (referee audit --receipt).
-
-    The newest checkpoint of each run stays in the state directory: the history that is shown the next time must begin
-    with it. Without --witness the referee could show others another history, in which the report is not.
-
-    Exit status 0: every report is counted as it was sent, in a history that the referee has signed and, with --witness,
-    that the witness confirms; 1: a report is left out or changed, another history is shown, the time of --within is
-    over, or it could not be checked; 3: nothing is wrong so far, but a report is not shown yet, and the time of
-    --within is not over; 4: a report is counted, in a history that the witness does not confirm yet, and the time of
-    --within is not over.
-
-    Example: local-agent check --referee http://127.0.0.1:8000 --witness http://127.0.0.1:8010
-    """
-    from common.core.durable import user_state
-    from common.crypto.identity import Identity
-    from common.net.witness_client import WitnessClient
-    from local_agent.person import checking
-    from local_agent.person.receipts import held_receipts, seen_checkpoint
-
-    relay, witness, patience = asked.relay, asked.witness, asked.patience
-    if relay is not None and witness is not None:
-        raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
-    state, within = (
-        (state or user_state() / "agent").absolute(),
-        checking.WITHIN if asked.within is None else asked.within,
-    )
-    receipts = list(held_receipts(state))
-    key, identity = _written(state), Identity.load_or_create(state / "identity.key")
-    if key is None:
-        raise BadData(f"{state} has no pinned referee: name another directory with --state")
-    with closing(_reached(asked.referee, relay, key, patience)) as client, ExitStack() as opened:
-        seen = None
-        if witness is not None:
-            seen = checking.Remembered(opened.enter_context(closing(WitnessClient(witness, patience=patience))))
-
-        def checked(each: HeldReceipt) -> checking.ReportCheck:
-            known = seen_checkpoint(state, each.run)
-            return _keep_seen(state, checking.check(each, identity, client, key, seen, known, within=within))
-
-        found = _in_time(receipts, checked, patience, client.url)
-    _tell(found, within, as_json=as_json, witnessed=witness is not None)
-
-
-def _tell(found: Sequence[ReportCheck], within: float, *, as_json: bool, witnessed: bool) -> None:
-    """Print what became of the reports; the exit status says the worst of it."""
-    from local_agent.person import checking
-
-    for finding in found:
-        if as_json:
-            deliver_json(finding.document())
-        else:
-            say(checking.in_words(finding, within))
-    if not witnessed:
-        warn(
-            "no witness was asked: that the referee shows others another history, without these reports, cannot be "
-            "excluded. Name one that neither referee nor curator runs, with --witness URL"
-        )
-    if status := checking.exit_status(found):
-        warn(checking.summary(found))
-        raise typer.Exit(status)
-
-
-def _keep_seen(state: Path, finding: ReportCheck) -> ReportCheck:
-    """Store the checkpoint that was shown; where it is of another history, beside the one that is kept."""
-    from local_agent.person.checking import OTHER
-    from local_agent.person.receipts import store_seen
-
-    if finding.shown is None:
-        return finding
-    path = store_seen(state, finding.held.run, finding.shown, other=finding.status == OTHER)
-    if finding.status != OTHER:
-        return finding
-    return replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
-
-
-def _in_time(
-    receipts: Sequence[HeldReceipt], check: Callable[[HeldReceipt], ReportCheck], patience: float, url: str
-) -> list[ReportCheck]:
-    """Return what became of each report.
-
-    Raises:
-        PeerUnavailable: If that takes longer than the patience, and ten seconds a report.
-    """
-    from common.net.transport import Overdue, time_limit
-    from local_agent.person.checking import SECONDS
-
-    most = patience + SECONDS * len(receipts)
-    try:
-        with time_limit(most):
-            return [check(each) for each in receipts]
-    except Overdue:
-        raise PeerUnavailable(
-            f"{url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
-            "who runs them, or give a longer --patience"
-        ) from None
 
 
 @app.command("record")
@@ -600,80 +296,8 @@ def read_names(path: Path) -> Names | None:
         raise BadData(f'{path}: "names" cannot be read: make the record again with "local-agent record"') from None
 
 
-def _reached(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
-    """Return the referee as it is dialled: directly, or through a relay and in no other way.
-
-    Raises:
-        BadInput: If there is a relay, and no key of the referee: a relay could name its own as the referee's.
-    """
-    from local_agent.client import RefereeClient, RelayedClient
-
-    if relay is None:
-        return RefereeClient(referee, patience=patience)
-    if key is None:
-        raise BadInput("through a relay the referee's key cannot be learned safely: name it with --referee-key")
-    return RelayedClient(relay, key, patience=patience)
-
-
-def _pin(state: Path, given: str | None, client: RefereeClient) -> str:
-    """Return the referee's key: the given one, the one written before, or at first contact, with a warning, that met.
-
-    Raises:
-        BadInput: If the given one is no public key, or another one than was written before.
-        Forged: If the referee at the address has another key: nothing that it says would be accepted.
-    """
-    from common.core.durable import claim
-    from common.crypto.identity import check_public
-    from local_agent.policy import PINNED
-
-    known = _written(state) if given is None else check_public(given, "--referee-key")
-    served = client.key()
-    if known is None:
-        warn(
-            f"trusted at first contact: the referee at {client.url} has the key {served}, which this agent obeys from "
-            f"now on. Compare it with the key that the referee's operator prints (referee key), or give that with "
-            f"--referee-key"
-        )
-    key = str(claim(state / "referee", {"referee": known or served})["referee"])
-    if served != key:
-        raise Forged(f"the referee at {client.url} has the key {served[:16]}..., expected {key[:16]}..., {PINNED}")
-    return key
-
-
-def _written(state: Path) -> str | None:
-    from common.core.durable import claimed
-
-    found = claimed(state / "referee").get("referee")
-    return None if found is None else str(found)
-
-
-def _answer_until(
-    connection: Host,
-    client: RefereeClient,
-    finished: Callable[[], bool],
-    refused: Callable[[TandemError], None] = lambda error: None,
-) -> None:
-    while not finished():
-        try:
-            busy = connection.step()
-        except TandemError as error:
-            refused(error)
-            ended = isinstance(error, (BrokenLedger, RolledBack))  # another copy of this folder is at work
-            if ended or error.status == 503 or (connection.declined and connection.individual):
-                raise
-            log.warning("%s: %s", error.title, error.words)
-            time.sleep(_AFTER_ERROR)
-        except OSError as error:
-            if connection.individual:
-                raise  # the person is told, and starts it again
-            # A disk that is full or read-only comes back; what was not stored has not left.
-            log.warning("nothing can be stored at present: %s", error)
-            time.sleep(_AFTER_ERROR)
-        else:
-            time.sleep(0.0 if busy else max(_BETWEEN_POLLS, client.pause))
-
-
-cli_relay.add_to(app)
+for module in (cli_services, cli_check):
+    module.add_to(app)
 
 
 def main() -> None:

@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from common.core.terminal import deliver, deliver_json, say, say_lines
-from common.net.cli import Large, fail_clearly, read_within_limits
+from common.net.cli import AsJson, Large, fail_clearly, read_within_limits
 
 RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or a model's JSON file.")]
 Task = Annotated[int | None, typer.Option(help="Of a run that learned several things, which one, from 1.", min=1)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 
 
 @fail_clearly

@@ -258,6 +258,7 @@ def _file(option: str, variable: str, help: str, *, kept: bool = False) -> Any:
     return typer.Option(option, envvar=variable, callback=callback, help=help, show_default=False)
 
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 TlsCa = Annotated[
     Path | None,
     _file(

@@ -1,0 +1,171 @@
+"""Commands that serve: ``local-agent host`` for many people, ``local-agent relay`` for agents' requests."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from common.core.terminal import say
+from common.net.cli import (
+    LedgerOptions,
+    TlsCa,
+    end_with_stdin,
+    fail_clearly,
+    grouped,
+)
+
+if TYPE_CHECKING:
+    from local_agent.host import Host
+    from local_agent.hosted.population import Population
+
+from common.net.cli import TlsCert, TlsKey, serving
+from local_agent.cli_options import QuestionOptions, RefereeOptions, TokenOption, answer_until, pin_key
+
+log = logging.getLogger("tandem.agent")
+
+
+@dataclass(frozen=True)
+class PeopleOptions:
+    """The people that a host simulates or reads."""
+
+    scenario: Annotated[
+        str, typer.Argument(help="Shipped scenario or YAML file; its target section says who they are.")
+    ]
+    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None
+    agents: Annotated[
+        int | None, typer.Option(help="How many people to host (default: as the scenario says).", min=1)
+    ] = None
+    seed: Annotated[int | None, typer.Option(help="Seed of simulated people.", min=0)] = None
+    workers: Annotated[
+        int, typer.Option(help="Ray workers that draw simulated people and evaluate questions.", min=0)
+    ] = 0
+
+
+@dataclass(frozen=True)
+class HostStateOptions:
+    """What a host keeps, who vouches for it and watches it, and what it shows of itself."""
+
+    state: Annotated[
+        Path | None,
+        typer.Option(help="State directory: key, and who has answered (default: agents, in this user's own)."),
+    ] = None
+    grant: Annotated[
+        Path | None,
+        typer.Option(help="An issuer's grant for this host (issuer grant); it is kept in the state directory."),
+    ] = None
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Where the head of this host's questions goes before each answer, so that a copy of its folder is "
+            "refused: a file on another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in "
+            "TANDEM_WITNESS_TOKEN). Repeatable; later starts must name it.",
+        ),
+    ] = None
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Show metrics on 127.0.0.1 at this port, 0 any free one (default: nowhere).", min=0, max=65535
+        ),
+    ] = None
+
+
+@fail_clearly
+@grouped
+def host_command(
+    *,
+    people: PeopleOptions,
+    token: TokenOption,
+    asking: RefereeOptions,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
+    kinds: QuestionOptions,
+    place: HostStateOptions,
+    charged: LedgerOptions,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Host a population: enrol, poll, answer; until interrupted.
+
+    Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
+    """
+    from common.core.durable import user_state
+    from common.lifetime.charging import Charging
+    from common.net.witness_client import witness_at
+    from common.scenario import loading
+    from common.scenario.accepting import accepted
+    from local_agent.client import RefereeClient
+    from local_agent.host import Host
+    from local_agent.hosted.population import open_population
+    from local_agent.metrics import exposed
+    from local_agent.person.credential import keep_grant
+    from local_agent.policy import ALL_QUERIES, chosen_queries
+
+    end_with_stdin()
+    state = (place.state or user_state() / "agents").absolute()
+    chosen = accepted(loading.load(people.scenario, people.sets))
+    queries = chosen_queries(kinds.accept or (), kinds.refuse or (), ALL_QUERIES)
+    with closing(RefereeClient(asking.referee, patience=patience)) as client:
+        key = pin_key(state, asking.referee_key, client)
+        charging = Charging(charged.ledger, charged.ephemeral, charged.witnesses)
+        places = [witness_at(where) for where in place.witness or ()]
+        population = open_population(
+            chosen, state, people.seed, key, people.agents, people.workers, charging, queries, places
+        )
+        if place.grant is not None:
+            keep_grant(state, population.identity, place.grant, len(population))
+        with closing(Host(population, client, key)) as connection:
+            _enrol_hosted(connection, population, state, token)
+            with exposed(connection, chosen.agents.mechanism.guarantee[0], place.metrics_port) as port:
+                if port is not None:
+                    say(f"local-agent shows metrics on http://127.0.0.1:{port}/metrics")
+                answer_until(connection, client, lambda: False)
+
+
+def _enrol_hosted(connection: Host, population: Population, state: Path, token: str) -> None:
+    from common.core.durable import claim
+
+    enrolled = connection.enrol(token)
+    claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
+    say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+    if population.spent is not None:
+        say(f"over all runs of these people, with the next one: {population.spent}")
+
+
+@fail_clearly
+def relay_command(
+    referee: Annotated[
+        str, typer.Option(help="Address of the one referee that it leads to.")
+    ] = "http://127.0.0.1:8000",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)] = 8020,
+    source: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address of this machine to dial the referee from.")
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Carry agents' requests to one referee, which then does not learn their addresses (RFC 9458).
+
+    What is carried is encrypted between agent and referee: a relay can neither read nor change it, and keeps nothing.
+    It is worth something only if it is not run by who runs the referee: together they know who asked what.
+
+    Example: local-agent relay --referee https://referee.example:8000 --host 0.0.0.0
+    """
+    from common.net.oblivious.relay import relay_app
+    from common.net.server import listen, serve
+
+    end_with_stdin()
+    tls = serving("relay", tls_cert, tls_key)
+    with listen(host, port) as listener:
+        serve(relay_app(referee, source), listener, "relay", tls)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Give an application these commands."""
+    app.command("host")(host_command)
+    app.command("relay")(relay_command)
