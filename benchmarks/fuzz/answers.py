@@ -128,8 +128,8 @@ def _services(corpus: Corpus, mock: _Mock, folder: Any) -> Iterator[tuple[str, C
     yield "runs that were seen", lambda: witness.runs(key), runs
     head = HttpWitness(f"{URL}/v1/heads/name")
     client = mock.put_into(Client(URL, patience=0.0))
-    # A witness of a ledger opens a client for each request.
-    head._request = lambda method, **parts: client.request(method, head._path, **parts)  # type: ignore[method-assign]
+    # A witness of a ledger opens a client for each request; this one has the client of the fuzzer.
+    head._request = lambda method, **parts: client.request(method, head._path, **parts)  # type: ignore[method-assign]  # of our own class
     extension = identity.sign("ledger-head", release.message["ledger"])
     yield "head of a ledger", head.last, [extension.wire()]
 

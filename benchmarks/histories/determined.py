@@ -123,8 +123,8 @@ def quick() -> Iterator[None]:
     """Share compiled statements among databases that are opened in the block, and collect no garbage before its end."""
 
     def created(self: Engine, *given: object, **options: object) -> None:
-        _created(self, *given, **options)  # type: ignore[arg-type]
-        self._compiled_cache = _COMPILED  # type: ignore[assignment]
+        _created(self, *given, **options)  # type: ignore[arg-type]  # whatever an engine is made of is handed on
+        self.update_execution_options(compiled_cache=_COMPILED)
 
     _settle()
     collects = gc.isenabled()

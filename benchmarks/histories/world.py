@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ class World:
         for name in REFEREES:
             if name in self.dead and name not in self.driving:
                 self.referees[name].close()
-                self.referees[name] = self._again(name, lambda name=name: self._open_referee(name))  # type: ignore[misc]
+                self.referees[name] = self._again(name, partial(self._open_referee, name))
                 self.dead.discard(name)
 
     def _again(self, party: str, opening: Callable[[], Any]) -> Any:

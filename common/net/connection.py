@@ -12,7 +12,6 @@ import re
 import ssl
 import time
 from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -23,6 +22,7 @@ import httptools
 
 from common.core.errors import BadInput, Busy, TandemError, TooSlow
 from common.net.edge import HOST, PATIENCE, TINY, App, Call, Edge, Handler, Reply, problem
+from common.net.tls import HANDSHAKE, TlsStream
 
 log = logging.getLogger("tandem")
 
@@ -45,10 +45,6 @@ MAX_HANDSHAKES = 1024
 """TLS handshakes that are under way at the same time, some 50 KiB each; the one that began first makes room."""
 LINGER = 1.0
 """Seconds in which a client that is refused may read why."""
-_RECORD = 1 << 12
-"""Bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them."""
-_HANDSHAKE = 0x16
-"""The first byte of every TLS connection (RFC 8446, 5.1)."""
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
 _UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -122,69 +118,6 @@ class ServerState:
         if now != self._date[0]:
             self._date = now, b"date: %s\r\n" % formatdate(now, usegmt=True).encode()
         return self._date[1]
-
-
-class _Tls:
-    """The TLS of one connection: between the bytes on the wire and those of HTTP.
-
-    A connection takes its place when it is opened and not when its handshake is over, and what is wrong with a
-    handshake is sent (an alert) before the connection ends. asyncio's own TLS does neither.
-    """
-
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self._context = context
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._object: ssl.SSLObject | None = None  # some 50 KiB, so only once a handshake has begun
-        self.established = self.ended = False
-
-    @property
-    def begun(self) -> bool:
-        return self._object is not None
-
-    def decrypt(self, data: bytes) -> bytes:
-        """Return what came, so far as it is whole: nothing while the handshake lasts. Then send :meth:`outgoing`.
-
-        Raises:
-            ssl.SSLError: If it is no TLS, or not such as the context accepts; an alert is among what is to be sent.
-        """
-        if self._object is None:
-            self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        plain: list[bytes] = []
-        for start in range(0, len(data), _RECORD):
-            self._incoming.write(data[start : start + _RECORD])
-            try:
-                if not self.established:
-                    self._object.do_handshake()
-                    self.established = True
-                while piece := self._object.read(_RECORD):
-                    plain.append(piece)
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLZeroReturnError:
-                self.ended = True
-        return b"".join(plain)
-
-    def encrypt(self, data: bytes) -> bytes:
-        """Return the records of some bytes; none before the handshake is over."""
-        if self._object is None or not self.established:
-            return b""
-        sealed, view = [], memoryview(data)
-        for start in range(0, len(view), _RECORD):
-            self._object.write(view[start : start + _RECORD])
-            sealed.append(self._outgoing.read())
-        return b"".join(sealed)
-
-    def outgoing(self) -> bytes:
-        """Return what the handshake, or an alert, has to send."""
-        return self._outgoing.read()
-
-    def end(self) -> bytes:
-        """Return the notice that nothing more comes, and forget the keys: what waits is encrypted already."""
-        if self._object is not None and self.established:
-            with suppress(ssl.SSLError):
-                self._object.unwrap()
-        self._object, self.established = None, False
-        return self._outgoing.read()
 
 
 class _Request:
@@ -301,7 +234,7 @@ class HttpConnection(asyncio.Protocol):
 
     def __init__(self, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
         self._state, self._loop = state, loop
-        self._tls = None if state.tls is None else _Tls(state.tls)
+        self._tls = None if state.tls is None else TlsStream(state.tls)
         self._parser = httptools.HttpRequestParser(self)
         self._requests: list[_Request] = []  # the first is answered, the others wait for it
         self._incoming: _Request | None = None  # whose body is on its way
@@ -417,10 +350,10 @@ class HttpConnection(asyncio.Protocol):
         elif (request := self._incoming) is not None and request.handler is not None and self._timer is None:
             self._start_timer(PATIENCE)  # its body is small: it comes within one limit, or not at all
 
-    def _decrypted(self, tls: _Tls, data: bytes) -> bytes:
+    def _decrypted(self, tls: TlsStream, data: bytes) -> bytes:
         """Return what TLS bytes hold; refuse what is no TLS, and handshakes that fail."""
         if not tls.begun:
-            if data[0] != _HANDSHAKE:
+            if data[0] != HANDSHAKE:
                 reply = problem(BadInput(_IN_THE_CLEAR))
                 self._refuse(b"".join([*_head_of(reply), b"connection: close\r\n\r\n", reply.body]))
                 return b""

@@ -1,13 +1,14 @@
-"""TLS of services and of those who dial them: version 1.3 and no older one, and who has to show a certificate.
+"""TLS 1.3 of services and clients: contexts, which certificate each side shows and trusts, and one connection's stream.
 
-A service has a certificate of its own; the curator also admits nobody to a word of HTTP who shows none that its own
-authority has issued. Who dials believes the authority that it names, or those of its system.
+A service has a certificate of its own; the curator also refuses clients without one that its own authority has issued.
+A client trusts the authority that it names, or those of its system.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -29,6 +30,10 @@ CLIENT_CA = "TANDEM_TLS_CLIENT_CA"
 """Environment variable: file of the authorities whose clients a curator admits."""
 OF_SERVICES = (CERT, KEY, CLIENT_CA)
 """What is for a service, and for none that it starts."""
+HANDSHAKE = 0x16
+"""The first byte of every TLS connection (RFC 8446, 5.1)."""
+_RECORD = 1 << 12
+"""Bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them."""
 
 
 @dataclass(frozen=True)
@@ -205,3 +210,66 @@ def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:
         f"shows a certificate of an authority that is not trusted here ({error.verify_message}): name the file of its "
         f"authority with --tls-ca ({CA})"
     )
+
+
+class TlsStream:
+    """The TLS of one connection: between the bytes on the wire and those of HTTP.
+
+    A connection takes its place when it is opened and not when its handshake is over, and what is wrong with a
+    handshake is sent (an alert) before the connection ends. asyncio's own TLS does neither.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object: ssl.SSLObject | None = None  # some 50 KiB, so only once a handshake has begun
+        self.established = self.ended = False
+
+    @property
+    def begun(self) -> bool:
+        return self._object is not None
+
+    def decrypt(self, data: bytes) -> bytes:
+        """Return what came, so far as it is whole: nothing while the handshake lasts. Then send :meth:`outgoing`.
+
+        Raises:
+            ssl.SSLError: If it is no TLS, or not such as the context accepts; an alert is among what is to be sent.
+        """
+        if self._object is None:
+            self._object = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        plain: list[bytes] = []
+        for start in range(0, len(data), _RECORD):
+            self._incoming.write(data[start : start + _RECORD])
+            try:
+                if not self.established:
+                    self._object.do_handshake()
+                    self.established = True
+                while piece := self._object.read(_RECORD):
+                    plain.append(piece)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLZeroReturnError:
+                self.ended = True
+        return b"".join(plain)
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Return the records of some bytes; none before the handshake is over."""
+        if self._object is None or not self.established:
+            return b""
+        sealed, view = [], memoryview(data)
+        for start in range(0, len(view), _RECORD):
+            self._object.write(view[start : start + _RECORD])
+            sealed.append(self._outgoing.read())
+        return b"".join(sealed)
+
+    def outgoing(self) -> bytes:
+        """Return what the handshake, or an alert, has to send."""
+        return self._outgoing.read()
+
+    def end(self) -> bytes:
+        """Return the notice that nothing more comes, and forget the keys: what waits is encrypted already."""
+        if self._object is not None and self.established:
+            with suppress(ssl.SSLError):
+                self._object.unwrap()
+        self._object, self.established = None, False
+        return self._outgoing.read()

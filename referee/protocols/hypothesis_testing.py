@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from common.local.answers import Answers, AskAgents
@@ -53,24 +53,12 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
         return decided_by(counted, answered)
 
     def curator_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        problem = plan.problem
         counted = yield from curator_evidence(plan)
-        if not problem.reduction:
-            return decided_by(counted)
-        coins = RandomSource.seeded(public, "reduction")
-        if _at_once(plan, coins):
-            return _decided_at_once(0)
-        return decided_by(counted, _simulated_agents(plan, coins))
+        return _decided_alone(plan, public, counted, _simulated_agents, 0)
 
     def agents_alone(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
-        problem = plan.problem
         answered = yield from agents_evidence(plan)
-        if not problem.reduction:
-            return decided_by(answered)
-        coins = RandomSource.seeded(public, "reduction")
-        if _at_once(plan, coins):
-            return _decided_at_once(1)
-        return decided_by(answered, _simulated_curator(plan, coins))
+        return _decided_alone(plan, public, answered, _simulated_curator, 1)
 
 
 def curator_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, SideEvidence]:
@@ -97,12 +85,20 @@ def decided(world: int, reason: str) -> Outcome:
     return Outcome("done", 1, Decision(world=world), None, reason)
 
 
-def _at_once(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> bool:
-    return bool(coins.derive("at once").uniforms(1)[0] < (0.5 - plan.beta) / 2.0)
-
-
-def _decided_at_once(world: int) -> Outcome:
-    return decided(world, "answered at once, as the reduction does")
+def _decided_alone(
+    plan: ProblemPlan[HypothesisTesting],
+    public: int,
+    seen: SideEvidence,
+    simulated: Callable[[ProblemPlan[HypothesisTesting], RandomSource], SideEvidence],
+    world: int,
+) -> Outcome:
+    """End for one side; with the reduction the other side is simulated, or ``world`` is answered at once."""
+    if not plan.problem.reduction:
+        return decided_by(seen)
+    coins = RandomSource.seeded(public, "reduction")
+    if coins.derive("at once").uniforms(1)[0] < (0.5 - plan.beta) / 2.0:
+        return decided(world, "answered at once, as the reduction does")
+    return decided_by(seen, simulated(plan, coins))
 
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
