@@ -257,7 +257,7 @@ def test_the_console_is_accessible_fits_asks_nobody_else_and_follows_the_curator
         bench.run()
         tab.page.wait_for_selector("table caption:has-text('Charges')")
         # It may have looked in the middle of the run, and looks again.
-        tab.page.wait_for_function("document.querySelectorAll('svg.bars rect').length > 2")
+        tab.page.locator("svg.bars rect").nth(2).wait_for(state="attached")
         assert tab.violations() == []
         assert tab.wrong == []
         for look, options in LOOKS.items():
