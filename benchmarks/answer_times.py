@@ -33,8 +33,8 @@ from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES, Query, parse_query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from local_agent.answers import answer_together
 from local_agent.host import seconds_for
-from local_agent.hosted.answers import answer_together
 
 FEATURES = 256
 CLASSED = FEATURES - 64

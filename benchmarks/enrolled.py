@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 
 import referee
 from common.crypto.identity import Identity
-from common.net.signed import read
+from common.net.messages import read
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.phases import Load, phase
 from deploy.load.target import LoadTarget, started

@@ -27,7 +27,7 @@ from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.net.app import Service
 from common.net.connection import Limits
-from common.net.page.guard import Rules
+from common.net.pages import Rules
 from common.net.server import Server, listen
 from common.scenario import loading
 from curator.console import console_app

@@ -255,7 +255,7 @@ def show_command(state: State, as_json: AsJson = False) -> None:
 
 
 def _witnesses(places: list[str] | None) -> list[Witness]:
-    from common.net.witness_client import witness_at
+    from common.net.client import witness_at
 
     return [witness_at(place) for place in places or []]
 

@@ -17,8 +17,7 @@ from common.core.errors import BadData, TandemError
 from common.core.plain import plain
 from common.log.ledger import LEDGER
 from common.net.app import Service
-from common.net.page.guard import Rules
-from common.net.page.pages import Pages, check_loopback, page_app, serve_page, tagged
+from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page, tagged
 from common.privacy.events import Event, NoEvent
 from curator.state.owner import OWNERS, Charged, Seen, look
 

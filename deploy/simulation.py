@@ -34,7 +34,7 @@ from curator.engine.policy import CuratorPolicy
 from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
 from curator.service.startup import check_room
-from local_agent.hosted.answers import answer_mass, answer_together
+from local_agent.answers import answer_mass, answer_together
 from referee.collection.batches import form_mass
 from referee.collection.order import Order, commitment, public_randomness, simulated
 from referee.collection.roster import Roster

@@ -35,8 +35,7 @@ def serve_command(
     Example: issuer serve --state /var/lib/issuer
     """
     from common.net.server import listen, serve
-    from issuer.app import issuer_app
-    from issuer.issuer import Issuer
+    from issuer.issuer import Issuer, issuer_app
 
     end_with_stdin()
     tls = serving("issuer", tls_cert, tls_key)

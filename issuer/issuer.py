@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import (
@@ -15,15 +15,21 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from fastapi import Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy import Column, MetaData, String, Table, bindparam, func, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from common.core.database import DatabaseSchema, alone, open_database, sqlite_url
 from common.core.durable import hold, write_durably
-from common.core.errors import BadInput, Conflict, TandemError, Unauthorized
+from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Unauthorized
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
-from common.net.app import invitation, invitation_hash
+from common.net.app import Service, create_app, invitation, invitation_hash
+from common.net.edge import TINY
+from common.net.monitoring import disk
 
 
 class Issuer:
@@ -202,3 +208,48 @@ def _rsa(path: Path) -> RSAPrivateKey:
     if not isinstance(key, RSAPrivateKey) or key.key_size != 8 * MODULUS:
         raise BadInput(f"{path} must hold an RSA key of {8 * MODULUS} bits in PEM")
     return key
+
+
+REQUEST, RESPONSE = "application/private-token-request", "application/private-token-response"
+"""Media types of RFC 9578, section 9.2."""
+Code = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
+_BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+
+
+def issuer_app(issuer: Issuer, folder: Path) -> Service:
+    """Return the service of an issuer whose state directory is ``folder``."""
+    app = create_app(
+        "Tandem issuer",
+        "Vouches for people: signs blinded tokens for holders of an invitation code.",
+        limits={"/v1/token-requests": TINY},
+        checks={"disk": lambda: disk(folder)},
+    )
+
+    @app.get("/v1/issuer", summary="The issuer's public keys")
+    def about() -> IssuerKey:
+        return issuer.public
+
+    @app.post(
+        "/v1/token-requests",
+        summary="Sign a blinded token, once for each invitation code (Authorization: Bearer CODE)",
+        response_class=Response,
+        responses={200: {"content": {RESPONSE: _BYTES}}},
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "description": "A TokenRequest of type 2 (RFC 9578, section 6.1)",
+                "content": {REQUEST: _BYTES},
+            }
+        },
+    )
+    async def issue(request: Request, code: Code) -> Response:
+        if code is None:
+            raise Unauthorized("this needs an invitation code (Authorization: Bearer ...)")
+        body = await request.body()
+        try:
+            signature = await run_in_threadpool(issuer.issue, code.credentials, body)
+        except (SQLAlchemyError, OSError):
+            raise CannotWrite("the issuer cannot write: make room there; ask again") from None
+        return Response(signature, media_type=RESPONSE)
+
+    return app

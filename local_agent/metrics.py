@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from common.core.errors import BadInput
 from common.core.threads import Supervised
-from common.net.metrics import CONTENT_TYPE, Family, MetricSample, gauge, write
+from common.net.monitoring import CONTENT_TYPE, Family, MetricSample, gauge, write
 from local_agent.host import Host
 
 LOOPBACK = "127.0.0.1"

@@ -23,7 +23,7 @@ from common.net.cli import (
 )
 
 if TYPE_CHECKING:
-    from common.net.witness_client import WitnessClient
+    from common.net.client import WitnessClient
     from referee.collection.enrolment import Caps
     from referee.service.referee import Referee
 
@@ -142,11 +142,11 @@ class WitnessOptions:
             BadInput: If the beacon is asked for and no witness is named.
         """
         from common.core.errors import BadInput
-        from common.net.witness_client import TOKEN, WitnessClient
+        from common.net.client import WITNESS_TOKEN, WitnessClient
 
         if self.beacon and not self.witness:
             raise BadInput("--beacon takes the words of witnesses, and there are none: name them with --witness URL")
-        return [WitnessClient(url, os.environ.get(TOKEN, "")) for url in self.witness or ()]
+        return [WitnessClient(url, os.environ.get(WITNESS_TOKEN, "")) for url in self.witness or ()]
 
 
 @fail_clearly

@@ -31,7 +31,7 @@ LIBRARIES = {
 OWN = {
     "common/net/transport.py": "the one transport",
     "common/net/client.py": "the one client, over it",
-    "common/net/oblivious/carrier.py": "a relay's connections, with limits of their own",
+    "common/net/oblivious/relay.py": "a relay's connections, with limits of their own",
     "common/net/oblivious/client.py": "a client's way through a relay, over the one transport",
     "curator/sample/cluster.py": "an operator's Ray cluster",
     "local_agent/hosted/cluster.py": "an operator's Ray cluster",
@@ -79,7 +79,7 @@ def test_a_call_past_the_client_is_seen():
 def test_the_documents_list_all_that_are_clients_of_a_peer():
     text = (ROOT / "docs" / "security.md").read_text("utf-8").partition("## Who dials whom")[2]
     listed = set(re.findall(r"^\| `([a-z_/]+\.py)`", text.partition("\n## ")[0], re.MULTILINE))
-    clients = {"common/net/oblivious/carrier.py"}
+    clients = {"common/net/oblivious/relay.py"}
     for name, tree in modules():
         for node in ast.walk(tree):
             kinds = (

@@ -22,8 +22,8 @@ from curator.contributions.app import collecting_app
 from curator.contributions.collection import Collection
 from curator.contributions.opening import collecting
 from curator.service.app import curator_app
-from issuer.app import REQUEST as TOKEN_REQUEST
-from issuer.app import issuer_app
+from issuer.issuer import REQUEST as TOKEN_REQUEST
+from issuer.issuer import issuer_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.curator.contributions.given import scenario as contributed

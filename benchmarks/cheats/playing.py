@@ -19,7 +19,7 @@ from common.local.mechanisms.mechanism import BitMechanism
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import append
 from curator.service.curator import Curator
-from local_agent.hosted.answers import answer_together
+from local_agent.answers import answer_together
 
 
 @dataclass

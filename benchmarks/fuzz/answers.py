@@ -15,9 +15,8 @@ from common.core.version import HEADER, stated
 from common.crypto.identity import Identity
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import StoredCheckpoint
-from common.net.client import Client
+from common.net.client import Client, HttpWitness, WitnessClient
 from common.net.messages import Configuration, Perform
-from common.net.witness_client import HttpWitness, WitnessClient
 from curator.contributions.contributor import CollectorClient
 from deploy import remote
 from issuer.issuer import Keys

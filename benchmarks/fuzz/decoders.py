@@ -32,7 +32,7 @@ from common.log import transcript
 from common.log.ledger import HEAD, KEY, LEDGER
 from common.log.receipts import Checkpoint, Proof, ProofRequest, Receipt, StoredCheckpoint, Witnessed
 from common.models.export import load as load_model
-from common.net import messages, signed
+from common.net import messages
 from common.operations.operation import OPERATIONS
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
@@ -235,7 +235,7 @@ def _both_ways(raw: bytes) -> None:
     except BadMessage as error:
         usual = error
     try:
-        found = signed.read(raw)
+        found = messages.read(raw)
     except BadMessage:
         if isinstance(usual, Signed):
             raise AssertionError("the pattern refuses what the parser reads") from None
@@ -249,7 +249,7 @@ def _both_ways(raw: bytes) -> None:
         usual.message,
     ):
         raise AssertionError("the pattern reads something else than the parser")
-    if signed.payload(found) != canonical.encode(usual.message):
+    if messages.payload(found) != canonical.encode(usual.message):
         raise AssertionError("what was signed is another payload")
     verify(usual, usual.kind)
 

@@ -36,8 +36,7 @@ from common.net.oblivious.encapsulation import GATEWAY, RELAY, REQUEST_TYPE, SIG
 from common.net.oblivious.relay import relay_app
 from curator.contributions.app import collecting_app
 from curator.service.app import curator_app
-from issuer.app import issuer_app
-from issuer.issuer import InvitationCodes, Issuer
+from issuer.issuer import InvitationCodes, Issuer, issuer_app
 from referee.service.agents_edge import HOLD
 from referee.service.app import referee_app
 from referee.service.runner import Runner

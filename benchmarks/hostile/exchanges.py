@@ -37,10 +37,10 @@ from common.local.records import Records
 from common.log.entries import Extension
 from common.log.receipts import RunSeen, StoredCheckpoint, check_receipt, receipt_for
 from common.net import messages
+from common.net.client import HttpWitness, WitnessClient
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, signed_keys
 from common.net.transport import Overdue
-from common.net.witness_client import HttpWitness, WitnessClient
 from curator.contributions.contributor import RECEIPT, CollectorClient, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt
 from deploy import remote

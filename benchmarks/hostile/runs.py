@@ -19,10 +19,10 @@ from benchmarks.hostile.exchanges import Played, inside, where
 from benchmarks.hostile.network import Network, Request, Unbounded, connected
 from common.core import canonical
 from common.crypto.identity import Identity, Signed
+from common.net.client import WitnessClient
 from common.net.oblivious.binary_http import InnerRequest
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, GatewayKey, signed_keys
 from common.net.oblivious.gateway import PURPOSE
-from common.net.witness_client import WitnessClient
 from local_agent.client import RelayedClient
 from referee.service.client import CuratorClient
 from referee.state.witness_log import WitnessLog

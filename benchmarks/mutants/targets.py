@@ -62,7 +62,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "votes": ("curator/learners/teacher*.py",),
     "operations": ("curator/operations.py",),
-    "agents": ("local_agent/person/agent.py", "local_agent/answering.py", "local_agent/policy.py"),
+    "agents": ("local_agent/person/agent.py", "local_agent/answers.py", "local_agent/policy.py"),
 }
 """Patterns of files by area. ``**`` also stands for no folder at all."""
 

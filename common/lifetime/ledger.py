@@ -41,8 +41,8 @@ from common.lifetime.recognition import Digester, People, by_id, recognised
 from common.log.entries import Entry, Head
 from common.log.ledger import Journal
 from common.log.witness import FileWitness
+from common.net.client import witness_at
 from common.net.messages import Spent
-from common.net.witness_client import witness_at
 from common.numerics.randomness import durable_secret
 from common.privacy.rounding import above
 from common.scenario.sections import Lifetime
@@ -112,7 +112,7 @@ class PeopleLedger:
 
     Args:
         folder: None: ``people`` in this user's state directory (:func:`common.core.durable.user_state`).
-        witnesses: Further places of heads (:func:`common.net.witness_client.witness_at`), beside that of the
+        witnesses: Further places of heads (:func:`common.net.client.witness_at`), beside that of the
             environment's ``TANDEM_LEDGER_WITNESS``. The ledger remembers them: later uses need not name them.
     """
 

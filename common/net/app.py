@@ -30,8 +30,7 @@ from common.core.threads import Supervised
 from common.core.values import Value
 from common.crypto.identity import Signed
 from common.net.edge import TINY, Call, Edge, Guarded, Handler, Receive, Reply, Scope, Send, fault, problem
-from common.net.metrics import CONTENT_TYPE, Family, MetricSample, by_label, write
-from common.net.readiness import Check, Readiness, require
+from common.net.monitoring import CONTENT_TYPE, Check, Family, MetricSample, Readiness, by_label, require, write
 
 log = logging.getLogger("tandem")
 
@@ -112,7 +111,7 @@ def create_app(
     Args:
         limits: Of its :class:`~common.net.edge.Bodies`.
         short: Of its :class:`~common.net.edge.Edge`.
-        checks: Of its :class:`~common.net.readiness.Readiness`, which checks the threads as well.
+        checks: Of its :class:`~common.net.monitoring.Readiness`, which checks the threads as well.
         threads: Of its :class:`Service`.
     """
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
@@ -142,7 +141,7 @@ def create_app(
     @app.get("/v1/ready", summary="Is this service ready? 503 names what is missing")
     async def ready() -> dict[str, str]:
         wrong = readiness.known()
-        require(await run_in_threadpool(readiness.look) if wrong is None else wrong)
+        require(await run_in_threadpool(readiness.check) if wrong is None else wrong)
         return {"status": "ready"}
 
     return app

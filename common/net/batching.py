@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from common.core.errors import Busy
 from common.core.threads import Supervised, Worker
-from common.net.metrics import ITEMS, SECONDS, Histogram
+from common.net.monitoring import ITEMS, SECONDS, Histogram
 
 Item = TypeVar("Item")
 Checked = TypeVar("Checked")

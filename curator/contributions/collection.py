@@ -21,7 +21,7 @@ from common.core.errors import (
 from common.crypto.identity import Identity, Signed, verify
 from common.data.tables.source import TableSource
 from common.net.app import invitation_hash, same, token_hash
-from common.net.readiness import Check, disk
+from common.net.monitoring import Check, disk
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import policy_digest
 from curator.contributions import fields, messages

@@ -34,8 +34,7 @@ from common.net.app import (
 )
 from common.net.edge import LARGE, SMALL, TINY, Admitted, Guarded, Opening
 from common.net.messages import Perform
-from common.net.metrics import SECONDS, Family, Histogram, MetricSample, gauge
-from common.net.readiness import free_bytes
+from common.net.monitoring import SECONDS, Family, Histogram, MetricSample, free_bytes, gauge
 from common.operations.operation import Operation
 from common.privacy.guarantee import PrivacyGuarantee
 from curator.contributions.app import add_contributions

@@ -39,7 +39,7 @@ from common.log.ledger import REMEDY, Journal
 from common.log.witness import Witness, behind
 from common.net import messages
 from common.net.messages import Spent
-from common.net.readiness import Check, disk
+from common.net.monitoring import Check, disk
 from common.operations.operation import Operation, release_of
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule

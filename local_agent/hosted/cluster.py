@@ -20,7 +20,7 @@ from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadInput
 from common.data.population import RecordSource
 from common.local.queries.query import Query
-from local_agent.hosted.answers import Block, evaluate_people
+from local_agent.answers import Block, evaluate_people
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 try:

@@ -30,8 +30,8 @@ from common.numerics.randomness import RandomSource, durable_secret, subseed
 from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
+from local_agent.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.hosted import questions
-from local_agent.hosted.answers import Values, answer_mass, answer_together, blocks, evaluated
 from local_agent.person import receipts
 from local_agent.person.credential import held_grant
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, CheckedQuestion, PersonalPolicy

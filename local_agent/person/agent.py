@@ -17,7 +17,7 @@ from common.local.records import Records
 from common.net import messages
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import durable_secret
-from local_agent.answering import evaluate, noise_for, question_digest, randomize_one
+from local_agent.answers import evaluate, noise_for, question_digest, randomize_one
 from local_agent.person.credential import held_credential
 from local_agent.person.receipts import store_receipt
 from local_agent.policy import CheckedQuestion, PersonalPolicy

@@ -8,8 +8,7 @@ from itertools import islice
 
 from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import covered
-from common.net.messages import PackedReport, Report
-from common.net.signed import signed_bytes
+from common.net.messages import PackedReport, Report, signed_bytes
 from referee.collection.judging import Asked, Refusal, judge, payload, read
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport

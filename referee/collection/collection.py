@@ -30,7 +30,7 @@ from common.local.packing import packed_bytes
 from common.local.queries.query import Query
 from common.log.transcript import append
 from common.net import messages
-from common.net.signed import AnySigned, field, parse_payload
+from common.net.messages import AnySigned, field, parse_payload
 from referee.collection.aggregation import add_up
 from referee.collection.batches import passed_over, take
 from referee.collection.enrolment import Registrar

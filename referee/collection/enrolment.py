@@ -29,8 +29,7 @@ from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import Credential, Grant, IssuerKey, check_credential, check_grant, read_voucher, stored
 from common.net import messages
 from common.net.app import token_hash
-from common.net.messages import AgentPolicy, Enrolment
-from common.net.signed import AnySigned, parse_payload
+from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.resolved import ResolvedScenario
 from referee.collection.judging import payloads
 from referee.collection.roster import Roster

@@ -26,9 +26,17 @@ from common.core.errors import (
 from common.crypto.identity import covered
 from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.local.queries.query import Query
-from common.net import signed as signed_messages
-from common.net.messages import Assignment, MassAssignment, PackedReport, Report, pack_index
-from common.net.signed import AnySigned, SignedBytes, report_payload
+from common.net import messages as signed_messages
+from common.net.messages import (
+    AnySigned,
+    Assignment,
+    MassAssignment,
+    PackedReport,
+    Report,
+    SignedBytes,
+    pack_index,
+    report_payload,
+)
 from referee.collection.batches import AnyBatch, MassBatch, assign
 from referee.collection.signatures import verified
 from referee.state.values import StoredReport

@@ -9,7 +9,7 @@ from common.core.errors import BadMessage, TandemError
 from common.net import messages
 from common.net.batching import Grouped
 from common.net.edge import LARGE, TINY, Admitted, Call, Guarded, Handler, Opening, Reply
-from common.net.signed import AnySigned, field, read
+from common.net.messages import AnySigned, field, read
 from referee.collection.judging import Sent, claims
 from referee.collection.roster import HELD, may_hold, random_pause
 from referee.service.referee import Referee

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.net.batching import Grouped
-from common.net.metrics import Family, MetricSample, by_label, gauge
-from common.net.readiness import Check, disk, free_bytes
+from common.net.monitoring import Check, Family, MetricSample, by_label, disk, free_bytes, gauge
 from referee.service.referee import Referee
 from referee.service.runner import Runner
 

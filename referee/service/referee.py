@@ -19,7 +19,7 @@ from common.crypto.identity import Identity, Signed, verify
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
 from common.net import messages
-from common.net.signed import AnySigned, field
+from common.net.messages import AnySigned, field
 from common.protocols.steps import Progress, Testing
 from common.scenario.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved

@@ -21,7 +21,7 @@ from common.log.entries import Extension
 from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint
 from common.log.witness import FileWitness
 from common.net.app import Service, create_app, read_signed, same, signed_body
-from common.net.readiness import disk
+from common.net.monitoring import disk
 from referee.state.witness_log import WitnessLog
 
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"

@@ -16,7 +16,7 @@ from common.core.durable import write_durably
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import present
 from common.core.plain import command
-from common.net.page.pages import page_environment, style
+from common.net.pages import page_environment, style
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from referee.state.runfolder import read_result, read_scenario
 from referee.view import charts

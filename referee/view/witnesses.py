@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from common.core.plain import plain
 from common.log.receipts import StoredCheckpoint
+from common.net.client import WitnessClient
 from common.net.messages import Configuration
-from common.net.witness_client import WitnessClient
 from referee.audit.agents import ByIssuer, Vouching
 from referee.audit.history import History
 from referee.state.runfolder import read_transcript

@@ -12,8 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from common.core.errors import BadInput
 from common.net.app import Service
-from common.net.page.guard import Rules
-from common.net.page.pages import check_loopback, page_app, serve_page
+from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
 from tandem.ui.folders import RunFolders
 from tandem.ui.histories import add_histories

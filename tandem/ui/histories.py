@@ -20,7 +20,7 @@ from common.log.receipts import StoredCheckpoint
 from common.log.transcript import AnyEntry
 from common.net.app import Service
 from common.net.messages import Configuration
-from common.net.page.guard import Rules
+from common.net.pages import Rules
 from referee.audit.history import check_history, kept_in
 from referee.audit.reports import Place
 from referee.state.runfolder import read_file

@@ -18,8 +18,7 @@ from common.core.values import RUN
 from common.crypto.identity import Signed
 from common.net.app import Service
 from common.net.messages import Terms
-from common.net.page.guard import Rules
-from common.net.page.pages import tagged
+from common.net.pages import Rules, tagged
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from deploy.remote import Operating

@@ -11,8 +11,7 @@ from fastapi import Request
 
 from common.core.errors import BadMessage, Unauthorized
 from common.net.app import same
-from common.net.page.guard import Rules
-from common.net.page.pages import Pages
+from common.net.pages import Pages, Rules
 from referee.view import pages as face
 
 NAV = (("runs", "/", "Runs"), ("plan", "/plan", "Plan"))

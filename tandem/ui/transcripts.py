@@ -17,7 +17,7 @@ from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
 from common.core.plain import plain
 from common.log.transcript import MOST_ENTRIES, SignedEntry, StoredEntry
 from common.net.app import Service
-from common.net.page.guard import Rules
+from common.net.pages import Rules
 from referee.audit.audit import audit
 from referee.state.runfolder import read_file
 from referee.view.listing import in_words

@@ -40,7 +40,7 @@ from deploy.auditing import every
 from deploy.auditing.case import Case
 from deploy.auditing.cases import curator_cases, mechanism_cases
 from deploy.auditing.every import cases
-from local_agent.answering import evaluate
+from local_agent.answers import evaluate
 from referee.cli import app
 from tests.curator.learners.test_cheating_learners import PROMISING, given, run
 from tests.curator.metering.greedy import Honest

@@ -32,7 +32,7 @@ from common.scenario.loading import load
 from common.scenario.plan import resolve
 from common.scenario.resolved import settled
 from curator.service.curator import Curator
-from local_agent.hosted.answers import answer_together
+from local_agent.answers import answer_together
 from referee.collection.roster import Roster
 from referee.protocols.base import small_ball
 from referee.state.store import RefereeStore

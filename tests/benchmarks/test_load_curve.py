@@ -14,7 +14,7 @@ from benchmarks.histories.__main__ import RUNS, count_hostile, hostile
 from benchmarks.hostile import exchanges, runs
 from benchmarks.hostile.answers import KINDS
 from benchmarks.hostile.recorded import recorded
-from common.net import client, transport, witness_client
+from common.net import client, transport
 from common.net.client import Client
 from local_agent import host
 
@@ -99,7 +99,7 @@ TWINS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None], str]] = {
     ),
     "verifies no witness": (
         "referee and witness",
-        lambda patch: patch.setattr(witness_client, "verify", lambda *given: None),
+        lambda patch: patch.setattr(client, "verify", lambda *given: None),
         "Forged",
     ),
     "verifies no receipt": (

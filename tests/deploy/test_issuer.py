@@ -8,9 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from deploy.remote import Remote
-from issuer.app import issuer_app
 from issuer.cli import app as issuer_command
-from issuer.issuer import Issuer
+from issuer.issuer import Issuer, issuer_app
 from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from local_agent.host import Host

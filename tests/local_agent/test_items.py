@@ -22,8 +22,15 @@ from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
-from local_agent.answering import CONSTANT, evaluate, noise_for, question_digest, randomize, randomize_one
-from local_agent.hosted.answers import answer_together
+from local_agent.answers import (
+    CONSTANT,
+    answer_together,
+    evaluate,
+    noise_for,
+    question_digest,
+    randomize,
+    randomize_one,
+)
 from local_agent.hosted.population import Population
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, PersonalPolicy

@@ -21,13 +21,11 @@ from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.protocols.base import DEMANDS, Demands
-from local_agent import cli_options
+from local_agent import answers, cli_services
 from local_agent import host as module
-from local_agent.answering import CONSTANT, evaluate
+from local_agent.answers import CONSTANT, answer_together, evaluate
 from local_agent.cli import _read_fields, read_record
 from local_agent.host import Host, public_seconds
-from local_agent.hosted import answers
-from local_agent.hosted.answers import answer_together
 from local_agent.hosted.population import open_population
 from local_agent.person.receipts import read_receipt
 from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, PersonalPolicy, chosen_queries
@@ -394,7 +392,7 @@ def test_a_record_goes_as_deep_as_the_tree_whichever_way_it_takes() -> None:
 
 
 def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch):
-    monkeypatch.setattr(cli_options, "_AFTER_ERROR", 0.0)
+    monkeypatch.setattr(cli_services, "_AFTER_ERROR", 0.0)
     real, failed = answered_module.write_durably, list[int]()  # type: ignore[attr-defined]
 
     def full(*arguments: Any, **named: Any) -> None:
@@ -405,7 +403,7 @@ def test_a_host_whose_disk_is_full_answers_once_there_is_room(bench, monkeypatch
 
     monkeypatch.setattr(answered_module, "write_durably", full)
     waiting: Any = SimpleNamespace(pause=0.0)
-    bench.meanwhile(lambda: cli_options.answer_until(bench.host, waiting, lambda: bench.host.counts["answered"] > 0))
+    bench.meanwhile(lambda: cli_services.answer_until(bench.host, waiting, lambda: bench.host.counts["answered"] > 0))
     assert bench.run()["status"] == "exhausted"
     assert failed == [0, 0, 0]  # nobody counts as asked before it is stored
 

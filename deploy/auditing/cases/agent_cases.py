@@ -39,8 +39,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
 from deploy.auditing.case import Case
-from local_agent.answering import evaluate, randomize_one
-from local_agent.hosted import answers as hosting
+from local_agent import answers as hosting
+from local_agent.answers import evaluate, randomize_one
 from local_agent.hosted.population import Population
 from local_agent.policy import ALL_QUERIES, PersonalPolicy
 

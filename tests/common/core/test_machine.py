@@ -19,9 +19,9 @@ from common.core import threads as supervised
 from common.core.errors import BadScenario, Refused
 from common.core.machine import processors, python_environment, python_module
 from common.core.threads import Supervised, Worker
-from common.net import readiness
+from common.net import monitoring
 from common.net.app import create_app, of_requests
-from common.net.metrics import write
+from common.net.monitoring import write
 from tests.referee.service.test_referee import until
 from tests.support import served
 
@@ -177,7 +177,7 @@ def test_a_thread_goes_on_after_an_exception_of_each_kind():
 
 @pytest.mark.usefixtures("_soon")
 def test_a_thread_that_fails_is_not_ready_until_it_has_worked_for_a_while(monkeypatch):
-    monkeypatch.setattr(readiness, "FRESH", 0.0)
+    monkeypatch.setattr(monitoring, "FRESH", 0.0)
     threads, going = Supervised("counting"), threading.Event()
     app = create_app("Test", "A service with a thread.", threads=[threads])
     with served(app) as address, httpx.Client(base_url=address, trust_env=False, timeout=600) as client:

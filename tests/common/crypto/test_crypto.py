@@ -30,8 +30,7 @@ from common.crypto.vouching import (
     token_input,
     token_request,
 )
-from common.net.messages import Enrolment
-from common.net.signed import SignedBytes, read
+from common.net.messages import Enrolment, SignedBytes, read
 from tests.tiers import for_each
 from tests.vouched import ours
 

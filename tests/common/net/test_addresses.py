@@ -10,13 +10,12 @@ import pytest
 
 from common.core.errors import BadInput
 from common.net import addresses
-from common.net.client import Client
+from common.net.client import Client, witness_at
 from common.net.oblivious.client import ThroughRelay
 from common.net.oblivious.relay import Relay
-from common.net.page.pages import check_loopback
+from common.net.pages import check_loopback
 from common.net.server import listen
 from common.net.tls import CA, context_for
-from common.net.witness_client import witness_at
 from deploy.processes import PartyProcess
 from deploy.remote import operating
 

@@ -25,9 +25,8 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity
 from common.net import client as clients
-from common.net.client import Client
+from common.net.client import Client, HttpWitness, WitnessClient
 from common.net.transport import LOOK, Overdue, time_limit
-from common.net.witness_client import HttpWitness, WitnessClient
 from curator.contributions.contributor import CollectorClient
 from deploy.remote import RefereeAt, Remote
 from local_agent.client import IssuerClient, RefereeClient, RelayedClient
@@ -193,7 +192,7 @@ def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
     """A witness may give each page once more, or new ones for ever: both end."""
     import httpx
 
-    monkeypatch.setattr("common.net.witness_client._BYTES", 1 << 20)
+    monkeypatch.setattr("common.net.client._BYTES", 1 << 20)
     key, numbers = Identity.create().public, itertools.count()
     seen = {"run": "r", "entries": 1, "at": 1}
 

@@ -29,7 +29,7 @@ from common.statistics.frequency import (
     reports_by_length,
     signed_shares,
 )
-from local_agent.answering import evaluate, randomize
+from local_agent.answers import evaluate, randomize
 from tests.tiers import for_each
 
 ORACLES = ["krr", "olh", "hadamard"]

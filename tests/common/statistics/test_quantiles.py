@@ -21,7 +21,7 @@ from common.statistics import evidence
 from common.statistics.bins import FINE_CUTS, Within, coarser, middles, project_to_simplex
 from common.statistics.heavy_hitters import DetectionGuarantee, agents_needed, find, guarantee, ladder
 from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
-from local_agent import answering
+from local_agent import answers
 from tests.common.statistics.test_frequencies import ORACLES, ask, oracle_of
 from tests.tiers import for_each, thinned
 
@@ -158,8 +158,8 @@ def test_devices_answer_what_the_search_asks() -> None:
         nonlocal used
         people, slots = np.arange(used, used + step.count), np.arange(step.count)
         used += step.count
-        values = answering.evaluate(step.query, records.take(people).only(step.query.columns), slots)
-        return Answers(len(people), answering.randomize(step.query, values, WARNER, slots, source), slots)
+        values = answers.evaluate(step.query, records.take(people).only(step.query.columns), slots)
+        return Answers(len(people), answers.randomize(step.query, values, WARNER, slots, source), slots)
 
     found = drive(find_quantile(WARNER, 8, 0.3, 0.05, 0.01, feature=1), answer)
     assert abs(np.mean(items < found.first) - 0.3) < 0.06
@@ -334,9 +334,9 @@ def test_devices_and_search_speak_of_the_same_items() -> None:
     features[: n // 2, 2:] = [1, 0, 1, 1] * 6
     records = Records(features, np.ones(n, dtype=np.int8))
     slots = source.derive("order").words(n).argsort().astype(np.int64)
-    values = answering.evaluate(query, records.only(query.columns), slots)
-    answers = Answers(n, answering.randomize(query, values, oracle, slots, source), slots)
-    found = find(query, oracle, answers, 0.01, least=0.1, kept=16)
+    values = answers.evaluate(query, records.only(query.columns), slots)
+    given = Answers(n, answers.randomize(query, values, oracle, slots, source), slots)
+    found = find(query, oracle, given, 0.01, least=0.1, kept=16)
     assert found.items.tolist() == [0xBBBBBB]
     assert found.shares.values[0] == pytest.approx(0.5, abs=0.1)
 

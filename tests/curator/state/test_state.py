@@ -12,8 +12,8 @@ from common.crypto.identity import Identity, Signed
 from common.log.entries import Head
 from common.log.ledger import Chain, Journal
 from common.log.witness import FileWitness
+from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
-from common.net.witness_client import HttpWitness, witness_at
 from common.privacy.events import NoEvent, SubsampledSteps
 from curator.service.startup import open_curator
 from curator.state.copies import backup, check_copy, restore

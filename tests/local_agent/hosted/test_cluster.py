@@ -12,7 +12,7 @@ from common.core.errors import AlreadyAnswered, BadInput, BrokenLedger, PeerUnav
 from common.lifetime.charging import Charging
 from common.local import masks
 from common.log.witness import FileWitness, Witness
-from common.net.witness_client import HttpWitness, witness_at
+from common.net.client import HttpWitness, witness_at
 from local_agent.hosted import questions as answered_module
 from local_agent.hosted.population import Population, open_population
 from referee.service.witness import witness_app
@@ -33,7 +33,7 @@ def test_records_of_real_people_stay_in_their_process(tmp_path):
 @pytest.mark.slow
 def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(tmp_path, monkeypatch):
     ray = pytest.importorskip("ray")
-    from local_agent.hosted import answers
+    from local_agent import answers
     from local_agent.hosted.cluster import over_workers
 
     monkeypatch.setattr(answers, "BLOCK", 64)

@@ -19,8 +19,8 @@ from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
-from local_agent.hosted import answers as asking
-from local_agent.hosted.answers import NotOneEach, OwnNoise, answer_together
+from local_agent import answers as asking
+from local_agent.answers import NotOneEach, OwnNoise, answer_together
 from local_agent.hosted.population import Population, open_population
 from tests.local_agent.test_policy import LOSS, REFEREE, assignment, configuration
 from tests.support import Bench, seal, tiny

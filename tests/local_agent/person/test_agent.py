@@ -18,7 +18,7 @@ from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
-from local_agent.answering import evaluate, randomize_one
+from local_agent.answers import evaluate, randomize_one
 from local_agent.host import Host
 from local_agent.person import agent as agent_module
 from local_agent.person.agent import Agent

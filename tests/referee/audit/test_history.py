@@ -17,8 +17,8 @@ from common.crypto.identity import Identity, Signed
 from common.local.records import Records
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
 from common.log.transcript import SignedEntry, append
+from common.net.client import WitnessClient
 from common.net.messages import Configuration
-from common.net.witness_client import WitnessClient
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command
 from local_agent.host import Host

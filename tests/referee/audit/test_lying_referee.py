@@ -17,7 +17,7 @@ from common.privacy import guarantee
 from common.privacy.events import NoEvent
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate
-from local_agent.hosted.answers import answer_together
+from local_agent.answers import answer_together
 from referee.audit.audit import Audit, audit
 from referee.collection.batches import assign
 from referee.collection.roster import participants_root

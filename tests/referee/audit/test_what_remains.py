@@ -12,7 +12,7 @@ from common.crypto.identity import Signed
 from common.local.packing import pack_answers
 from common.statistics.robustness import silence_bound
 from deploy.load.client import LightAgent
-from local_agent.hosted.answers import answer_together, evaluate_people
+from local_agent.answers import answer_together, evaluate_people
 from local_agent.policy import CheckedQuestion
 from referee.audit.audit import audit
 from referee.cli import app

@@ -26,7 +26,7 @@ from curator.engine.engine import Engine
 from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
 from deploy.simulation import local_curator
-from local_agent.answering import randomize
+from local_agent.answers import randomize
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, protocol_of
 from referee.protocols.driver import drive
 from tests.support import Bench, small, tiny

@@ -23,8 +23,8 @@ from common.crypto.identity import Identity, Signed
 from common.data.population import open_records
 from common.local.answers import AskAgents
 from common.local.queries.query import QUERIES
+from common.net.client import WitnessClient
 from common.net.messages import AgentPolicy
-from common.net.witness_client import WitnessClient
 from common.numerics.randomness import subseed
 from common.scenario.resolved import ResolvedScenario
 from curator.service.curator import Curator

@@ -20,8 +20,8 @@ from common.crypto.identity import Identity, Signed
 from common.log.entries import START, Extension, Head, link, linked
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import append
-from common.net import readiness
-from common.net.witness_client import HttpWitness, WitnessClient
+from common.net import monitoring
+from common.net.client import HttpWitness, WitnessClient
 from common.privacy.guarantee import NOTHING
 from curator.service.startup import open_curator
 from local_agent.person import receipts
@@ -213,7 +213,7 @@ QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
 
 @pytest.mark.slow
 def test_no_answer_of_a_witness_ends_a_run_that_it_knows_of(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(readiness, "FRESH", 0.0)
+    monkeypatch.setattr(monitoring, "FRESH", 0.0)
     monkeypatch.setattr(running, "CATCH_UP", 0.2)
     with watched(tmp_path) as (peer, bench, operator):
         store, checkpoints = bench.referee.store, bench.referee.checkpoints

@@ -18,7 +18,7 @@ from common.core.errors import NotFound, Unauthorized
 from common.crypto.identity import Identity
 from common.log.receipts import Checkpoint
 from common.log.witness import FileWitness
-from common.net import messages, readiness
+from common.net import messages, monitoring
 from curator.service.app import curator_app
 from deploy.processes import free_port
 from referee.collection import roster
@@ -206,7 +206,7 @@ def test_a_referee_is_asked_for_more_than_a_list_has(most, client):
 
 @pytest.fixture
 def _looks_each_time(monkeypatch):
-    monkeypatch.setattr(readiness, "FRESH", 0.0)
+    monkeypatch.setattr(monitoring, "FRESH", 0.0)
 
 
 @contextmanager

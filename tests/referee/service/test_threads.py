@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from common.core import threads as supervised
-from common.net import readiness
+from common.net import monitoring
 from common.net.batching import Grouped
 from curator.service.app import curator_app
 from curator.service.startup import open_curator
@@ -38,7 +38,7 @@ QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
 def _soon(monkeypatch):
     monkeypatch.setattr(supervised, "PAUSE", 0.01)
     monkeypatch.setattr(supervised, "LONGEST", 0.02)
-    monkeypatch.setattr(readiness, "FRESH", 0.0)
+    monkeypatch.setattr(monitoring, "FRESH", 0.0)
 
 
 class Failing:

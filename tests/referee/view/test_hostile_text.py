@@ -221,8 +221,8 @@ def test_there_is_one_way_into_a_page() -> None:
     """Markup is made of text in one module; what is marked as safe is written here, and each template escapes."""
     root = Path(common.__file__).parents[1]
     parties = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem")
-    libraries = {"html": ("common/core/plain.py",), "markupsafe": ("common/net/page/pages.py", "referee/view/pages.py")}
-    environments = {"common/net/page/pages.py"}
+    libraries = {"html": ("common/core/plain.py",), "markupsafe": ("common/net/pages.py", "referee/view/pages.py")}
+    environments = {"common/net/pages.py"}
     found = []
     for path in sorted(path for party in parties for path in (root / party).rglob("*.py")):
         name = str(path.relative_to(root))

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from common.net.app import Service
-from common.net.page.guard import Rules
+from common.net.pages import Rules
 
 KEY = "the-key-of-this-test-1234"
 RULES = Rules(KEY, 8100)

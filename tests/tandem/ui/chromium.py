@@ -12,7 +12,7 @@ import pytest
 
 from common.net.app import Service
 from common.net.connection import Limits
-from common.net.page.guard import Rules
+from common.net.pages import Rules
 from common.net.server import Server, listen
 from tests.tandem.ui.asking import KEY
 

@@ -11,7 +11,7 @@ from common.core import canonical
 from common.crypto.identity import Identity, Signed
 from common.log.receipts import StoredCheckpoint, receipt_for
 from common.log.transcript import SignedEntry
-from common.net.page.guard import HEADERS
+from common.net.pages import HEADERS
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
 from referee.state.runfolder import unpack_reports

@@ -1,5 +1,7 @@
 """What comes by the million is read by patterns: with the same result as by the parser, or the parser reads it."""
 
+from __future__ import annotations
+
 import json
 
 import pytest
@@ -11,8 +13,8 @@ from common.core.errors import BadMessage
 from common.core.values import Value
 from common.crypto.identity import Identity, Signed
 from common.net import messages
-from common.net import signed as signed_messages
-from common.net.signed import SignedBytes, read, report_payload
+from common.net import messages as signed_messages
+from common.net.messages import SignedBytes, read, report_payload
 from tests.tiers import for_each
 
 SOMEBODY = Identity.create()

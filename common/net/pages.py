@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from http.cookies import CookieError, SimpleCookie
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import Path as PathParameter
-from fastapi import Request, Response
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from common.core.errors import BadInput, BadMessage, NotFound, TandemError
 from common.core.plain import command, plain
 from common.core.terminal import say
 from common.net.addresses import bare, written
-from common.net.app import Service
+from common.net.app import Service, same
 from common.net.connection import Limits
 from common.net.edge import fault
-from common.net.page.guard import Guard, Rules
 from common.net.server import Server, listen, raise_descriptors
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -201,3 +206,110 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
         app = make(rules)
         say(f"open http://{written(place, taken)}/?key={rules.key}")
         Server(app, Limits(raise_descriptors())).run(listener)
+
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",  # without any referrer a browser would send "Origin: null" with our own forms
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""Of every answer."""
+NO_KEY = (
+    "This page needs the key of its server.\n\nOpen the address that `{command}` printed when it was started: it ends "
+    "in ?key=... If the server was started again, it has printed a new one.\n"
+)
+WRONG_HOST = "This server answers for {allowed} only, and was asked as another one.\n"
+CROSS_SITE = "A form of another site was refused: nothing was done.\n"
+_SAFE = ("GET", "HEAD")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a request must show.
+
+    Attributes:
+        key: The secret of this process.
+        port: Port that the server listens on.
+        command: The command that serves the page.
+    """
+
+    key: str
+    port: int
+    command: str = "tandem ui"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names that this server answers to."""
+        return tuple(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name; cookies know no ports, so that two servers would overwrite each other's."""
+        return f"{self.command.replace(' ', '-')}-{self.port}"
+
+    @property
+    def form_token(self) -> str:
+        """What a form of our own pages carries; it tells nothing about the key."""
+        return hmac.digest(self.key.encode(), b"form", hashlib.sha256).hex()
+
+    def knows(self, key: str) -> bool:
+        """Tell whether somebody has the key."""
+        return same(key.encode("utf-8", "backslashreplace").decode(), self.key)
+
+
+class Guard:
+    """An ASGI app before the page's own: refuses what no page of ours would send, and adds :data:`HEADERS`."""
+
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await (self._instead(scope) or self._app)(scope, receive, guarded)
+
+    def _instead(self, scope: Scope) -> Response | None:
+        """Return what is answered instead of the page; None where the request may pass."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get("host", "")
+        if host not in self._rules.hosts:
+            return PlainTextResponse(WRONG_HOST.format(allowed=", ".join(self._rules.hosts)), 421)
+        asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if scope["method"] in _SAFE and self._rules.knows(asked.pop("key", [""])[-1]):
+            return self._remembered(scope["path"], urlencode(asked, doseq=True))
+        if not self._rules.knows(_cookie_of(headers.get("cookie", ""), self._rules.cookie)):
+            return PlainTextResponse(NO_KEY.format(command=self._rules.command), 403)
+        if scope["method"] not in _SAFE and headers.get("origin") != f"http://{host}":
+            return PlainTextResponse(CROSS_SITE, 403)
+        return None
+
+    def _remembered(self, path: str, query: str) -> Response:
+        place = "/" + path.lstrip("/\\")  # never //elsewhere
+        response = RedirectResponse(place + (f"?{query}" if query else ""), 303)
+        response.set_cookie(self._rules.cookie, self._rules.key, httponly=True, samesite="strict", path="/")
+        return response
+
+
+def _cookie_of(header: str, name: str) -> str:
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value

@@ -1,14 +1,16 @@
 """Readiness: made at most once a second, public words only, and a check that hangs is a check that failed."""
 
+from __future__ import annotations
+
 import threading
 
 import httpx
 import pytest
 
 from common.core.errors import NotReady
-from common.net import readiness
+from common.net import monitoring
 from common.net.app import create_app
-from common.net.readiness import FRESH, MIN_FREE, PATIENCE, Readiness, disk, require
+from common.net.monitoring import CHECK_PATIENCE, FRESH, MIN_FREE, Readiness, disk, require
 from tests.curator.service.test_curator_app import full_disk
 from tests.support import served
 
@@ -25,11 +27,11 @@ def test_checks_are_made_at_most_once_a_second():
     clock = Time()
     ready = Readiness({"one": lambda: made.append(clock.now)}, clock)
     assert ready.known() is None
-    assert ready.look() == ready.known() == ready.look() == {}
+    assert ready.check() == ready.known() == ready.check() == {}
     assert made == [100.0]
     clock.now += FRESH
     assert ready.known() is None
-    ready.look()
+    ready.check()
     assert made == [100.0, 100.0 + FRESH]
 
 
@@ -37,7 +39,7 @@ def test_what_a_check_raises_is_not_told():
     def broken() -> str | None:
         raise OSError("/private/path, key 2b44")
 
-    wrong = Readiness({"one": broken, "two": lambda: "is gone", "three": lambda: None}).look()
+    wrong = Readiness({"one": broken, "two": lambda: "is gone", "three": lambda: None}).check()
     with pytest.raises(NotReady) as refused:
         require(wrong)
     assert refused.value.detail == "one: cannot be used; two: is gone; the service's log says more"
@@ -53,10 +55,10 @@ def test_a_check_that_hangs_counts_as_failed_for_whoever_asks_meanwhile():
         return None
 
     ready = Readiness({"one": hangs}, clock)
-    first = threading.Thread(target=ready.look)
+    first = threading.Thread(target=ready.check)
     first.start()
     assert began.wait(60)
-    clock.now += PATIENCE + 0.1
+    clock.now += CHECK_PATIENCE + 0.1
     assert ready.known() == {"checks": "have not ended for 3 seconds"}
     end.set()
     first.join(30)
@@ -69,7 +71,7 @@ def test_a_full_disk_and_a_missing_one_are_said(tmp_path, monkeypatch):
         assert disk(tmp_path) in ("cannot be written", "is full")
     assert list(tmp_path.iterdir()) == []
     assert disk(tmp_path / "gone") == "cannot be written"
-    monkeypatch.setattr(readiness, "free_bytes", lambda folder: MIN_FREE - 1)
+    monkeypatch.setattr(monitoring, "free_bytes", lambda folder: MIN_FREE - 1)
     assert disk(tmp_path) == "less than 64 MiB are free"
 
 
@@ -82,6 +84,6 @@ def test_alive_without_being_ready_and_without_looking_again():
     assert reply.json()["not_ready"] == "one"
     looks: list[None] = []
     ready = Readiness({"one": lambda: looks.append(None)})
-    ready.look()
+    ready.check()
     assert [ready.known() for _ in range(100)] == [{}] * 100
     assert len(looks) == 1

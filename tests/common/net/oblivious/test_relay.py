@@ -1,5 +1,7 @@
 """A relay's connections to its referee: kept, taken by one request at a time, and nothing is sent twice."""
 
+from __future__ import annotations
+
 import asyncio
 import gzip
 import socket
@@ -9,8 +11,8 @@ import httpx
 import pytest
 
 from common.core.errors import Busy, PeerMisbehaved
-from common.net.oblivious import carrier as module
-from common.net.oblivious.carrier import Carrier
+from common.net.oblivious import relay as module
+from common.net.oblivious.relay import Carrier
 
 pytestmark = pytest.mark.slow
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

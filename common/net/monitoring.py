@@ -1,0 +1,192 @@
+"""Metrics in Prometheus' text format 0.0.4, by prometheus-client: counted where things happen, written on request.
+
+No registry of the whole process is used: no metric exists that is not stated by a service, with its labels.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+import prometheus_client
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from common.core.errors import NotReady
+
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
+SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+"""Upper bounds of the buckets of durations."""
+ITEMS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+"""Upper bounds of the buckets of counts."""
+
+Labels = Mapping[str, str]
+
+
+class MetricSample(NamedTuple):
+    """One number: its value, its labels, what the name ends with (of a histogram)."""
+
+    value: float
+    labels: Labels = MappingProxyType({})
+    suffix: str = ""
+
+
+class Family(NamedTuple):
+    """All numbers of one name."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    samples: Sequence[MetricSample]
+
+
+class Histogram:
+    """How often which values came, by one label.
+
+    Args:
+        bounds: Upper bounds of the buckets, increasing.
+        label: The label's name.
+    """
+
+    def __init__(self, bounds: Sequence[float], label: str) -> None:
+        self._counts = prometheus_client.Histogram("h", "counts", [label], registry=None, buckets=bounds)
+
+    def observe(self, value: float, label: str) -> None:
+        """Count a value."""
+        self._counts.labels(label).observe(value)
+
+    def samples(self) -> list[MetricSample]:
+        """Return the numbers: each bucket holds those of the smaller ones too."""
+        found = [sample for metric in self._counts.collect() for sample in metric.samples]
+        kept = [MetricSample(one.value, one.labels, one.name[1:]) for one in found if one.name != "h_created"]
+        return sorted(kept, key=lambda sample: [text for name, text in sample.labels.items() if name != "le"])
+
+
+def gauge(name: str, text: str, value: float | None) -> Family:
+    """Return the family of one number; of none, if it is not known."""
+    return Family(name, "gauge", text, [] if value is None else [MetricSample(value)])
+
+
+def by_label(kind: Literal["counter", "gauge"], name: str, text: str, label: str, found: Mapping[str, float]) -> Family:
+    """Return the family of a number for each value of one label."""
+    return Family(name, kind, text, [MetricSample(value, {label: key}) for key, value in sorted(found.items())])
+
+
+class _Stated(Collector):
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._families:
+            metric = Metric(family.name.removesuffix("_total"), family.help, family.kind)
+            for sample in family.samples:
+                metric.add_sample(family.name + sample.suffix, dict(sample.labels), sample.value)
+            yield metric
+
+
+def write(families: Iterable[Family]) -> str:
+    """Return metrics as text."""
+    registry = CollectorRegistry()
+    registry.register(_Stated(list(families)))
+    return prometheus_client.generate_latest(registry).decode()
+
+
+Check = Callable[[], str | None]
+"""Returns what is wrong, in public words; None if nothing is. What it raises counts as wrong, and is not told."""
+
+FRESH = 1.0
+"""Seconds for which an answer holds."""
+CHECK_PATIENCE = 3.0
+"""Seconds after which checks that have not ended count as failed for whoever else asks."""
+MIN_FREE = 64 << 20
+"""Bytes that a state directory's disk must have left."""
+PROBE = 64 << 10
+"""Bytes that are written to see that a directory takes something."""
+
+
+class Readiness:
+    """The checks of one service.
+
+    Args:
+        checks: By name, in the order in which they are told.
+        clock: Seconds since some moment.
+    """
+
+    def __init__(self, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic) -> None:
+        self._checks = dict(checks)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._found: dict[str, str] = {}
+        self._ended = self._began = -float("inf")
+
+    def known(self) -> dict[str, str] | None:
+        """Return what is wrong by check if that is known well enough; None: somebody has to look (:meth:`check`)."""
+        now = self._clock()
+        if now - self._ended < FRESH:
+            return self._found
+        if not self._lock.locked():
+            return None
+        if now - self._began > CHECK_PATIENCE:
+            return {"checks": f"have not ended for {CHECK_PATIENCE:g} seconds"}
+        return self._found if self._ended > -float("inf") else None
+
+    def check(self) -> dict[str, str]:
+        """Make all checks, unless somebody just did; return what is wrong by check."""
+        with self._lock:
+            if self._clock() - self._ended >= FRESH:
+                self._began = self._clock()
+                wrong = {name: _made(check) for name, check in self._checks.items()}
+                self._found = {name: why for name, why in wrong.items() if why is not None}
+                self._ended = self._clock()
+            return self._found
+
+
+def require(wrong: Mapping[str, str]) -> None:
+    """Raise what is wrong, if anything is.
+
+    Raises:
+        NotReady: Naming each check that failed.
+    """
+    if wrong:
+        detail = "; ".join(f"{name}: {why}" for name, why in wrong.items())
+        raise NotReady(f"{detail}; the service's log says more", not_ready=", ".join(wrong))
+
+
+def _made(check: Check) -> str | None:
+    try:
+        return check()
+    except Exception:  # noqa: BLE001 - whatever it is, the service is not ready, and the text may name paths or hosts
+        return "cannot be used"
+
+
+def disk(folder: Path) -> str | None:
+    """Say why nothing can be stored in a state directory; None if it can.
+
+    Writes :data:`PROBE` bytes into it and takes them away again: a disk that is read-only, full or over its quota says
+    so only then.
+    """
+    probe = folder / ".ready"
+    try:
+        if free_bytes(folder) < MIN_FREE:
+            return f"less than {MIN_FREE >> 20} MiB are free"
+        with probe.open("wb", buffering=0) as file:
+            if file.write(bytes(PROBE)) < PROBE:
+                return "is full"
+    except OSError:
+        return "cannot be written"
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+    return None
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how many bytes this process may still write to the disk of a folder."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize

@@ -1,1 +1,0 @@
-"""Pages that a command serves to a browser of its own machine."""
