@@ -69,7 +69,7 @@ OTHERS = $(filter-out __init__ figures people synergy adaptation,$(sort \
 evidence: .venv/installed-dev ## all benchmarks, which measure what the documents say: many hours; may be stopped and begun again
 	@failed=; for name in $(RESUMED) $(OTHERS); do \
 	echo "== $$name"; $(BIN)/python -m benchmarks.$$name || failed="$$failed, $$name"; done; \
-	echo "== referee audit-privacy"; $(BIN)/referee audit-privacy --scale 10 || failed="$$failed, audit-privacy"; \
+	echo "== benchmarks.audits"; $(BIN)/python -m benchmarks.audits --scale 10 || failed="$$failed, audits"; \
 	echo "== test-thorough"; $(PYTEST) -m thorough || failed="$$failed, test-thorough"; \
 	test -z "$$failed" || { echo "not as it should be: $${failed#, }" >&2; exit 1; }
 

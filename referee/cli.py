@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from common.core.errors import BadScenario
+from common.core.errors import BadInput, BadScenario
 from common.core.plain import command
 from common.core.terminal import ask, deliver, deliver_json, say, say_command, say_lines, showing, warn
 from common.net.cli import (
@@ -443,20 +443,20 @@ def audit_privacy_command(
     only: Annotated[str, typer.Option(metavar="TEXT", help="Only cases with this in their name.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Measure lower bounds on epsilon: of mechanisms, learners, operations, agents, and a curator's whole transcript.
+    """Measure lower bounds on epsilon of every registered mechanism, those of plug-ins too.
 
-    The shipped code runs on two neighbouring inputs, against a malicious referee; so do twins of it that are broken on
-    purpose, which must be caught. Exit status 1 if a claim is broken or a twin is not caught.
+    The shipped code runs on two neighbouring inputs, and so does a twin of it that is broken on purpose, which must be
+    caught. Exit status 1 if a claim is broken or a twin is not caught. A checkout audits learners, operations, agents
+    and a curator's whole transcript as well: python -m benchmarks.audits.
 
-    Example: referee audit-privacy --only mechanism
+    Example: referee audit-privacy
     """
-    from deploy.auditing.case import rows, table
-    from deploy.auditing.every import cases
+    from deploy.auditing import cases, report
 
-    chosen = [case for case in cases() if only in case.name]
-    if not chosen:
-        raise typer.BadParameter(f"no case has {only!r} in its name; there are {', '.join(c.name for c in cases())}")
-    found = list(rows(chosen, scale)) if as_json else table(rows(chosen, scale), say)
+    try:
+        found = report(cases(), only=only, scale=scale, write=None if as_json else say)
+    except BadInput as error:
+        raise typer.BadParameter(error.words, param_hint="--only") from None
     if as_json:
         deliver_json([row.document() for row in found])
     if not all(row.expected for row in found):

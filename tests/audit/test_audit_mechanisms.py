@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.audits.adaptation_cases import SMALL, person
 from common.core.arrays import AnyArray, Bits, Words
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism, parse_mechanism
@@ -18,7 +19,6 @@ from common.privacy.auditing import AuditFinding, Subject, audit
 from common.privacy.theorems.domain_adaptation import joint_step
 from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
 from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
-from deploy.auditing.cases.adaptation_cases import SMALL, person
 
 pytestmark = pytest.mark.slow
 

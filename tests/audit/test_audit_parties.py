@@ -1,7 +1,7 @@
 """The shipped code of curator and agents passes the audit, end to end; without one of its safeguards it does not.
 
-Each audit claims too much with probability at most 1e-6 (``case.FAILURE``). Seeds are fixed.
-``referee audit-privacy --scale 10`` is the same with more runs.
+Each audit claims too much with probability at most 1e-6 (``auditing.FAILURE``). Seeds are fixed.
+``python -m benchmarks.audits --scale 10`` is the same with more runs.
 """
 
 import json
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.audits import audited, cases, curator_cases
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
 from common.learners.base import SETTINGS
@@ -35,11 +36,8 @@ from curator.mechanisms.base import CENTRAL
 from curator.metering.access import as_it_is
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
-from deploy.auditing import case as report
-from deploy.auditing import every
-from deploy.auditing.case import Case
-from deploy.auditing.cases import curator_cases, mechanism_cases
-from deploy.auditing.every import cases
+from deploy import auditing
+from deploy.auditing import Case
 from local_agent.answers import evaluate
 from referee.cli import app
 from tests.curator.learners.test_cheating_learners import PROMISING, given, run
@@ -140,22 +138,21 @@ def others(values: AnyArray) -> list[Any]:
     return np.delete(values, len(values) // 2).tolist()
 
 
-COVERAGE_CASES = every.cases()
-AUDITED = every.audited()
-SHIPPED = {case.name for case in COVERAGE_CASES}
+AUDITED = audited()
+SHIPPED = {case.name for case in CASES}
 
 
 @pytest.mark.parametrize("name", MECHANISMS.names())
 def test_every_mechanism_that_claims_privacy_has_a_case_with_a_twin(name: str) -> None:
-    private = math.isfinite(mechanism_cases.made(name, 1.0).guarantee[0])
+    private = math.isfinite(auditing.made(name, 1.0).guarantee[0])
     assert private == (f"mechanism {name}" in SHIPPED)
     assert private == (name != "none")
-    assert not private or mechanism_cases.case(name).twins
+    assert not private or auditing.case(name).twins
 
 
 @for_each("name", sorted(AUDITED))
 def test_whatever_is_audited_has_a_case_with_a_twin(name: str) -> None:
-    found = [case for case in COVERAGE_CASES if case.name in AUDITED[name]]
+    found = [case for case in CASES if case.name in AUDITED[name]]
     assert len(found) == len(AUDITED[name])
     assert any(case.twins for case in found)
 
@@ -202,7 +199,7 @@ def test_a_learner_uses_people_in_audited_ways_alone(way: str) -> None:
 
 
 def test_no_two_cases_have_one_name() -> None:
-    assert len(COVERAGE_CASES) == len(SHIPPED)
+    assert len(CASES) == len(SHIPPED)
 
 
 def test_settings_and_learners_are_the_same_names() -> None:
@@ -230,7 +227,7 @@ COIN = Case("a coin", 1.0, (0, 1), _tells(0.73), 2000, twins={"more truth": _tel
 def test_the_command_tells_what_holds_from_what_does_not(
     case: Case, verdicts: list[str], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(every, "cases", lambda: [case])
+    monkeypatch.setattr(auditing, "cases", lambda: [case])
     printed = CliRunner().invoke(app, ["audit-privacy"])
     assert printed.exit_code == status
     lines = printed.output.splitlines()
@@ -249,4 +246,4 @@ def test_a_name_that_no_case_has_is_refused_with_those_there_are() -> None:
 
 
 def test_a_twin_has_the_trials_of_its_case_at_least() -> None:
-    assert [row.runs for row in report.rows([COIN], 0.1)] == [200, 2000]
+    assert [row.runs for row in auditing.rows([COIN], 0.1)] == [200, 2000]

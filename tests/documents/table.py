@@ -34,7 +34,7 @@ QUICK: tuple[Job, ...] = (
 
 SLOW: tuple[Job, ...] = (
     job("python -m benchmarks.private_choice --repetitions 0", "geometric, 30 +27.9 +120 +1.690 +2.419"),
-    job("referee audit-privacy --only mechanism", "mechanism warner .* holds", "warner twice the epsilon .* caught"),
+    job("referee audit-privacy", "mechanism warner .* holds", "warner twice the epsilon .* caught"),
     job("python -m benchmarks.histories --seed 17", "all that must hold holds"),
     job("python -m benchmarks.model --without charged_before_release", "a charge comes before its release", status=1),
     sequence(

@@ -61,8 +61,8 @@ PARSED: dict[str, dict[str, str]] = {
     "python -m benchmarks.answer_times [--people 4000] [--json]": {},
     "python -m benchmarks.cheats [NAME ...] [--json]": {"NAME ...": "liars"},
     "python -m benchmarks.fuzz [--count 1000000] [--seed 1] [--seconds S] [--json]": {"S": "600"},
-    "referee audit-privacy": {},
-    "referee audit-privacy --scale 10 --json": {},
+    "python -m benchmarks.audits": {},
+    "python -m benchmarks.audits --scale 10 --json": {},
     **{
         f"python -m benchmarks.{name}": {}
         for name in (

@@ -118,8 +118,8 @@ from __future__ import annotations
 
 from common.operations.both import CountBoth
 from common.operations.counting import ReleasedCount
-from deploy.auditing.case import Case
-from deploy.auditing.cases.release_cases import claimed, people, released
+from deploy.auditing import Case
+from benchmarks.audits.release_cases import claimed, people, released
 
 AUDITED = {"operations count-both": ("a count of both",)}
 
@@ -263,7 +263,7 @@ def test_an_operation_is_one_file_its_handler_and_its_audit(tree: Path) -> None:
     edit(tree / "curator/operations.py", first, f"from common.operations.both import CountBoth\n{first}")
     handlers = tree / "curator/operations.py"
     handlers.write_text(handlers.read_text("utf-8") + HANDLER, "utf-8")
-    put(tree / "deploy/auditing/cases/both_cases.py", AUDIT)
+    put(tree / "benchmarks/audits/both_cases.py", AUDIT)
     assert re.search(r"\bcount-both\b", run(tree, "-m", "referee.cli", "list", "operations"))
     suites(
         tree,

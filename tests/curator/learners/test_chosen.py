@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+from benchmarks.audits.subjects import NoisyMean, registered
 from common.core.errors import BadScenario, BudgetExceeded
 from common.learners.base import events_of, parse_settings
 from common.local.hypotheses.linear import Linear
@@ -20,7 +21,6 @@ from common.scenario.scenario import parse
 from curator.learners.base import learn_from, parse_learner
 from curator.service.startup import open_curator
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.subjects import NoisyMean, registered
 from deploy.checking import checked
 from deploy.simulation import conduct
 

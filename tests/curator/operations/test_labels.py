@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from benchmarks.audits.subjects import Office, office
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.mechanisms.laplace import Laplace
@@ -28,7 +29,6 @@ from curator.mechanisms.sparse_histogram import listed
 from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.subjects import Office, office
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import for_each, thinned
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.audits.subjects import Office, office, policy
 from common.core.errors import BadMessage, BudgetExceeded, OperationFailed, PolicyRefused, TandemError
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -18,7 +19,6 @@ from common.privacy.rounding import down
 from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import curator, many
 from curator.service.curator import Curator
-from deploy.auditing.subjects import Office, office, policy
 from tests.curator.operations.given import release
 from tests.support import small
 from tests.tiers import for_each

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.audits.subjects import office
 from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
 from common.data.population import open_records
 from common.local.answers import Answers, AskAgents
@@ -31,7 +32,6 @@ from curator.engine.engine import Engine
 from curator.sample.base import LocalSample
 from curator.service.curator import Curator
 from deploy import simulation
-from deploy.auditing.subjects import office
 from deploy.baselines import Attempts, run_baselines
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator

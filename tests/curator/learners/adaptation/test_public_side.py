@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.audits.adaptation_cases import by_dca, divided
 from common.numerics.randomness import RandomSource
 from curator.learners.adaptation import discrepancy as module
 from curator.learners.adaptation.algorithms import (
@@ -35,7 +36,6 @@ from curator.learners.adaptation.public_fits import (
     logistic,
     logistic_in_ball,
 )
-from deploy.auditing.cases.adaptation_cases import by_dca, divided
 from tests.curator.learners.adaptation.given import domains, replaced
 from tests.tiers import for_each, thinned
 

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.audits.subjects import Office, office, policy
 from common.core.arrays import AnyArray
 from common.crypto.identity import Signed
 from common.local.cells import TILT_PARTS, ScoreCells, Tilt
@@ -38,8 +39,7 @@ from curator.sample.base import LocalSample, Sample
 from curator.service.curator import Curator, planned_events
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler, TaskSampler
-from deploy.auditing.case import Case
-from deploy.auditing.subjects import Office, office, policy
+from deploy.auditing import Case
 
 AUDITED = {
     "access FewestMistakes": ("exponential",),

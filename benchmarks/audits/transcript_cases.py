@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.audits.curator_cases import Uncapped
 from common.core.arrays import AnyArray
 from common.local.hypotheses.rules import Stump
 from common.local.records import Records
@@ -25,8 +26,7 @@ from curator.engine import engine
 from curator.learners.base import parse_learner
 from curator.service.curator import planned_events
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.case import Case
-from deploy.auditing.cases.curator_cases import Uncapped
+from deploy.auditing import Case
 from deploy.embedded import Embedded
 
 AUDITED = {

@@ -9,6 +9,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.audits.curator_cases import (
+    AGAINST_BOOLEANS,
+    AGAINST_OUTLIERS,
+    BOOLEANS,
+    KAPPA,
+    N,
+    booleans,
+    claimed_sampling,
+    learned,
+    reweighed,
+)
+from benchmarks.audits.votes_cases import DELTA, MAJORITY, learner, people
 from common.core.arrays import AnyArray
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -23,19 +35,7 @@ from curator.mechanisms import parities
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
-from deploy.auditing.case import Case, without
-from deploy.auditing.cases.curator_cases import (
-    AGAINST_BOOLEANS,
-    AGAINST_OUTLIERS,
-    BOOLEANS,
-    KAPPA,
-    N,
-    booleans,
-    claimed_sampling,
-    learned,
-    reweighed,
-)
-from deploy.auditing.cases.votes_cases import DELTA, MAJORITY, learner, people
+from deploy.auditing import Case, without
 
 AUDITED = {
     "access FewestMistakes": ("exponential, on draws",),

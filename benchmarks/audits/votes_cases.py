@@ -24,7 +24,7 @@ from curator.learners.teacher_answers import aggregate, release_until_cutoff
 from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
 from curator.mechanisms.whole_numbers import geometric_noise
 from curator.sample.base import LocalSample
-from deploy.auditing.case import Case
+from deploy.auditing import Case
 
 AUDITED = {
     "access TeacherAnswers": ("noisy votes", "votes by content", "a sparse vector"),

@@ -24,7 +24,7 @@ from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSett
 from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
 from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
-from deploy.auditing.case import Case, Safeguard, without
+from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {
     "access Adaptation": ("CnvxAdap", "CnvxAdap, private source", "NCnvxAdap", "the discrepancy"),

@@ -1,14 +1,23 @@
-"""One audit: a function that is claimed to be private, and twins of it that break the claim on purpose."""
+"""The empirical privacy audit: a function that is claimed to be private, and twins that break the claim on purpose.
+
+:func:`cases` has one for every registered mechanism, plug-ins' too: one answer, and a twin with twice the epsilon.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from common.core.arrays import AnyArray
+from common.core.errors import BadInput
+from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import AuditFinding, Subject, audit, exceeds
 
@@ -121,14 +130,83 @@ def rows(cases: Iterable[Case], scale: float) -> Iterator[AuditRow]:
             yield AuditRow(case.name, without, found.runs, case.delta, case.epsilon, found.epsilon, took)
 
 
-def table(found: Iterable[AuditRow], write: Callable[[str], None]) -> list[AuditRow]:
-    """Write a line for each row as soon as it is there, and return all rows."""
+def report(cases: Sequence[Case], *, only: str, scale: float, write: Callable[[str], None] | None) -> list[AuditRow]:
+    """Audit the cases with ``only`` in their name, and write a line for each row as soon as it is there.
+
+    Raises:
+        BadInput: If no case has ``only`` in its name.
+    """
+    chosen = [case for case in cases if only in case.name]
+    if not chosen:
+        raise BadInput(f"no case has {only!r} in its name; there are {', '.join(case.name for case in cases)}")
+    found = rows(chosen, scale)
+    if write is None:
+        return list(found)
     write(f"{'what':<34} {'twin':<40} {'trials':>8} {'delta':>7} {'claimed':>8} {'measured':>8}  verdict")
-    kept = []
+    written = []
     for row in found:
-        kept.append(row)
+        written.append(row)
         verdict = ("caught" if row.exceeds else "NOT CAUGHT") if row.without else ("BROKEN" if row.exceeds else "holds")
         numbers = f"{row.runs:8d} {row.delta:7.4f} {row.claimed:8.3f} {row.measured:8.3f}"
         write(f"{row.case:<34} {row.without or '-':<40} {numbers}  {verdict}")
     write(f"Each lower bound is too high with probability at most {FAILURE:g}.")
-    return kept
+    return written
+
+
+EPSILON, DELTA, RUNS = 1.0, 0.01, 100_000
+DOMAIN = 4
+
+
+def made(name: str, epsilon: float) -> LocalRandomizer:
+    """Return the mechanism of that name with this epsilon; one without such a setting: an example.
+
+    Up to epsilon 1 it is the example with the most noise, above that the one with the least.
+    """
+    kind = MECHANISMS[name]
+    settings: dict[str, Any] = {"name": name, "epsilon": epsilon, "delta": DELTA, "calibration": "analytic"}
+    known = {key: value for key, value in settings.items() if key in kind.model_fields}
+    if "epsilon" in known:
+        return parse_mechanism(known)
+    examples = sorted(kind.example(), key=lambda mechanism: mechanism.guarantee)
+    return examples[0 if epsilon <= EPSILON else -1]
+
+
+def answered(mechanism: LocalRandomizer) -> Subject:
+    """One answer a run, to a value in [0, 1] or an item."""
+
+    def subject(given: float, runs: int, source: RandomSource) -> AnyArray:
+        if isinstance(mechanism, Mechanism):
+            return mechanism.randomize(np.full(runs, given), source)
+        if not isinstance(mechanism, FrequencyOracle):
+            raise BadInput(f"there is no question to audit {mechanism.name} with")
+        word = public_words(separating(mechanism), np.zeros(1, dtype=np.int64))
+        items = np.full(runs, given, dtype=np.uint64)
+        return mechanism.randomize(items, DOMAIN, np.repeat(word, runs), source)
+
+    return subject
+
+
+def separating(oracle: FrequencyOracle) -> int:
+    """Return the ``public`` of a question under which the answers of slot 0 tell most about items 2 and 1 of four."""
+    answers = [np.array([answer], dtype=np.uint8) for answer in range(oracle.symbols(DOMAIN))]
+    for public in range(100):
+        word = public_words(public, np.zeros(1, dtype=np.int64))
+        supports = [oracle.supports(answer, DOMAIN, word, np.array([1, 2], dtype=np.uint64)) for answer in answers]
+        if any(one != other for one, other in supports):
+            return public
+    raise AssertionError("no public word separates the items")
+
+
+def case(name: str) -> Case:
+    """Return the case of a registered mechanism that claims privacy."""
+    mechanism, twin = made(name, EPSILON), made(name, 2.0 * EPSILON)
+    epsilon, delta = mechanism.guarantee
+    inputs = (2, 1) if isinstance(mechanism, FrequencyOracle) else (1.0, 0.0)
+    twins = {} if twin == mechanism else {"twice the epsilon": answered(twin)}
+    least = 0.0 if delta else 0.8 * epsilon
+    return Case(f"mechanism {name}", epsilon, inputs, answered(mechanism), RUNS, delta, twins, least)
+
+
+def cases() -> list[Case]:
+    """Return a case for every registered mechanism with a guarantee."""
+    return [case(name) for name in MECHANISMS.names() if math.isfinite(made(name, EPSILON).guarantee[0])]

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.audits.subjects import registered
 from common.core.arrays import AnyArray
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
@@ -23,8 +24,7 @@ from curator.learners.base import learn_from, parse_learner
 from curator.mechanisms import sums
 from curator.mechanisms.random_stopping import choose
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.case import Case
-from deploy.auditing.subjects import registered
+from deploy.auditing import Case
 
 AUDITED = {
     "access LossSum": ("chosen",),

@@ -36,7 +36,7 @@ from curator.mechanisms.sums import ClippedSum
 from curator.numerics.gaussian_noise import fine_normals, whole_normals
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
-from deploy.auditing.case import Case, Safeguard, without
+from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {
     "access ClassMoments": ("class moments",),

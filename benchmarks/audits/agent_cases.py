@@ -23,7 +23,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms import krr, olh
 from common.local.mechanisms import mechanism as mechanisms
-from common.local.mechanisms.frequency import FrequencyOracle, public_words
+from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.mechanisms.warner import Warner
 from common.local.packing import unpack_answers
@@ -38,7 +38,7 @@ from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.randomized_response import k_ary_response_probability, randomized_response_probability
-from deploy.auditing.case import Case
+from deploy.auditing import Case, separating
 from local_agent import answers as hosting
 from local_agent.answers import evaluate, randomize_one
 from local_agent.hosted.population import Population
@@ -147,18 +147,12 @@ def single(query: Query, mechanism: LocalRandomizer) -> Subject:
     return subject
 
 
-def separating(mechanism: str) -> ItemQuery:
+def item_query(mechanism: str) -> ItemQuery:
     """Return the question about :data:`ITEMS` with which a malicious referee tells most: see where slot 0 is asked."""
     oracle = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
     if not isinstance(oracle, FrequencyOracle):
         raise BadInput(f"{mechanism} randomizes a value, not an item")
-    answers = [np.array([answer], dtype=np.uint8) for answer in range(oracle.symbols(4))]
-    for public in range(100):
-        word = public_words(public, np.zeros(1, dtype=np.int64))
-        supports = [oracle.supports(answer, 4, word, np.array([1, 2], dtype=np.uint64)) for answer in answers]
-        if any(one != other for one, other in supports):
-            return ItemQuery(bits=2, public=public)
-    raise AssertionError("no public word separates the items")
+    return ItemQuery(bits=2, public=separating(oracle))
 
 
 def case(name: str, inputs: tuple[Person, Person], honest: Subject, least: float, **rest: Any) -> Case:
@@ -168,7 +162,7 @@ def case(name: str, inputs: tuple[Person, Person], honest: Subject, least: float
 
 def item_cases() -> list[Case]:
     """Return the cases of questions about items; everybody has the slot, and so the public word, that tells most."""
-    queries = {name: separating(name) for name in ("krr", "olh", "hadamard")}
+    queries = {name: item_query(name) for name in ("krr", "olh", "hadamard")}
     honest, bare = (
         {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
         for replaced in (

@@ -1,1 +1,0 @@
-"""The cases of the audit, by whose code is under it."""
