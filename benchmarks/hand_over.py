@@ -18,7 +18,7 @@ from typing import Any
 from common.learners.base import events_of
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule, smallest_n
-from common.protocols.steps import Progress
+from common.protocols.base import Progress
 from common.scenario.loading import load
 from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario

@@ -26,7 +26,7 @@ from common.local.records import Records
 from common.net.messages import MAX_LISTED, OrderCommitment
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn
-from common.protocols.steps import AskCurator, Progress, Testing
+from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import public_sample
 from curator.engine.engine import Engine

@@ -12,7 +12,7 @@ from scipy.stats import beta as beta_law
 from benchmarks.figures.store import Row
 from benchmarks.people.settings import ready
 from common.numerics.randomness import subseed
-from common.protocols.steps import Progress
+from common.protocols.base import Progress
 from deploy.simulation import conduct
 from deploy.truth import evaluation_source, loss
 

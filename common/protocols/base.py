@@ -19,8 +19,10 @@ from common.core.registry import Registry, TypeRegistry
 from common.core.values import FromPlan, Value
 from common.data.distributions.base import Distribution
 from common.learners.base import OpenSettings
+from common.local.answers import AskAgents
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
-from common.protocols.patterns import Pattern
+from common.operations.operation import Operation
+from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some
 from common.statistics.formulas import CORRECTIONS, PlannedValue, follow
 
 
@@ -192,3 +194,76 @@ class Problem(Value):
 PROBLEMS: TypeRegistry[Problem] = TypeRegistry("problem", __name__, "name", group="problems")
 AnyProblem = Annotated[SerializeAsAny[Problem], BeforeValidator(PROBLEMS.accept)]
 """A field of a value that holds any registered problem."""
+
+
+@dataclass(frozen=True)
+class AskCurator:
+    """Ask the curator to carry out an operation; the reply is the operation's own result, read and checked."""
+
+    operation: Operation[Any]
+
+
+@dataclass(frozen=True)
+class Together:
+    """Ask all of this at once: no question can depend on an answer to another. The reply is the list of replies."""
+
+    steps: tuple[AskCurator | AskAgents, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Say something about the progress, to whoever watches; the reply is None."""
+
+    text: str
+    numbers: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Testing(Progress):
+    """Say how far a test is between two of its questions: of interest until the next one, and part of no result."""
+
+
+PATTERN = many(sequence(curator("learn"), some(agents("loss")), maybe(curator("reweigh"))))
+
+DEMANDS.register("subsample-test-reweigh")(Demands(PATTERN, transfers=True, answers="value"))
+
+
+DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, answers="value"))
+
+
+DEMANDS.register("learn-and-test")(
+    Demands(
+        sequence(curator("learn"), agents("loss")),
+        reweighs=False,
+        claims=False,
+        transfers=True,
+        answers="value",
+    )
+)
+
+
+DEMANDS.register("model-agnostic")(
+    Demands(
+        sequence(curator("label"), agents("loss")),
+        reweighs=False,
+        answers="value",
+    )
+)
+
+
+DEMANDS.register("local-averages")(
+    Demands(
+        sequence(agents("moment"), agents("loss")),
+        claims=False,
+        answers="value",
+    )
+)
+
+
+DEMANDS.register("local-gradient-descent")(
+    Demands(
+        sequence(some(agents("gradient")), agents("loss")),
+        claims=False,
+        answers="value",
+    )
+)

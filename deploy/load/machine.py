@@ -16,7 +16,7 @@ from nacl import bindings
 
 from common.core.machine import processors, python_environment, python_module
 from deploy.load.client import Connection, faster, request
-from referee.collection.signatures import verified
+from referee.collection.judging import verified
 
 GROUP = 256
 """Signatures of a group, and rows of a commit."""

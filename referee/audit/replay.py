@@ -17,7 +17,7 @@ from common.log.transcript import AnyEntry
 from common.net.messages import Configuration, Perform
 from common.operations.operation import declared_event, findings
 from common.privacy.events import Event, NoEvent
-from common.protocols.steps import AskCurator, Progress, Testing
+from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
 from referee.audit.agents import Agents
 from referee.audit.reports import Place, checked

@@ -9,8 +9,7 @@ from itertools import islice
 from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import covered
 from common.net.messages import PackedReport, Report, signed_bytes
-from referee.collection.judging import Asked, Refusal, judge, payload, read
-from referee.collection.signatures import verified
+from referee.collection.judging import Asked, Refusal, judge, payload, read, verified
 from referee.state.values import StoredReport
 
 

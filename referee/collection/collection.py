@@ -43,10 +43,10 @@ from referee.collection.judging import (
     closed,
     judge,
     payloads,
+    sign_all,
 )
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
-from referee.collection.signatures import sign_all
 from referee.state.store import RefereeStore
 from referee.state.values import StoredQuestion, StoredReport, Taken
 

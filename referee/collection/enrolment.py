@@ -31,9 +31,8 @@ from common.net import messages
 from common.net.app import token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.resolved import ResolvedScenario
-from referee.collection.judging import payloads
+from referee.collection.judging import payloads, sign_all
 from referee.collection.roster import Roster
-from referee.collection.signatures import sign_all
 from referee.state.store import RefereeStore
 from referee.state.values import Participant
 

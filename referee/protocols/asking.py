@@ -16,7 +16,7 @@ from common.local.queries.query import Query
 from common.net.messages import MAX_LISTED, most_agents, too_many
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation, R
-from common.protocols.steps import AskCurator, Testing, Together
+from common.protocols.base import AskCurator, Testing, Together
 from common.scenario.plan import plan
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import Estimate, tally

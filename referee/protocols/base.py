@@ -20,9 +20,8 @@ from common.local.answers import AskAgents
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
-from common.protocols.base import PlanInputs, Problem, as_bits, demands_of, pattern_of
+from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, demands_of, pattern_of
 from common.protocols.patterns import Pattern
-from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario

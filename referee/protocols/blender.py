@@ -12,8 +12,8 @@ from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.queries.item import ItemQuery
 from common.local.queries.listed import ListedQuery
 from common.operations.counting import CountedHead, HeadList
+from common.protocols.base import Progress
 from common.protocols.blender import Blender, HeadShares
-from common.protocols.steps import Progress
 from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
 from common.statistics.heavy_hitters import find, ladder

@@ -18,9 +18,8 @@ from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
 from common.local.queries.query import Query
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation
-from common.protocols.base import demands_of
+from common.protocols.base import AskCurator, Progress, Together, demands_of
 from common.protocols.patterns import Party, Pattern
-from common.protocols.steps import AskCurator, Progress, Together
 from common.scenario.accepting import in_range
 from common.scenario.plan import plan
 from common.scenario.resolved import ResolvedScenario

@@ -10,8 +10,8 @@ from common.local.mechanisms.laplace import Laplace
 from common.local.queries.coordinate import CoordinateQuery
 from common.numerics.randomness import RandomSource
 from common.operations.counting import Count
+from common.protocols.base import AskCurator
 from common.protocols.hypothesis_testing import Decision, HypothesisTesting, SideEvidence
-from common.protocols.steps import AskCurator
 from common.scenario.scenario import Scenario
 from referee.protocols.asking import ask, at_once
 from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem

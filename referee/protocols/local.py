@@ -15,8 +15,7 @@ from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.gradient import GradientQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.moment import MomentQuery
-from common.protocols.base import pattern_of
-from common.protocols.steps import Progress
+from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, at_once, estimate_mean

@@ -26,10 +26,9 @@ from common.local.records import number_of
 from common.operations.learning import Learn
 from common.operations.weighting import Margins, Rake
 from common.privacy.calibration import sampling_schedule
-from common.protocols.base import pattern_of
+from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters
 from common.protocols.portfolio import candidates as candidates_of
-from common.protocols.steps import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics import bins, raking

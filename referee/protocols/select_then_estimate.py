@@ -10,8 +10,8 @@ import numpy as np
 from common.local.answers import Answers, AskAgents
 from common.local.queries.coordinate import CoordinateQuery
 from common.operations.counting import Count, Select
+from common.protocols.base import AskCurator, Progress
 from common.protocols.select_then_estimate import Selected, SelectThenEstimate
-from common.protocols.steps import AskCurator, Progress
 from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean

@@ -16,8 +16,7 @@ from common.local.losses import Loss
 from common.local.queries.loss import LossQuery
 from common.operations.learning import Learn
 from common.operations.weighting import Reweigh
-from common.protocols.base import pattern_of
-from common.protocols.steps import Progress
+from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, estimate_mean, test_mean

@@ -15,7 +15,7 @@ from common.net import messages
 from common.net.client import Client
 from common.net.transport import Overdue, time_limit
 from common.operations.operation import Operation, declared_event
-from common.protocols.steps import Progress
+from common.protocols.base import Progress
 from common.scenario.resolved import parse_resolved
 
 

@@ -20,14 +20,13 @@ from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
 from common.net import messages
 from common.net.messages import AnySigned, field
-from common.protocols.steps import Progress, Testing
+from common.protocols.base import Progress, Testing
 from common.scenario.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed
-from referee.collection.judging import Claim, Sent, claims
+from referee.collection.judging import Claim, Sent, claims, sign_all
 from referee.collection.proofs import Proofs
-from referee.collection.signatures import sign_all
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints, RunWitness

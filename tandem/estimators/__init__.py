@@ -3,8 +3,8 @@
 from tandem.estimators.adaptation import DomainAdapter, DomainAdapterRegressor
 from tandem.estimators.base import EXPECTED_FAILED_CHECKS
 from tandem.estimators.fitting import CannotHelpWarning, PrivateClippingWarning
+from tandem.estimators.frames import PublicClippingWarning
 from tandem.estimators.guarantee import Guarantee, Spending
-from tandem.estimators.schema import PublicClippingWarning
 from tandem.estimators.transfer import TransferClassifier
 
 __all__ = [

@@ -19,14 +19,15 @@ from common.learners.adaptation import MAX_SCORES
 from tandem.estimators.base import FitPeople, HybridEstimator, Sides
 from tandem.estimators.classes import BinaryClassifier
 from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET
-from tandem.estimators.frames import labelled, numbers
-from tandem.estimators.schema import (
+from tandem.estimators.frames import (
     LABEL,
     RESPONSE,
     PublicClippingWarning,
     bounded,
     clipped_shares,
     described,
+    labelled,
+    numbers,
     public_pairs,
     response_cost,
     warning_text,

@@ -36,14 +36,16 @@ from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, refusing, run, set
 from tandem.estimators.frames import (
     check_once,
     chosen_columns,
+    described,
     doubles,
     handed_over,
     known_target,
     numeric_frame,
+    numeric_schema,
+    public_schema,
     text_frame,
 )
 from tandem.estimators.guarantee import Guarantee, Spending
-from tandem.estimators.schema import described, numeric_schema, public_schema
 
 
 @dataclass(frozen=True, repr=False, eq=False)

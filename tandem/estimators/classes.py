@@ -18,8 +18,7 @@ from common.data.tables.spelling import NoText, canonical_text, look_alikes, mat
 from common.data.tables.texts import canonical_texts
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import labelled
-from tandem.estimators.schema import LABEL, described
+from tandem.estimators.frames import LABEL, described, labelled
 
 
 @dataclass(frozen=True, eq=False)

@@ -153,7 +153,7 @@ from __future__ import annotations
 from common.local.queries.loss import LossQuery
 from common.operations.learning import Learn
 from common.protocols.base import pattern_of
-from common.protocols.steps import Progress
+from common.protocols.base import Progress
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean

@@ -111,7 +111,7 @@ def test_the_contract_suites_hold_them_too(installed: dict[str, str], tmp_path: 
 
 @pytest.mark.slow
 def test_an_agent_with_plug_ins_loads_no_more_of_tandem(installed: dict[str, str], tmp_path: Path) -> None:
-    """Plug-ins import their room of ``tandem.extend`` only, so a query of a stranger costs an agent no curator."""
+    """``tandem.extend`` loads what is asked of it alone, so a query of a stranger costs an agent no curator."""
     asked = (
         "import sys; from common.local.queries.query import QUERIES; from common.local.mechanisms.mechanism import "
         "MECHANISMS; from common.local.hypotheses.hypothesis import HYPOTHESES; "

@@ -10,7 +10,7 @@ from common.local.hypotheses.relabelled import Task
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.operations.learning import Learn
-from common.protocols.steps import AskCurator
+from common.protocols.base import AskCurator
 from curator.sample.base import LocalSample
 from curator.weights.reweighing import Reweighing
 from referee.audit.audit import audit

@@ -14,8 +14,8 @@ from common.local.hypotheses.argmax import Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.queries.loss import LossQuery
 from common.operations.learning import LabelPoints
+from common.protocols.base import Progress
 from common.protocols.patterns import agents, curator, sequence
-from common.protocols.steps import Progress
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder
 from deploy.checking import checked

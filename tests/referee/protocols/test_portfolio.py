@@ -22,7 +22,7 @@ from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, Learned
 from common.operations.weighting import Margins, NoisyMargins, Rake
 from common.privacy.events import NoEvent
-from common.protocols.steps import AskCurator
+from common.protocols.base import AskCurator
 from common.scenario.loading import load
 from common.scenario.plan import plan, resolve
 from common.scenario.resolved import ResolvedScenario

@@ -18,9 +18,8 @@ from common.local.queries.query import QUERIES, Query
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, LearnParities
 from common.operations.operation import Operation, Result
-from common.protocols.base import PROBLEMS, pattern_of
+from common.protocols.base import PROBLEMS, AskCurator, Progress, pattern_of
 from common.protocols.patterns import Pattern
-from common.protocols.steps import AskCurator, Progress
 from common.scenario.scenario import Scenario
 from curator.engine.engine import Engine
 from curator.operations import HANDLERS

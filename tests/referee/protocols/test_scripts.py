@@ -16,8 +16,8 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.learning import Learn, Learned
 from common.operations.weighting import Reweigh
+from common.protocols.base import AskCurator, Progress, Together
 from common.protocols.patterns import agents, curator, sequence, together
-from common.protocols.steps import AskCurator, Progress, Together
 from common.statistics.intervals import Estimate
 from deploy.simulation import conduct
 from referee.protocols.base import ABLATIONS, PROTOCOLS, Outcome, Protocol, halts, level_of, protocol_of, shown_by

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from common.local.answers import Answers, AskAgents
 from common.local.hypotheses.rules import Constant
 from common.operations.learning import Learn, Learned
+from common.protocols.base import AskCurator
 from common.protocols.patterns import agents, curator, many, maybe, sequence, some, together
-from common.protocols.steps import AskCurator
 from deploy.experiment import reading
 from referee.cli import app
 from referee.protocols.base import Outcome

@@ -57,7 +57,7 @@ ESTIMATORS = [
 
 # Some checks fit data around 100, beyond the declared bounds of (-4, 4): the adapters say so. Few of them are agents.
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::tandem.estimators.schema.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.frames.PublicClippingWarning")
 @pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
 def test_scikit_learn_is_content(estimator, check, monkeypatch):
@@ -65,7 +65,7 @@ def test_scikit_learn_is_content(estimator, check, monkeypatch):
     check(estimator)
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.schema.PublicClippingWarning")
+@pytest.mark.filterwarnings("ignore::tandem.estimators.frames.PublicClippingWarning")
 @pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
 @for_each("check", thinned(["check_estimators_pickle", "check_fit_idempotent", "check_{kind}s_train"], 1))
 @for_each("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)

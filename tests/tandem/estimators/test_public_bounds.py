@@ -20,7 +20,7 @@ from tandem.estimators import (
     TransferClassifier,
 )
 from tandem.estimators.fitting import MOST, warn_of_clipping
-from tandem.estimators.schema import numeric_schema, public_pairs, public_schema, response_cost, widened
+from tandem.estimators.frames import numeric_schema, public_pairs, public_schema, response_cost, widened
 from tests.deploy.test_accepting import write_table
 
 RAW = {"iterations": 100, "epsilon": 4.0, "agent_epsilon": 4.0, "random_state": 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.extend.demands import DEMANDS, Demands, agents, curator, sequence
+from tandem.extend import DEMANDS, Demands, agents, curator, sequence
 
 PATTERN = sequence(curator("learn"), curator("example-count-inside"), agents("example-inside"), agents("loss"))
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
-from tandem.extend.distributions import DISTRIBUTIONS, SIDES, Distribution, Indices, Records, fill_words, stream
+from tandem.extend import DISTRIBUTIONS, SIDES, Distribution, Indices, Records, fill_words, stream
 
 
 @DISTRIBUTIONS.register("example-band")

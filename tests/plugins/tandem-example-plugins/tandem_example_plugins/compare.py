@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.extend.protocols import (
+from tandem.extend import (
     PROTOCOLS,
     EstimatePlan,
     Learn,

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from tandem.extend.mechanisms import GRID, MECHANISMS, BitMechanism, up
+from tandem.extend import GRID, MECHANISMS, BitMechanism, up
 
 
 @MECHANISMS.register("example-die")

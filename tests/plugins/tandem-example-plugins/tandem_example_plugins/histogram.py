@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from tandem.extend.learners import (
+from tandem.extend import (
     LEARNERS,
     SETTINGS,
     Access,

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field
 
-from tandem.extend.queries import QUERIES, Floats, Indices, Names, Query, Records
+from tandem.extend import QUERIES, Floats, Indices, Names, Query, Records
 
 
 @QUERIES.register("example-inside")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from tandem.extend.hypotheses import HYPOTHESES, AnyArray, Hypothesis
+from tandem.extend import HYPOTHESES, AnyArray, Hypothesis
 
 GREATEST = 1e30
 Border = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]

@@ -1,7 +1,8 @@
-"""Parity and threshold: the direct sum of a task for the curator and one for the agents."""
+"""A parity for the curator and a threshold for the agents: side by side, or learned without any interaction."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -10,13 +11,14 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.local.answers import Answers, AskAgents
 from common.local.hypotheses.relabelled import Task
-from common.local.hypotheses.rules import Parity
+from common.local.hypotheses.rules import FeatureSet, Parity
+from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.coordinate import CoordinateQuery
 from common.local.queries.item import ItemQuery
-from common.operations.learning import Learn
-from common.protocols.parity_and_threshold import Both, ParityAndThreshold
-from common.protocols.steps import Progress, Together
+from common.operations.learning import BlockParities, Learn, LearnParities
+from common.protocols.base import Progress, Together
+from common.protocols.parities import Both, ParityAndThreshold, ParityXorThreshold, Piecewise, shape
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf, ladder
@@ -68,10 +70,10 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         problem = plan.problem
         if not problem.interactive:
             return (yield from _all_at_once(plan, public))
-        learned, (survey_answers,) = yield from ask_together(learn(problem), survey(plan))
+        learned, (survey_answers,) = yield from ask_together(learn_one(problem), survey_threshold(plan))
         parity = parity_of(learned, problem.c)
         threshold, reason = yield from find_threshold(plan, survey_answers)
-        return ended(parity, threshold, reason)
+        return end_with_both(parity, threshold, reason)
 
     def curator_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         """Have the curator learn the parity, for which it spends its privacy; the threshold is half of the range.
@@ -79,29 +81,29 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         Pure privacy takes of order b/(alpha epsilon) further people for a threshold of b bits.
         """
         problem = plan.problem
-        learned = yield from ask(learn(problem))
-        return ended(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
+        learned = yield from ask(learn_one(problem))
+        return end_with_both(parity_of(learned, problem.c), 1 << (problem.b - 1), "the threshold is a guess")
 
     def agents_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         problem = plan.problem
         if not problem.interactive:
             raise BadScenario("without interaction: both sides are asked, leave out alone")
-        question, width = survey(plan), min(problem.c, 63)
+        question, width = survey_threshold(plan), min(problem.c, 63)
         count = plan.count // 2
         search = yield from ask_codes(count, first=0, bits=width, sign="label", public=public)
         found = likeliest_parity(search)
         parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
         survey_answers: Answers = yield question
         threshold, reason = yield from find_threshold(plan, survey_answers)
-        return ended(parity, threshold, reason)
+        return end_with_both(parity, threshold, reason)
 
 
-def learn(problem: ParityAndThreshold) -> Learn:
+def learn_one(problem: ParityAndThreshold) -> Learn:
     """Return the request for the parity."""
     return Learn(round=1, task=Task(features=problem.c))
 
 
-def survey(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
+def survey_threshold(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
     """Return the question to the first batch: whether they are at the threshold or above."""
     count = _surveyed(plan, plan.bits.truth)
     return AskAgents(CoordinateQuery(first=plan.problem.c + plan.problem.b), count)
@@ -124,7 +126,7 @@ def find_threshold(
     )
 
 
-def ended(parity: Parity | None, threshold: int, reason: str) -> Outcome:
+def end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcome:
     """End with both concepts, or without a parity where no block of the curator answered."""
     if parity is None:
         answer, reason = Both(features=None, threshold=threshold), "no block of the curator answered"
@@ -142,7 +144,7 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
     surveyed = _surveyed(plan, oracle.truth)
     learned, (survey_answers, ones) = yield from ask_together(
-        learn(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
+        learn_one(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
     )
     cuts = problem.cuts(plan.alpha)
     found = estimate_cdf(values, oracle, survey_answers, cuts).cuts
@@ -151,7 +153,7 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     below = float(oracle.shares(supports, len(reports_above), above.domain)[0])
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
     reason = f"{survey_answers.asked + ones.asked:,} agents were asked at once"
-    return ended(parity_of(learned, problem.c), int(found[place]), reason)
+    return end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
 
 
 def _tolerance(plan: ProblemPlan[ParityAndThreshold]) -> float:
@@ -160,3 +162,95 @@ def _tolerance(plan: ProblemPlan[ParityAndThreshold]) -> float:
 
 def _surveyed(plan: ProblemPlan[ParityAndThreshold], truth: float) -> int:
     return plan.problem.surveyed(1.0 / (2.0 * truth - 1.0), _tolerance(plan), plan.beta)
+
+
+Pieces = tuple[FeatureSet | None, ...]
+"""The parity of each block, None where nobody answered."""
+
+
+@PROTOCOLS.register("parity-xor-threshold")
+class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
+    """Lemma 3.3 of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+
+    One step, in which every message leaves before any arrives. The curator sorts its people by y, divides them into K
+    blocks, and learns a parity of (x, 1) in each (KLNRS at epsilon/K): on all blocks but the one with the threshold the
+    threshold is constant, and the label a parity of (x, 1). The agents report prefixes of y, a frequency oracle each;
+    from these the referee has the K - 1 quantiles of y, which are where the blocks end.
+    """
+
+    title = "Parity XOR threshold"
+    done = (
+        "parities between thresholds; with probability {sure} at least they err on a share of {alpha} at most, at"
+        " the sizes of the tight plan, for people as the problem describes them and if those who answer are like "
+        "all"
+    )
+    kind = ParityXorThreshold
+
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        return (
+            small_problem(
+                "parity-xor-threshold",
+                {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+                "problem.c=4",
+                "problem.b=6",
+                "problem.blocks=4",
+                "alpha=0.45",
+                "agents.mechanism.epsilon=5",
+            ),
+        )
+
+    def both_sides(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        problem, oracle = plan.problem, plan.oracle("hadamard")
+        query = prefixes(problem, public)
+        question = AskAgents(query, at_once(plan.count))
+        learned, (answers,) = yield from ask_together(learn_blocks(plan), question)
+        return pieced_together(problem, voted(learned), query, oracle, answers)
+
+    def curator_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        problem = plan.problem
+        pieces = voted((yield from ask(learn_blocks(plan))))
+        cuts = tuple((number << problem.b) // problem.blocks for number in range(1, problem.blocks))
+        return Outcome("done", 1, Piecewise(cuts=cuts, pieces=pieces), None, "the agents are left out")
+
+    def agents_alone(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
+        problem, oracle = plan.problem, plan.oracle("hadamard")
+        query = prefixes(problem, public)
+        answers: Answers = yield AskAgents(query, at_once(plan.count))
+        return pieced_together(problem, ((problem.c,),) * problem.blocks, query, oracle, answers)
+
+
+def learn_blocks(plan: ProblemPlan[ParityXorThreshold]) -> LearnParities:
+    """Return the request for a parity in each block, from several parts of the people."""
+    problem = plan.problem
+    epsilon = plan.share
+    parts, _ = shape(problem, epsilon, plan.beta / 2.0)
+    return LearnParities(
+        features=problem.c,
+        first=problem.c,
+        bits=problem.b,
+        blocks=problem.blocks,
+        parts=parts,
+        epsilon=epsilon,
+        rule=problem.rule,
+    )
+
+
+def voted(learned: BlockParities) -> Pieces:
+    """Return the most frequent answer of each block, the earliest of several."""
+    votes = [Counter(answer for answer in block if answer is not None) for block in zip(*learned.parities, strict=True)]
+    return tuple(vote.most_common(1)[0][0] if vote else None for vote in votes)
+
+
+def prefixes(problem: ParityXorThreshold, public: int) -> ItemQuery:
+    """Return the query for prefixes of y."""
+    return ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
+
+
+def pieced_together(
+    problem: ParityXorThreshold, pieces: Pieces, query: ItemQuery, oracle: FrequencyOracle, answers: Answers
+) -> Outcome:
+    """End with a parity between any two quantiles of y, which follow from the agents' reports of its prefixes."""
+    cuts = np.sort(estimate_cdf(query, oracle, answers, problem.blocks - 1).cuts).tolist()
+    reason = f"{answers.asked:,} agents say where the blocks end"
+    return Outcome("done", 1, Piecewise(cuts=tuple(cuts), pieces=pieces), None, reason)

@@ -1,4 +1,4 @@
-"""Parity chooses secret: the curator finds out which secret is wanted, the agents have its shares."""
+"""Secrets that one side shares out: a parity chooses the secret, or the secret one of many parities (Beimel et al.)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from scipy.special import ndtri
 from common.core.errors import BadScenario
 from common.core.values import PLAN, Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.shared_secrets import ParityChoosesSecretPeople as People
+from common.data.distributions.shared_secrets import OneOfManyParitiesPeople, ParityChoosesSecretPeople
 from common.learners.parity import OpenParity
+from common.local.hypotheses.rules import FeatureSet
 from common.privacy.theorems.klnrs import rates
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, many, sequence, some
@@ -51,7 +52,7 @@ class ParityChoosesSecret(Problem):
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found_secret = Secret.parse(answer)
-        if not isinstance(people, People):
+        if not isinstance(people, ParityChoosesSecretPeople):
             raise BadScenario(f"the truth of this problem is known of parity-chooses-secret, found {people.name}")
         which = number_of(people.secret, self.c)
         bit = people.bit(which)
@@ -123,3 +124,77 @@ def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: floa
         "blocks": fixed(count, "R with the fewest records, b^R < beta'", source),
         "epsilon": fixed(epsilon, "the curator's", source),
     }
+
+
+HOLD = 0.5
+"""Share of the people who hold a share; the others hold a record of every parity."""
+
+
+class WantedParity(Value):
+    """The answer: which parity is wanted, and the features of x that it sums up (None: the curator did not say)."""
+
+    kind: Literal["wanted"] = "wanted"
+    which: int = Field(ge=0)
+    features: FeatureSet | None
+
+
+@PROBLEMS.register("one-of-many-parities")
+class OneOfManyParities(Problem):
+    """Definition 4.1: find r_s, where s = s_1 + ... + s_{m+1}.
+
+    Attributes:
+        c: Length of x, 1 to 128.
+        d: There are 2^d parities; 1 to 12.
+        shares: m + 1. More than the curator has people, so that it misses one.
+    """
+
+    name: Literal["one-of-many-parities"] = "one-of-many-parities"
+    c: int = Field(ge=1, le=128)
+    d: int = Field(ge=1, le=12)
+    shares: int = Field(ge=2, le=1 << 16)
+
+    @property
+    def share_bits(self) -> int:
+        """Length of t."""
+        return (self.shares - 1).bit_length()
+
+    @property
+    def dimension(self) -> int:
+        return self.c + (1 << self.d) + 1 + self.share_bits + self.d
+
+    def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
+        found = WantedParity.parse(answer)
+        if not isinstance(people, OneOfManyParitiesPeople):
+            raise BadScenario(f"the truth of this problem is known of one-of-many-parities, found {people.name}")
+        which = people.wanted()
+        features = people.parity(which)
+        right = found.which == which and found.features == features
+        return {"correct": right, "which": which, "features": list(features)}
+
+    def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
+        """Return n and agents, beta/2 for each side.
+
+        *Agents.* The estimated share of (t, s_t) has mean 1/(2(m+1)), that of (t, s) for another s mean 0; each is a
+        mean of n terms of variance at most 1/(2p-1)^2, and two of them are uncorrelated. We take the normal tail: s
+        beats s_t with probability Phi(-sqrt(n) (2p-1)/(2 sqrt(2) (m+1))), and no s beats any s_t with 1 - beta/2, by a
+        union bound over (m+1) (2^d - 1) pairs.
+        """
+        width = 1.0 / (2.0 * inputs.truth - 1.0)
+        beta = inputs.beta / 2.0
+
+        def answers() -> float:
+            quantile = -float(ndtri(beta / (self.shares * ((1 << self.d) - 1))))
+            return 2.0 * (quantile * self.shares * width / HOLD) ** 2
+
+        return {
+            **parity_figures(inputs, self.c, beta, useful=1.0 - HOLD),
+            "agents": inputs.agents(answers, "2 (2 z (m+1)/(2p-1))^2, Phi(-z) = beta/(2 (m+1) (2^d - 1))"),
+        }
+
+
+DEMANDS.register("one-of-many-parities")(
+    Demands(
+        sequence(some(agents("code")), curator("learn")),
+        alone={"curator": curator("learn"), "agents": some(agents("code"))},
+    )
+)

@@ -1,0 +1,86 @@
+"""What authors of plug-ins import: of each kind the base class, the registry, and what their methods take and return.
+
+docs/extending.md shows one of each. A name is loaded when it is first asked for: an individual's agent imports the
+queries, mechanisms and hypotheses of plug-ins as well, and loads nothing of the curator or the referee for them.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles, Words
+    from common.core.errors import BadScenario, PeerMisbehaved, PolicyRefused
+    from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+    from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanRequest, PlanTask
+    from common.local.answers import Answers, AskAgents
+    from common.local.hypotheses.hypothesis import HYPOTHESES, AnyHypothesis, Hypothesis, PlainHypothesis
+    from common.local.hypotheses.linear import Linear
+    from common.local.hypotheses.rules import Constant
+    from common.local.mechanisms.frequency import FrequencyOracle, within
+    from common.local.mechanisms.mechanism import GRID, MECHANISMS, BitMechanism, Mechanism, bounded
+    from common.local.naming import Names
+    from common.local.queries.loss import LossQuery
+    from common.local.queries.query import QUERIES, FrequencyQuery, Query
+    from common.local.records import Records
+    from common.numerics.counter import fill_normals, fill_words, stream
+    from common.numerics.randomness import RandomSource
+    from common.operations.learning import Learn
+    from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
+    from common.operations.weighting import Reweigh
+    from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
+    from common.privacy.rounding import down, up
+    from common.protocols.base import DEMANDS, AskCurator, Demands, Progress, Together
+    from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some, together
+    from common.scenario.scenario import Scenario, parse
+    from common.statistics.formulas import PlannedValue, fixed, follow
+    from common.statistics.intervals import Estimate
+    from curator.learners.base import LEARNERS, CallSizes, Learner
+    from curator.mechanisms.clipped_steps import ClippedSteps
+    from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+    from curator.mechanisms.sums import ClippedSum
+    from curator.metering.access import Access
+    from curator.operations import HANDLERS, OperationHandler, Standing
+    from referee.protocols.asking import (
+        EstimatePlan,
+        Finding,
+        LevelTestPlan,
+        ask,
+        ask_together,
+        estimate_mean,
+        test_mean,
+    )
+    from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Protocol, Script
+
+__all__ = ["Access", "Answers", "AnyArray", "AnyHypothesis", "AskAgents", "AskCurator", "BadScenario"]
+__all__ += ["DEMANDS", "BitMechanism", "Bits", "CallSizes", "Calls", "ClippedSteps", "ClippedSum", "Constant"]
+__all__ += ["DISTRIBUTIONS", "Demands", "Distribution", "Estimate", "EstimatePlan", "Event", "Finding", "Floats"]
+__all__ += ["GRID", "HANDLERS", "HYPOTHESES", "FrequencyOracle", "FrequencyQuery", "Gaussian", "Hypothesis"]
+__all__ += ["LEARNERS", "Indices", "Labels", "Learn", "Learner", "LearnerSettings", "LevelTestPlan", "Linear"]
+__all__ += ["MECHANISMS", "LossQuery", "Mechanism", "MostFrequent", "Names", "Natural", "NoEvent", "NoisyCount"]
+__all__ += ["OPERATIONS", "NoisyHistogram", "NonPrivate", "OpenSettings", "Operation", "OperationHandler"]
+__all__ += ["PROTOCOLS", "Outcome", "Pattern", "PeerMisbehaved", "PlainHypothesis", "PlanRequest", "PlanTask"]
+__all__ += ["QUERIES", "PlannedValue", "PolicyRefused", "ProblemPlan", "ProblemProtocol", "Progress", "Protocol"]
+__all__ += ["SETTINGS", "SIDES", "Query", "RandomSource", "Records", "Release", "Result", "Reweigh", "Scenario"]
+__all__ += ["Script", "Singles", "Standing", "SubsampledRelease", "SubsampledSteps", "Together", "Whole", "Words"]
+__all__ += ["agents", "ask", "ask_together", "bounded", "curator", "down", "estimate_mean", "fill_normals"]
+__all__ += ["fill_words", "fixed", "follow", "many", "maybe", "parse", "sequence", "some", "stream", "test_mean"]
+__all__ += ["together", "up", "within"]
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Return the module of each name, as the imports above say: there is no second list of them."""
+    [block] = (node for node in ast.parse(Path(__file__).read_bytes()).body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_modules()[name]), name)
