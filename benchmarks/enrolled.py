@@ -39,8 +39,8 @@ from deploy.load.target import LoadTarget, started
 from deploy.load.testing import AGAIN, Options
 from deploy.remote import Remote, operating
 from referee.collection.enrolment import Caps, Registrar
-from referee.state.store import RefereeStore
-from referee.state.values import Participant
+from referee.store import RefereeStore
+from referee.tables import Participant
 
 PHASES = ("enrol", "poll", "report")
 CONNECTIONS = 512

@@ -21,7 +21,7 @@ from typing import Any
 
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
-from curator.service.curator import Curator
+from curator.curator import Curator
 from deploy.checking import checked
 from deploy.deployment import RunOutput
 from deploy.embedded import Embedded

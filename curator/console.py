@@ -19,7 +19,7 @@ from common.log.ledger import LEDGER
 from common.net.app import Service
 from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page, tagged
 from common.privacy.events import Event, NoEvent
-from curator.state.owner import OWNERS, Charged, Seen, look
+from curator.owner import OWNERS, Charged, Seen, look
 
 COMMAND = "curator console"
 

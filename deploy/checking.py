@@ -19,7 +19,7 @@ from common.scenario.accepting import accepted, in_range
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, data_folder, public_sample
 from curator.learners.base import parse_learner
-from curator.service.startup import check_policy, check_room
+from curator.startup import check_policy, check_room
 from referee.protocols.base import check_problem
 from referee.protocols.driver import check_beginning
 

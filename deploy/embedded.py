@@ -11,12 +11,12 @@ from common.core.errors import PeerUnavailable
 from common.crypto.identity import Identity
 from common.lifetime.charging import USERS_OWN, Charging
 from common.scenario.resolved import ResolvedScenario
-from curator.service.startup import check_room, open_curator
+from curator.startup import check_room, open_curator
 from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
+from referee.runfolder import pack_reports
 from referee.service.referee import Referee
-from referee.state.runfolder import pack_reports
 
 _TOKEN = secrets.token_hex(16)
 

@@ -27,7 +27,7 @@ from common.lifetime.charging import USERS_OWN, Charging
 from common.net.cli import ENDS_WITH_STDIN, EXIT_STATUSES
 from common.net.tls import OF_SERVICES
 from common.scenario.resolved import ResolvedScenario
-from curator.service.startup import check_room
+from curator.startup import check_room
 from deploy.deployment import OnProgress, RunOutput, spent_over_all_runs
 from deploy.remote import Remote
 

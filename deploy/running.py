@@ -24,8 +24,8 @@ from common.scenario.scenario import Scenario, data_folder
 from deploy.checking import acceptable
 from deploy.deployment import Deployment, OnProgress
 from deploy.experiment import complete
+from referee.runfolder import write_result, write_run
 from referee.service.referee import public
-from referee.state.runfolder import write_result, write_run
 from referee.view.pages import write_report
 from referee.view.run_view import run_view
 

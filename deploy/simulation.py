@@ -33,7 +33,7 @@ from curator.engine.engine import Engine
 from curator.engine.policy import CuratorPolicy
 from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
-from curator.service.startup import check_room
+from curator.startup import check_room
 from local_agent.answers import answer_mass, answer_together
 from referee.collection.batches import form_mass
 from referee.collection.order import Order, commitment, public_randomness, simulated
@@ -41,14 +41,14 @@ from referee.collection.roster import Roster
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive
 from referee.service.referee import public
-from referee.state.values import Cohort, Part, Participant
+from referee.tables import Cohort, Part, Participant
 
 Hook = Callable[[int, Hypothesis], None]
 """Called with each round's hypothesis as soon as it is learned: the round, from 1 on, and the hypothesis."""
 
 
 def local_curator(scenario: ResolvedScenario, sample: Sample, seed: int) -> Engine:
-    """Return the curator's engine with nothing around it: what :class:`curator.service.curator.Curator` computes.
+    """Return the curator's engine with nothing around it: what :class:`curator.curator.Curator` computes.
 
     It has the same public sample and the same randomness as that one has for the same seed, so it learns the same
     hypotheses from the same operations.

@@ -348,7 +348,7 @@ def backup_command(
 
     Example: referee backup /mnt/other/referee-1 --state /srv/referee
     """
-    from referee.state.store import backup
+    from referee.store import backup
 
     backup(state, copy, key)
     say_command("referee", "serve", "--state", copy, lead=f"{copy} is a state directory to start from: ")

@@ -20,18 +20,18 @@ from common.net.connection import Limits
 from common.net.server import Server, listen
 from common.scenario import loading
 from common.scenario.resolved import ResolvedScenario, settled
-from curator.service.curator import Curator
-from curator.service.startup import open_curator
+from curator.curator import Curator
+from curator.startup import open_curator
 from deploy.checking import checked
 from deploy.deployment import RunOutput
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from referee.protocols.base import BALL as TINY
 from referee.protocols.base import PROTOCOLS, small_ball
+from referee.runfolder import pack_reports, write_run
 from referee.runs.checkpoints import RunWitness
 from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, RefereeSettings, public
-from referee.state.runfolder import pack_reports, write_run
 from tests.clocks import Clock
 
 TOKEN = "a-token-for-tests"

@@ -10,7 +10,7 @@ PLACES = (
     "referee/cli.py",
     "referee/cli_results.py",
     "referee/cli_results.py",
-    "referee/state/runfolder.py",
+    "referee/runfolder.py",
     "tandem",
     "common/models",
     "common/scenario",
@@ -29,7 +29,7 @@ OPENS = (
 """Names of functions and methods that open or parse something."""
 ALLOWED = {
     ("referee/audit/audit.py", "open"): "takes in the orders: no file",
-    ("referee/state/runfolder.py", "load"): "strictyaml",
+    ("referee/runfolder.py", "load"): "strictyaml",
     ("referee/view/pages.py", "read_text"): "its own templates",
     ("referee/view/models.py", "load"): "common.models.export",
     ("referee/view/first_scenario.py", "open"): "writes a new scenario",

@@ -18,10 +18,9 @@ from schemathesis.specs.openapi.checks import (
 
 from common.net.oblivious.encapsulation import REQUEST_TYPE
 from common.net.oblivious.relay import relay_app
-from curator.contributions.app import collecting_app
-from curator.contributions.collection import Collection
+from curator.app import curator_app
+from curator.contributions.collection import Collection, collecting_app
 from curator.contributions.opening import collecting
-from curator.service.app import curator_app
 from issuer.issuer import REQUEST as TOKEN_REQUEST
 from issuer.issuer import issuer_app
 from referee.service.app import referee_app

@@ -25,12 +25,12 @@ from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian
 from common.scenario.resolved import ResolvedScenario, parse_resolved
+from curator import state
+from curator.curator import Curator
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.sums import ClippedSum
 from curator.metering.access import Access
 from curator.sample.base import LocalSample
-from curator.service.curator import Curator
-from curator.state import directory
 
 REFEREE = Identity.create()
 _PEOPLE = {"name": "sparse-conjunction", "side": "source", "d": 3, "truth": [0, 1], "rates": []}
@@ -105,7 +105,7 @@ def office(
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
-    with patch.object(directory, "Journal", MemoryJournal):
+    with patch.object(state, "Journal", MemoryJournal):
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(

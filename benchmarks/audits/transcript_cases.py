@@ -22,9 +22,9 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.scenario.resolved import ResolvedScenario, parse_resolved
+from curator.curator import planned_events
 from curator.engine import engine
 from curator.learners.base import parse_learner
-from curator.service.curator import planned_events
 from curator.weights.reweighing import Reweighing
 from deploy.auditing import Case
 from deploy.embedded import Embedded

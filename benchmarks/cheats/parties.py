@@ -14,17 +14,17 @@ from common.log.transcript import SignedEntry
 from common.net.connection import Limits
 from common.net.server import Server, listen
 from common.scenario.resolved import ResolvedScenario, settled
-from curator.service.curator import Curator
-from curator.service.startup import open_curator
+from curator.curator import Curator
+from curator.startup import open_curator
 from deploy.truth import evaluation_source, loss
 from local_agent.host import Host
 from local_agent.hosted.population import Population, open_population
 from referee.protocols.base import small_ball
+from referee.runfolder import pack_reports, write_run
 from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, public
 from referee.service.witness import witness_app
-from referee.state.runfolder import pack_reports, write_run
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 
 TOKEN = "enrolment-token"
 SEED = 1

@@ -18,7 +18,7 @@ from common.crypto.identity import Signed
 from common.local.mechanisms.mechanism import BitMechanism
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import append
-from curator.service.curator import Curator
+from curator.curator import Curator
 from local_agent.answers import answer_together
 
 

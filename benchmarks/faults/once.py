@@ -15,11 +15,11 @@ from benchmarks.faults.deployment import Deployment, deployment, scenario
 from benchmarks.faults.kinds import KINDS
 from benchmarks.faults.machines import PATIENCE
 from common.core.errors import RunFailed, TandemError
-from curator.state.ledger import listed
+from curator.ledger import listed
 from deploy.deployment import RunOutput
 from referee.audit.audit import audit
+from referee.runfolder import unpack_reports, write_run
 from referee.service.referee import public
-from referee.state.runfolder import unpack_reports, write_run
 
 RUN = "faults"
 SETTLE = 1.5

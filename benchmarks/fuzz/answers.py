@@ -23,7 +23,7 @@ from issuer.issuer import Keys
 from local_agent.client import IssuerClient, RefereeClient
 from referee.runs.curator import check_release, check_terms
 from referee.service.client import CuratorClient
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 
 URL = "http://peer"
 

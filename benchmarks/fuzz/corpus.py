@@ -11,13 +11,13 @@ from typing import Any
 from common.crypto.identity import Identity, Signed
 from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario, settled
-from curator.service.curator import Curator
-from curator.service.startup import open_curator
+from curator.curator import Curator
+from curator.startup import open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import Population, open_population
 from referee.protocols.base import small_ball
+from referee.runfolder import pack_reports
 from referee.service.referee import Referee
-from referee.state.runfolder import pack_reports
 
 TOKEN = "token-of-the-fuzzer"
 FINISHED, OPEN = "finished", "open"

@@ -37,11 +37,11 @@ from common.operations.operation import OPERATIONS
 from common.scenario import loading
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse
-from curator.state.ledger import verify_ledger
+from curator.ledger import verify_ledger
 from local_agent.cli import read_record
 from local_agent.person.receipts import read_receipt as read_receipt
 from referee.collection.roster import Roster
-from referee.state.runfolder import unpack_reports
+from referee.runfolder import unpack_reports
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from common.crypto.identity import Identity
 from common.log.transcript import SignedEntry, append
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
+from referee.runfolder import pack_reports, read_file, write_run
 from referee.service.referee import public
-from referee.state.runfolder import pack_reports, read_file, write_run
 from referee.view import models
 from referee.view.pages import view_of, write_report
 from referee.view.show import audit_document, audit_lines

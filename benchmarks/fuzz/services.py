@@ -34,8 +34,8 @@ from common.net.app import Service
 from common.net.oblivious.binary_http import InnerResponse
 from common.net.oblivious.encapsulation import GATEWAY, RELAY, REQUEST_TYPE, SIGNED_KEYS, Exchange
 from common.net.oblivious.relay import relay_app
-from curator.contributions.app import collecting_app
-from curator.service.app import curator_app
+from curator.app import curator_app
+from curator.contributions.collection import collecting_app
 from issuer.issuer import InvitationCodes, Issuer, issuer_app
 from referee.service.agents_edge import HOLD
 from referee.service.app import referee_app

@@ -22,7 +22,7 @@ from sqlalchemy.util import LRUCache
 from common.core import durable
 from common.log import ledger
 from common.numerics import randomness
-from curator.state import directory
+from curator import state
 from local_agent.hosted import population
 from referee.runs import ordering
 
@@ -99,7 +99,7 @@ def determined(seed: int, clock: Clock) -> Iterator[None]:
         hexadecimal = _Module(secrets, token_hex=lambda size=32: drawn.randbytes(size).hex())
         for user in (ledger, ordering, population):
             patched.enter_context(patch.object(user, "secrets", hexadecimal))
-        patched.enter_context(patch.object(directory, "Worker", AtOnce))
+        patched.enter_context(patch.object(state, "Worker", AtOnce))
         patched.enter_context(patch.object(time, "time", lambda: BEGAN + clock.now))
         patched.enter_context(patch.object(time, "monotonic", lambda: clock.now))
         patched.enter_context(patch.object(time, "sleep", lambda seconds: None))

@@ -21,8 +21,8 @@ from common.crypto.identity import Signed
 from common.net.messages import unpack_indices
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
+from referee.runfolder import pack_reports, write_run
 from referee.service.referee import public
-from referee.state.runfolder import pack_reports, write_run
 
 
 @dataclass

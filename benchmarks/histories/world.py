@@ -23,7 +23,7 @@ from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemErro
 from common.core.schedule import Schedule
 from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario, settled
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent

@@ -20,8 +20,8 @@ from common.net.oblivious.encapsulation import GatewayKey
 from common.net.oblivious.gateway import PURPOSE
 from common.scenario.resolved import ResolvedScenario
 from issuer.issuer import Keys
-from referee.state.runfolder import pack_reports
-from referee.state.witness_log import WitnessLog
+from referee.runfolder import pack_reports
+from referee.witness_log import WitnessLog
 
 AGENT = "agent-0"
 """Whose exchange with the referee is recorded."""

@@ -19,7 +19,7 @@ from benchmarks.kills.persons import Person
 from benchmarks.kills.postgres import Server
 from common.core.errors import TandemError
 from common.scenario.resolved import ResolvedScenario, settled
-from curator.state.ledger import listed
+from curator.ledger import listed
 from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
 from deploy.processes import PartyProcess
@@ -27,8 +27,8 @@ from deploy.remote import Remote
 from local_agent.person.receipts import held_receipts
 from referee.audit.audit import audit
 from referee.protocols.base import small_ball
+from referee.runfolder import unpack_reports, write_run
 from referee.service.referee import public
-from referee.state.runfolder import unpack_reports, write_run
 
 INDIVIDUALS, HOSTED, PERSONS = 200, 36, 4
 """Light agents, people of a host's process, and people whose agent is a process of its own."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 CODE: dict[str, tuple[tuple[str, str], ...]] = {
-    "take the lease": (("referee/state/store.py", "LeaseQueries.take_lease"),),
+    "take the lease": (("referee/store.py", "LeaseQueries.take_lease"),),
     "learn of the replacement": (
-        ("referee/state/tables.py", "Tables._driving"),
-        ("referee/state/tables.py", "Tables.check_driving"),
+        ("referee/tables.py", "Tables._driving"),
+        ("referee/tables.py", "Tables.check_driving"),
     ),
     "ask the curator": (
         ("referee/runs/execution.py", "Execution._ask_curator"),
@@ -14,15 +14,15 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "store the release": (
         ("referee/runs/execution.py", "Execution._record"),
-        ("referee/state/runs.py", "RunQueries.add_entry"),
+        ("referee/store.py", "RunQueries.add_entry"),
     ),
     "open the question": (
         ("referee/collection/collection.py", "ReportCollection._ask"),
-        ("referee/state/questions.py", "QuestionQueries.open_question"),
+        ("referee/stored_questions.py", "QuestionQueries.open_question"),
     ),
     "close the question": (
         ("referee/collection/collection.py", "ReportCollection._close"),
-        ("referee/state/questions.py", "QuestionQueries.close_question"),
+        ("referee/stored_questions.py", "QuestionQueries.close_question"),
     ),
     "store the answers": (
         ("referee/runs/execution.py", "Execution._ask_agents"),
@@ -30,12 +30,12 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "end the run": (
         ("referee/runs/execution.py", "Execution._end"),
-        ("referee/state/runs.py", "RunQueries.finish"),
+        ("referee/store.py", "RunQueries.finish"),
     ),
     "take a report": (
         ("referee/collection/judging.py", "judge"),
         ("referee/collection/collection.py", "ReportCollection._keep"),
-        ("referee/state/questions.py", "QuestionQueries.add_reports"),
+        ("referee/stored_questions.py", "QuestionQueries.add_reports"),
     ),
     "refresh": (
         ("referee/collection/questions.py", "OpenQuestions.refresh"),
@@ -46,19 +46,19 @@ CODE: dict[str, tuple[tuple[str, str], ...]] = {
         ("referee/service/referee.py", "Referee.drive"),
     ),
     "charge": (
-        ("curator/service/curator.py", "Curator._once"),
-        ("curator/state/ledger.py", "Ledger.charge"),
+        ("curator/curator.py", "Curator._once"),
+        ("curator/ledger.py", "Ledger.charge"),
     ),
-    "take up the charge": (("curator/state/ledger.py", "Ledger.unfinished"),),
+    "take up the charge": (("curator/ledger.py", "Ledger.unfinished"),),
     "carry out": (
-        ("curator/service/curator.py", "Curator._carry_out"),
-        ("curator/state/ledger.py", "Ledger.finish"),
+        ("curator/curator.py", "Curator._carry_out"),
+        ("curator/ledger.py", "Ledger.finish"),
     ),
     "repeat the release": (
-        ("curator/service/curator.py", "Curator.perform"),
-        ("curator/state/ledger.py", "Ledger.find"),
+        ("curator/curator.py", "Curator.perform"),
+        ("curator/ledger.py", "Ledger.find"),
     ),
-    "crash of the curator": (("curator/service/curator.py", "Curator._rebuilt"),),
+    "crash of the curator": (("curator/curator.py", "Curator._rebuilt"),),
     "answer": (
         ("local_agent/person/agent.py", "Agent.answer"),
         ("common/core/durable.py", "write_durably"),

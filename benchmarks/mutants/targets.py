@@ -57,7 +57,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     ),
     "ledger and curator": (
         "curator/**/ledger.py",
-        "curator/service/curator.py",
+        "curator/curator.py",
         "curator/engine/*.py",
     ),
     "votes": ("curator/learners/teacher*.py",),

@@ -30,8 +30,8 @@ from deploy.processes import PartyProcess
 from deploy.remote import RefereeAt, Remote
 from deploy.simulation import conduct
 from referee.audit.audit import Audit, audit
+from referee.runfolder import unpack_reports, write_run
 from referee.service.referee import public
-from referee.state.runfolder import unpack_reports, write_run
 
 PATIENCE = 600.0
 """Seconds to wait for the first question, and for the result after the last report."""

@@ -123,8 +123,8 @@ def _nobody() -> MagicMock:
 
 def _services(folder: Path) -> Iterator[tuple[str, FastAPI]]:
     from common.net.oblivious.relay import relay_app
-    from curator.contributions.app import collecting_app
-    from curator.service.app import curator_app
+    from curator.app import curator_app
+    from curator.contributions.collection import collecting_app
     from issuer.issuer import issuer_app
     from referee.service.app import referee_app
     from referee.service.witness import witness_app

@@ -22,7 +22,7 @@ from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import grant_of, unpacked, vouched
 from referee.collection.roster import Roster, participants_root
 from referee.runs.ordering import OrderEntropy, checked
-from referee.state.values import Cohort, Part
+from referee.tables import Cohort, Part
 
 
 class Agents:

@@ -38,10 +38,10 @@ from referee.audit.replay import Replay
 from referee.audit.reports import Place
 from referee.collection.roster import Roster
 from referee.protocols.base import Silent, shown_by
+from referee.runfolder import open_file, read_file, read_transcript
 from referee.runs.curator import check_terms
 from referee.runs.ordering import ALL, BOTH, OrderEntropy, check_beacon
 from referee.runs.results import promises
-from referee.state.runfolder import open_file, read_file, read_transcript
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def audit(
     """Audit a run folder.
 
     Args:
-        folder: As :mod:`referee.state.runfolder` writes it.
+        folder: As :mod:`referee.runfolder` writes it.
         referee_key: The referee's key as known from elsewhere; by default the one that the transcript names.
         curator_key: The curator's key as known from elsewhere; by default the one that signed the terms.
         strict: Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys

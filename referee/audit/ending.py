@@ -19,8 +19,8 @@ from referee.audit.certificates import recheck
 from referee.audit.replay import Replay
 from referee.audit.reports import Place
 from referee.protocols.base import Outcome
+from referee.runfolder import read_result, read_scenario
 from referee.runs.results import result_document, rounds_of
-from referee.state.runfolder import read_result, read_scenario
 
 
 def check_result(

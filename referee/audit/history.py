@@ -25,7 +25,7 @@ from common.log.receipts import Checkpoint, Receipt, StoredCheckpoint, Witnessed
 from common.log.transcript import AnyEntry
 from common.net.messages import Configuration
 from referee.collection.aggregation import leaf
-from referee.state.runfolder import open_file, read_file, unpack_reports
+from referee.runfolder import open_file, read_file, unpack_reports
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from referee.collection.judging import Asked
 from referee.collection.order import public_randomness
 from referee.protocols.base import Outcome, protocol_of
 from referee.protocols.driver import begun, drive
+from referee.runfolder import unpack_reports
 from referee.runs.curator import check_release, operation_request
-from referee.state.runfolder import unpack_reports
-from referee.state.values import Part, StoredReport
+from referee.tables import Part, StoredReport
 
 
 class _Over(Exception):

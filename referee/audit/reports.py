@@ -10,7 +10,7 @@ from common.core.errors import AuditFailed, TandemError
 from common.crypto.identity import covered
 from common.net.messages import PackedReport, Report, signed_bytes
 from referee.collection.judging import Asked, Refusal, judge, payload, read, verified
-from referee.state.values import StoredReport
+from referee.tables import StoredReport
 
 
 class Place:

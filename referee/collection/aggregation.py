@@ -19,7 +19,7 @@ from common.log.merkle import RunningRoot
 from common.net.messages import MAX_LISTED
 from referee.collection.batches import MassBatch
 from referee.collection.judging import Asked
-from referee.state.values import StoredReport
+from referee.tables import StoredReport
 
 GROUP = 1 << 14
 """Individual reports that are unpacked together."""

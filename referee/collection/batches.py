@@ -22,7 +22,7 @@ from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssig
 from common.numerics.kernels import njit, njit_inlined
 from referee.collection.order import Order
 from referee.collection.roster import Roster
-from referee.state.values import Cohort, Part, Participant, StoredQuestion
+from referee.tables import Cohort, Part, Participant, StoredQuestion
 
 _PIECE = 1 << 20
 """Agents of an order of several layers that are worked out at a time."""

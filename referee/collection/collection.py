@@ -47,8 +47,8 @@ from referee.collection.judging import (
 )
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
-from referee.state.store import RefereeStore
-from referee.state.values import StoredQuestion, StoredReport, Taken
+from referee.store import RefereeStore
+from referee.tables import StoredQuestion, StoredReport, Taken
 
 Outcome = TypeVar("Outcome")
 

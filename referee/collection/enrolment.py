@@ -33,8 +33,8 @@ from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.resolved import ResolvedScenario
 from referee.collection.judging import payloads, sign_all
 from referee.collection.roster import Roster
-from referee.state.store import RefereeStore
-from referee.state.values import Participant
+from referee.store import RefereeStore
+from referee.tables import Participant
 
 _LATER = "cannot enrol at present: ask again"
 

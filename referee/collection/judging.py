@@ -44,7 +44,7 @@ from common.net.messages import (
     report_payload,
 )
 from referee.collection.batches import AnyBatch, MassBatch, assign
-from referee.state.values import StoredReport
+from referee.tables import StoredReport
 
 MANY = 1024
 """So many for each core are worth a thread on it: what an audit verifies, and no group of requests."""

@@ -12,7 +12,7 @@ from common.log.transcript import SignedEntry
 from referee.collection.aggregation import leaf
 from referee.collection.judging import Refusal, asked_slots
 from referee.collection.questions import OpenQuestions
-from referee.state.store import RefereeStore
+from referee.store import RefereeStore
 
 LEAVES = 1_000_000
 """Reports in the trees that stay in memory, at most, unless one question alone has more: 64 MB."""

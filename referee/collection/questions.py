@@ -18,8 +18,8 @@ from common.scenario.resolved import parse_resolved
 from referee.collection.batches import AnyBatch, form_batch
 from referee.collection.enrolment import Registrar
 from referee.collection.judging import Asked
-from referee.state.store import RefereeStore
-from referee.state.values import StoredQuestion, Taken
+from referee.store import RefereeStore
+from referee.tables import StoredQuestion, Taken
 
 GATHER = 0.01
 """Seconds in which further reports may join the first, before they are counted."""

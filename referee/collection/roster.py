@@ -14,7 +14,7 @@ from common.core.arrays import Bits, Indices
 from common.core.errors import BadMessage
 from common.log.merkle import merkle_root
 from common.net.messages import MAX_AGENTS
-from referee.state.values import Participant
+from referee.tables import Participant
 
 _ENTRY = struct.Struct("<32sQ")
 _BLOCK = 256

@@ -31,7 +31,7 @@ from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, checkpoint_of
 from common.net.transport import Overdue, time_limit
-from referee.state.store import RefereeStore
+from referee.store import RefereeStore
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")

@@ -53,8 +53,8 @@ from referee.runs.curator import (
 )
 from referee.runs.ordering import OrderEntropy, check_beacon, draw, opened, orders_of, shares_in
 from referee.runs.results import result_document, rounds_of
-from referee.state.store import RefereeStore
-from referee.state.values import StoredRun
+from referee.store import RefereeStore
+from referee.tables import StoredRun
 
 T = TypeVar("T")
 

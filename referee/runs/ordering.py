@@ -20,7 +20,7 @@ from common.net.messages import Configuration, OrderCommitment, Terms
 from referee.collection import order
 from referee.collection.order import commitment, simulated
 from referee.runs.curator import CURATORS
-from referee.state.values import Cohort
+from referee.tables import Cohort
 
 
 class Orders(NamedTuple):

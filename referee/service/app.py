@@ -37,11 +37,11 @@ from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
 from common.net.oblivious.relay import encapsulated_body
 from referee.collection.judging import Sent
+from referee.runfolder import pack_reports
 from referee.service.agents_edge import AgentsEdge
 from referee.service.monitoring import checks, of_groups, of_referee
 from referee.service.referee import Referee
 from referee.service.runner import Runner
-from referee.state.runfolder import pack_reports
 
 log = logging.getLogger("tandem.referee")
 MAX_REPORTS = 1000

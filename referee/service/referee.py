@@ -32,8 +32,8 @@ from referee.runs import execution
 from referee.runs.checkpoints import RunCheckpoints, RunWitness
 from referee.runs.curator import CURATOR_PATIENCE, CuratorPort, Patience
 from referee.runs.execution import Execution
-from referee.state.store import RefereeStore
-from referee.state.values import StoredRun
+from referee.store import RefereeStore
+from referee.tables import StoredRun
 
 T = TypeVar("T")
 log = logging.getLogger("tandem.referee")

@@ -30,7 +30,7 @@ from common.protocols.base import PROBLEMS
 from referee.protocols.base import PROTOCOLS
 from referee.runs import execution
 from referee.service.referee import Referee
-from referee.state.values import StoredRun
+from referee.tables import StoredRun
 
 log = logging.getLogger("tandem.referee")
 

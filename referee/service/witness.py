@@ -22,7 +22,7 @@ from common.log.receipts import Checkpoint, RunSeen, StoredCheckpoint
 from common.log.witness import FileWitness
 from common.net.app import Service, create_app, read_signed, same, signed_body
 from common.net.monitoring import disk
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 
 NAME = r"^[0-9a-z][0-9a-z-]{0,63}$"
 """What a head may be called."""

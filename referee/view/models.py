@@ -16,7 +16,7 @@ from common.models.model import Model, released
 from common.models.predict import Predicted, calibration, target_of
 from common.scenario.scenario import parse
 from common.statistics.intervals import certainty
-from referee.state.runfolder import read_result, read_scenario
+from referee.runfolder import read_result, read_scenario
 from referee.view.wording import interval_in_words
 
 

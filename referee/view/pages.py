@@ -18,7 +18,7 @@ from common.core.folder import present
 from common.core.plain import command
 from common.net.pages import page_environment, style
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from referee.state.runfolder import read_result, read_scenario
+from referee.runfolder import read_result, read_scenario
 from referee.view import charts
 from referee.view.run_view import PROMISED as PROMISED
 from referee.view.run_view import run_view

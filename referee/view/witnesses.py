@@ -14,7 +14,7 @@ from common.net.client import WitnessClient
 from common.net.messages import Configuration
 from referee.audit.agents import ByIssuer, Vouching
 from referee.audit.history import History
-from referee.state.runfolder import read_transcript
+from referee.runfolder import read_transcript
 
 NAMED = 5
 """How many other runs are named, at most."""

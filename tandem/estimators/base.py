@@ -29,8 +29,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.guarantee import Protected
 from common.scenario.scenario import parse
 from common.statistics.intervals import Estimate
+from referee.runfolder import write_run
 from referee.service.referee import public
-from referee.state.runfolder import write_run
 from referee.view.run_view import OVER_ALL_RUNS
 from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, refusing, run, settled, warn_of_clipping
 from tandem.estimators.frames import (

@@ -23,7 +23,7 @@ from common.net.messages import Configuration
 from common.net.pages import Rules
 from referee.audit.history import check_history, kept_in
 from referee.audit.reports import Place
-from referee.state.runfolder import read_file
+from referee.runfolder import read_file
 from referee.view.witnesses import clock, history_lines
 from tandem.ui.folders import RunFolders
 from tandem.ui.pages import fields_of, page

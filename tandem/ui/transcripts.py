@@ -19,7 +19,7 @@ from common.log.transcript import MOST_ENTRIES, SignedEntry, StoredEntry
 from common.net.app import Service
 from common.net.pages import Rules
 from referee.audit.audit import audit
-from referee.state.runfolder import read_file
+from referee.runfolder import read_file
 from referee.view.listing import in_words
 from referee.view.show import UNSIGNED, audit_lines
 from tandem.ui.folders import RunFolders

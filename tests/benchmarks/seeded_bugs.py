@@ -17,7 +17,7 @@ from common.crypto.identity import Signed
 from common.log.receipts import receipt_for
 from common.net.messages import StoredRelease
 from common.numerics.randomness import RandomSource
-from curator.state.ledger import Ledger
+from curator.ledger import Ledger
 from local_agent.hosted import questions
 from local_agent.hosted.population import Population
 from local_agent.person import agent
@@ -26,9 +26,8 @@ from referee.collection.collection import ReportCollection
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.runs import execution
 from referee.service.referee import Referee
-from referee.state.store import RefereeStore
-from referee.state.tables import LEASING, Tables
-from referee.state.values import Taken
+from referee.store import RefereeStore
+from referee.tables import LEASING, Tables, Taken
 
 Bug = Callable[[pytest.MonkeyPatch], None]
 

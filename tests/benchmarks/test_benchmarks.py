@@ -31,11 +31,11 @@ from common.privacy.theorems.gaussian_dp import delta_of
 from common.scenario.loading import load
 from common.scenario.plan import resolve
 from common.scenario.resolved import settled
-from curator.service.curator import Curator
+from curator.curator import Curator
 from local_agent.answers import answer_together
 from referee.collection.roster import Roster
 from referee.protocols.base import small_ball
-from referee.state.store import RefereeStore
+from referee.store import RefereeStore
 from tests.documents.reading import ROOT, commands
 from tests.support import TINY
 

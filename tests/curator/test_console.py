@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from common.core.errors import BadData, BadInput, BrokenLedger
 from curator.cli import app
 from curator.console import console, console_app
-from curator.service.startup import open_curator
-from curator.state.owner import BINS, OWNERS, look, weights_of
+from curator.owner import BINS, OWNERS, look, weights_of
+from curator.startup import open_curator
 from curator.weights.reweighing import Reweighing
 from tests.common.data.test_people import CSV, own
 from tests.support import Bench

@@ -18,7 +18,7 @@ from common.local.records import Records
 from common.net import messages
 from common.scenario import loading
 from common.scenario.plan import resolve
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from deploy.remote import Remote
 from local_agent.cli import app as agent_command
 from local_agent.cli import read_names, read_record

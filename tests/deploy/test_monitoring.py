@@ -10,11 +10,11 @@ import httpx
 import pytest
 import yaml
 
-from curator.service.app import curator_app
+from curator.app import curator_app
 from local_agent.metrics import exposed
 from referee.service.app import referee_app
 from referee.service.runner import Runner
-from tests.curator.service.requests import LEARN, request
+from tests.curator.requests import LEARN, request
 from tests.support import TOKEN, Bench, served
 
 pytestmark = pytest.mark.slow

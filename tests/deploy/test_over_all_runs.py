@@ -18,8 +18,8 @@ from common.lifetime.charging import Charging
 from common.lifetime.ledger import PeopleLedger
 from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
-from curator.service.startup import open_curator
-from curator.state.ledger import Ledger
+from curator.ledger import Ledger
+from curator.startup import open_curator
 from deploy.embedded import Embedded
 from deploy.processes import Processes
 from referee.cli import app

@@ -21,18 +21,18 @@ from common.core.version import HEADER, PROTOCOL, stated
 from common.net import edge, messages
 from common.net.client import Client
 from common.scenario.resolved import ResolvedScenario
-from curator.service.app import curator_app
+from curator.app import curator_app
 from deploy.deployment import RunOutput
 from deploy.load.client import LightAgent
 from deploy.load.testing import Options
 from deploy.remote import Remote
 from local_agent.client import RefereeClient
 from referee.audit.audit import Audit, audit
+from referee.runfolder import unpack_reports, write_run
 from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.referee import public
 from referee.service.runner import Runner
-from referee.state.runfolder import unpack_reports, write_run
 from tests.support import TINY, TOKEN, Bench, served
 
 AGENTS = 240

@@ -19,10 +19,10 @@ from local_agent.cli import app
 from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, OTHER, ReportCheck, check
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, held_receipts, leaf_of, seen_checkpoint, store_seen
 from referee.collection.aggregation import leaf
+from referee.runfolder import unpack_reports
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
-from referee.state.runfolder import unpack_reports
 from tests.referee.audit.test_history import SECRET, Watched, entries_of
 from tests.support import Bench, served
 

@@ -18,12 +18,12 @@ from common.core.database import sqlite_url
 from common.core.errors import AuditFailed, BadInput, BrokenLedger, TandemError
 from common.core.version import release
 from common.log.ledger import Journal
-from curator.state.ledger import verify_ledger
+from curator.ledger import verify_ledger
 from local_agent.hosted.population import open_population
 from referee.audit.audit import audit
 from referee.cli import app
 from referee.service.referee import Referee
-from referee.state.store import RefereeStore
+from referee.store import RefereeStore
 from tests.support import tiny
 
 ARCHIVE = Path(__file__).with_name("v0.3.0.tar.xz")

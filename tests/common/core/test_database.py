@@ -15,7 +15,7 @@ from common.core.errors import BadInput
 from common.log import ledger
 from curator.contributions import store
 from issuer import issuer
-from referee.state import tables
+from referee import tables
 
 REFEREE = tables.SCHEMA
 SCHEMAS = {schema.name: schema for schema in (ledger.SCHEMA, REFEREE, store.SCHEMA, issuer.SCHEMA)}
@@ -69,7 +69,7 @@ def test_a_server_gets_the_same_tables(postgresql):
 def test_many_processes_that_start_at_once_make_the_tables_once(tmp_path, kind, request):
     url = sqlite_url(tmp_path / "x.sqlite") if kind == "sqlite" else request.getfixturevalue("postgresql").database()
     code = (
-        "import sys; from common.core.database import open_database; from referee.state.tables import SCHEMA\n"
+        "import sys; from common.core.database import open_database; from referee.tables import SCHEMA\n"
         "open_database(sys.argv[1], SCHEMA).dispose()"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, url], stderr=subprocess.PIPE) for _ in range(4)]

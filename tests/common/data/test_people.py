@@ -21,7 +21,7 @@ from common.scenario import loading
 from common.scenario.loading import load, shipped
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse, policy_digest, public_sample
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from deploy.truth import can_judge
 from local_agent.hosted.population import open_population
 from referee.runs.results import promises

@@ -13,7 +13,7 @@ from common.crypto.identity import Identity
 from common.net.app import create_app, same, token_hash
 from common.net.edge import LARGE
 from common.net.server import listen
-from curator.service.app import curator_app
+from curator.app import curator_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served

@@ -23,8 +23,8 @@ from common.scenario.scenario import Scenario
 from common.statistics.gaps import detectable_gap, judges_needed
 from common.statistics.intervals import estimate
 from common.statistics.race import Race
+from curator.curator import planned_events
 from curator.learners.base import parse_learner
-from curator.service.curator import planned_events
 from tests.tiers import for_each
 
 BALL = {

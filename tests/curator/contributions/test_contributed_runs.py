@@ -35,18 +35,16 @@ from common.lifetime.ledger import PeopleLedger
 from common.log.ledger import KEY, LEDGER, Chain
 from common.scenario import loading
 from common.scenario.plan import resolve
-from curator import cli_contributions
+from curator import cli as curator_cli
+from curator.app import curator_app
 from curator.cli import app as curator_command
 from curator.contributions import fields, opening
-from curator.contributions.app import collecting_app
-from curator.contributions.collection import Collection
+from curator.contributions.collection import Collection, collecting_app
 from curator.contributions.contributor import SENT, CollectorClient, Contributor
 from curator.contributions.opening import after_the_beginning, collecting
 from curator.contributions.store import FILE
-from curator.service.app import curator_app
-from curator.service.startup import open_curator
-from curator.state.copies import backup, restore
-from curator.state.ledger import listed
+from curator.ledger import backup, listed, restore
+from curator.startup import open_curator
 from deploy.embedded import Embedded
 from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, person, rows, scenario, write
 from tests.curator.contributions.test_collection import ONE, OTHER, agreed, full_disk, sent
@@ -374,7 +372,7 @@ from common.scenario.plan import resolve
 from common.scenario import loading
 from common.scenario.plan import resolve
 from common.net.server import listen, serve
-from curator.contributions.app import collecting_app
+from curator.contributions.collection import collecting_app
 from curator.contributions.collection import Collection
 from curator.contributions.opening import collecting
 Collection._signed_receipt = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
@@ -472,7 +470,7 @@ def test_what_the_command_refuses(tmp_path, collection, address, arguments, stat
 
 @pytest.mark.slow
 def test_a_person_who_is_asked_and_says_no_gives_nothing(tmp_path, collection, address, monkeypatch):
-    monkeypatch.setattr(cli_contributions, "has_terminal", lambda: True)
+    monkeypatch.setattr(curator_cli, "has_terminal", lambda: True)
     fields = [part for name, value in ONE.items() for part in ("--field", f"{name}={value}")]
     arguments = ["contribute", *fields, "--to", address, "--state", str(tmp_path / "me")]
     arguments += ["--curator-key", collection.curator, "--token", TOKEN]

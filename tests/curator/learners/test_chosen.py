@@ -19,7 +19,7 @@ from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import geometric
 from common.scenario.scenario import parse
 from curator.learners.base import learn_from, parse_learner
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from curator.weights.reweighing import Reweighing
 from deploy.checking import checked
 from deploy.simulation import conduct

@@ -39,7 +39,7 @@ from curator.learners.base import LEARNERS, CallSizes, learn_from, parse_learner
 from curator.learners.scikit import classifiers
 from curator.numerics import gaussian_noise
 from curator.sample.base import LocalSample
-from curator.service.startup import check_room, open_curator
+from curator.startup import check_room, open_curator
 from curator.weights.reweighing import Reweighing
 from tests.contracts import ONLY, entries, examples, with_a_number_that_is_none
 from tests.curator.learners.counted import CountingSampler

@@ -18,7 +18,7 @@ from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.protocols.base import DEMANDS, Demands
 from common.protocols.patterns import curator, many
-from curator.service.curator import Curator
+from curator.curator import Curator
 from tests.curator.operations.given import release
 from tests.support import small
 from tests.tiers import for_each

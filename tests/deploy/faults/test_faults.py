@@ -20,14 +20,14 @@ from common.core.durable import claimed
 from common.core.errors import AuditFailed, BrokenLedger, TandemError
 from common.lifetime.charging import Charging
 from common.scenario.resolved import ResolvedScenario
-from curator.service.startup import open_curator
-from curator.state import copies as of_curator
-from curator.state.ledger import listed
+from curator import ledger as of_curator
+from curator.ledger import listed
+from curator.startup import open_curator
 from deploy.deployment import RunOutput
+from referee import store as of_referee
 from referee.audit.audit import audit
 from referee.audit.history import receipts_at
-from referee.state import store as of_referee
-from referee.state.runfolder import unpack_reports
+from referee.runfolder import unpack_reports
 from tests.common.data.test_people import CSV
 from tests.deploy.faults.town import Placed, scenario, town
 from tests.support import Halted, leave_folder

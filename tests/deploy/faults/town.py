@@ -14,15 +14,15 @@ from common.lifetime.charging import Charging
 from common.local.records import Records
 from common.log.witness import FileWitness
 from common.scenario.resolved import ResolvedScenario
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from deploy.deployment import RunOutput
 from local_agent.host import Host
 from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
+from referee.runfolder import pack_reports
 from referee.service.referee import Referee, RefereeSettings
-from referee.state.runfolder import pack_reports
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 from tests.clocks import Clock
 from tests.common.data.test_people import TREE, own
 from tests.support import TOKEN, Halted

@@ -19,7 +19,7 @@ from common.log.transcript import SignedEntry
 from common.privacy import guarantee
 from referee.audit.audit import audit
 from referee.audit.recomputing import METHODS, _divergence, _pair, _price, profile
-from referee.state.runfolder import unpack_reports
+from referee.runfolder import unpack_reports
 from tests.referee.audit.signing import identity_of
 from tests.support import Bench, leave_folder, tiny
 

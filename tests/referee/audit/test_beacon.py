@@ -19,7 +19,7 @@ from common.numerics.randomness import RandomSource
 from referee.audit.audit import audit
 from referee.runs.ordering import ALL, beacon_of
 from referee.service.witness import witness_app
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 from tests.referee.audit.signing import Bodies, identity_of, resign
 from tests.referee.audit.test_order_nobody_chooses import RUN, carry, entries, keys, with_a_secret
 from tests.referee.audit.test_what_remains import said

@@ -29,12 +29,12 @@ from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.audit.history import check_history, check_reports, checkpoints_at, receipts_at
 from referee.cli import app
+from referee.runfolder import pack_reports, unpack_reports
 from referee.runs.checkpoints import RunCheckpoints
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
-from referee.state.runfolder import pack_reports, unpack_reports
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 from tests.referee.audit.signing import cut_short, resign_as, write_checkpoint
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
 from tests.tiers import for_each

@@ -23,7 +23,7 @@ from referee.collection.batches import assign
 from referee.collection.roster import participants_root
 from referee.protocols.base import protocol_of
 from referee.protocols.driver import check_beginning
-from referee.state.runfolder import pack_reports, unpack_reports
+from referee.runfolder import pack_reports, unpack_reports
 from referee.view.wording import ends_in_words
 from tests.referee.audit.signing import Bodies, resign
 from tests.referee.audit.test_what_remains import said
@@ -284,7 +284,7 @@ def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(
 
 
 def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.service.curator.release_of", lambda result, event: release_of(result, NoEvent()))
+    monkeypatch.setattr("curator.curator.release_of", lambda result, event: release_of(result, NoEvent()))
     with Bench(tmp_path / "bench") as bench:
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
@@ -293,7 +293,7 @@ def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypa
 
 
 def test_terms_that_are_not_the_scenarios_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.service.curator.Curator.guarantee", guarantee.of_curator((61.0, 0.5), "records"))
+    monkeypatch.setattr("curator.curator.Curator.guarantee", guarantee.of_curator((61.0, 0.5), "records"))
     with Bench(tmp_path / "bench") as bench:
         result = bench.run()
     assert (result["status"], result["answer"]) == ("failed", None)

@@ -14,8 +14,8 @@ from common.core.errors import AuditFailed, BudgetExceeded
 from common.crypto.identity import Signed
 from common.log.transcript import SignedEntry
 from common.net import messages
+from curator.curator import Curator
 from curator.sample.placement import open_sample
-from curator.service.curator import Curator
 from referee.audit.audit import Audit, audit
 from referee.collection import order
 from referee.collection.batches import Batch, form_batch

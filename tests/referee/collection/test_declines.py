@@ -26,7 +26,7 @@ from referee.collection.judging import Asked, Claim, Refusal, judge, payload, re
 from referee.collection.roster import Roster
 from referee.service.app import referee_app
 from referee.service.runner import Runner
-from referee.state.values import Participant, StoredReport
+from referee.tables import Participant, StoredReport
 from tests.support import TOKEN, Bench, leave_folder, seal, served, small, tiny
 from tests.tiers import for_each
 

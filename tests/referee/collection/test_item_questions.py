@@ -23,7 +23,7 @@ from common.scenario.sections import AgentsSection
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import ALL_QUERIES, PersonalPolicy
-from referee.state import questions
+from referee import stored_questions
 from tests.support import TOKEN, Bench, seal, tiny
 
 EPSILON = 2.0
@@ -141,13 +141,13 @@ def test_a_question_that_the_mechanism_cannot_answer_is_never_opened(tmp_path):
 def read_in_a_run(tmp_path, monkeypatch, rounds: int) -> tuple[int, int]:
     """Return how many questions a run asks, and how many it reads from its database."""
     calls: Counter[str] = Counter()
-    real = questions._question
+    real = stored_questions._question
 
     def counted(row):
         calls["read"] += 1
         return real(row)
 
-    monkeypatch.setattr(questions, "_question", counted)
+    monkeypatch.setattr(stored_questions, "_question", counted)
     chosen = tiny(f"curator.rounds={rounds}", "agents.count=4000", "alpha=0.001")
     with Bench(tmp_path / f"bench-{rounds}", chosen) as bench:
         bench.run()

@@ -26,7 +26,7 @@ from referee.collection.batches import Batch, form_mass
 from referee.collection.judging import Asked
 from referee.collection.order import Order, commitment
 from referee.collection.roster import Roster, participants_root
-from referee.state.values import Cohort, Part, Participant, StoredReport
+from referee.tables import Cohort, Part, Participant, StoredReport
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
 from tests.tiers import for_each
 

@@ -28,9 +28,9 @@ from common.scenario.plan import plan, resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.calibration import Calibration
+from curator.curator import Curator
 from curator.engine.engine import Engine
 from curator.sample.base import LocalSample
-from curator.service.curator import Curator
 from deploy import simulation
 from deploy.baselines import Attempts, run_baselines
 from deploy.checking import checked

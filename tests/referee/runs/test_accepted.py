@@ -27,7 +27,7 @@ from common.net.client import WitnessClient
 from common.net.messages import AgentPolicy
 from common.numerics.randomness import subseed
 from common.scenario.resolved import ResolvedScenario
-from curator.service.curator import Curator
+from curator.curator import Curator
 from local_agent.host import Host
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy

@@ -18,7 +18,7 @@ from common.core.errors import AuditFailed, BadMessage, Conflict, PeerMisbehaved
 from common.crypto.identity import Identity, Signed
 from common.net import transport
 from common.scenario.resolved import ResolvedScenario
-from curator.service.curator import Curator
+from curator.curator import Curator
 from referee.audit.audit import audit
 from referee.runs import curator as patience
 from referee.service.client import CuratorClient

@@ -34,7 +34,7 @@ from common.net.oblivious.encapsulation import (
     verified_keys,
 )
 from common.net.oblivious.relay import relay_app
-from curator.service.app import curator_app
+from curator.app import curator_app
 from local_agent.client import RelayedClient
 from referee.service import agents_edge
 from referee.service.app import referee_app

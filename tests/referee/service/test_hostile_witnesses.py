@@ -23,7 +23,7 @@ from common.log.transcript import append
 from common.net import monitoring
 from common.net.client import HttpWitness, WitnessClient
 from common.privacy.guarantee import NOTHING
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from local_agent.person import receipts
 from referee.runs import execution
 from referee.service import runner as running
@@ -31,7 +31,7 @@ from referee.service.app import referee_app
 from referee.service.client import CuratorClient
 from referee.service.runner import Runner
 from referee.service.witness import HEADS, witness_app
-from referee.state.witness_log import WitnessLog
+from referee.witness_log import WitnessLog
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, Curators, served, tiny
 

@@ -16,7 +16,7 @@ from common.core.registry import Registry
 from common.crypto.identity import Identity
 from common.log.transcript import SignedEntry
 from common.net import messages
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from deploy.remote import Remote, operating
 from referee.audit.agents import Agents
 from referee.audit.audit import audit
@@ -25,7 +25,7 @@ from referee.cli import app
 from referee.collection.roster import Roster
 from referee.service.app import referee_app
 from referee.service.runner import Runner, learn_words
-from referee.state.values import Cohort, Part, Participant
+from referee.tables import Cohort, Part, Participant
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, Curators, leave_folder, seal, served, tiny
 from tests.tiers import for_each

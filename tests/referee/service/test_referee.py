@@ -11,12 +11,12 @@ import referee.service.runner
 from common.core.errors import BadInput, BadMessage, BadScenario, Conflict, NotFound
 from common.crypto.identity import Identity
 from common.net import messages
-from curator.service.curator import Curator
+from curator.curator import Curator
 from local_agent.hosted.population import Population
 from referee.audit.audit import audit
 from referee.service.referee import Referee
 from referee.service.runner import Runner
-from referee.state.store import RefereeStore
+from referee.store import RefereeStore
 from tests.support import TOKEN, Bench, leave_folder, seal, tiny
 from tests.tiers import for_each, thinned
 

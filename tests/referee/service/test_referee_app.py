@@ -19,7 +19,7 @@ from common.crypto.identity import Identity
 from common.log.receipts import Checkpoint
 from common.log.witness import FileWitness
 from common.net import messages, monitoring
-from curator.service.app import curator_app
+from curator.app import curator_app
 from deploy.processes import free_port
 from referee.collection import roster
 from referee.service import agents_edge
@@ -27,7 +27,7 @@ from referee.service.app import referee_app
 from referee.service.monitoring import checks
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
-from tests.curator.service.test_curator_app import full_disk
+from tests.curator.test_curator_app import full_disk
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, seal, served
 from tests.tiers import for_each

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-import referee.state.tables
+import referee.tables
 from common.core.database import sqlite_url
 from common.core.errors import AlreadyAnswered, BadInput, CannotWrite, PatternViolation, Superseded, Unauthorized
 from common.crypto.identity import Identity, Signed
@@ -197,7 +197,7 @@ def test_a_process_that_missed_reports_cannot_store_any(people, monkeypatch):
             first, other = sent(agents[0], bench.referee), sent(agents[0], second)
             assert bench.referee.collection.accept(claims([first])) == [None]
             with monkeypatch.context() as broken:
-                broken.setattr(referee.state.tables, "alone", lambda connection, turn: None)
+                broken.setattr(referee.tables, "alone", lambda connection, turn: None)
                 broken.setattr(second.store, "_taken", lambda connection, newest: [])
                 assert isinstance(second.collection.accept(claims([other]))[0], CannotWrite)
             assert isinstance(second.collection.accept(claims([other]))[0], AlreadyAnswered)

@@ -14,9 +14,9 @@ import pytest
 from common.core import threads as supervised
 from common.net import monitoring
 from common.net.batching import Grouped
-from curator.service.app import curator_app
-from curator.service.startup import open_curator
-from curator.state import directory
+from curator import state as directory
+from curator.app import curator_app
+from curator.startup import open_curator
 from deploy.processes import PartyProcess
 from local_agent.metrics import exposed
 from referee.protocols.base import PROTOCOLS
@@ -25,7 +25,7 @@ from referee.service.app import referee_app
 from referee.service.runner import Follower, Runner
 from tandem.ui.planning import Planned, Planner
 from tests.common.core.test_machine import KINDS
-from tests.curator.service.test_curator_app import perform, put
+from tests.curator.test_curator_app import perform, put
 from tests.deploy.test_processes import party
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, Curators, served, tiny

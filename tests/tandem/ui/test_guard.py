@@ -14,9 +14,9 @@ from common.log.transcript import SignedEntry
 from common.net.pages import HEADERS
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
-from referee.state.runfolder import unpack_reports
-from referee.state.witness_log import WitnessLog
+from referee.runfolder import unpack_reports
 from referee.view.show import audit_lines
+from referee.witness_log import WitnessLog
 from tandem.cli import app
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders

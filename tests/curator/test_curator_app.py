@@ -1,5 +1,7 @@
 """The curator over HTTP: what a client sees, and that nobody but the referee makes others wait."""
 
+from __future__ import annotations
+
 import math
 import resource
 import threading
@@ -31,18 +33,17 @@ from common.log.ledger import CLOSED
 from common.net import messages
 from common.net.client import Client
 from common.privacy.guarantee import of_curator
+from curator import app
+from curator.app import curator_app
+from curator.curator import Curator, SampleOrigin, planned_events
 from curator.learners.base import parse_learner
+from curator.ledger import backup, listed, restore
 from curator.sample.base import LocalSample
-from curator.service import app
-from curator.service.app import curator_app
-from curator.service.curator import Curator, SampleOrigin, planned_events
-from curator.service.startup import open_curator
-from curator.state.copies import backup, restore
-from curator.state.ledger import listed
+from curator.startup import open_curator
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.curator.metering.greedy import CHEATS
-from tests.curator.service.requests import LEARN, ledger, request
+from tests.curator.requests import LEARN, ledger, request
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned
 

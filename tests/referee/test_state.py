@@ -1,5 +1,7 @@
 """The lease of the driver, by the clock of the database, when that clock jumps."""
 
+from __future__ import annotations
+
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -14,8 +16,8 @@ from common.log.receipts import StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import SignedEntry, append
 from referee.cli import app
 from referee.service.referee import Referee, RefereeSettings
-from referee.state.store import FAR, RefereeStore, backup
-from referee.state.witness_log import WitnessLog
+from referee.store import FAR, RefereeStore, backup
+from referee.witness_log import WitnessLog
 from tests.clocks import Clock
 from tests.support import TOKEN
 

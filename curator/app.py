@@ -37,9 +37,8 @@ from common.net.messages import Perform
 from common.net.monitoring import SECONDS, Family, Histogram, MetricSample, free_bytes, gauge
 from common.operations.operation import Operation
 from common.privacy.guarantee import PrivacyGuarantee
-from curator.contributions.app import add_contributions
-from curator.contributions.collection import Collection
-from curator.service.curator import Curator
+from curator.contributions.collection import Collection, add_contributions
+from curator.curator import Curator
 
 PROMPT = 20.0
 """Seconds after which a request for a running operation is answered 202 ("ask again")."""

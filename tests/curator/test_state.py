@@ -1,5 +1,7 @@
 """The ledger: what it has returned from is on disk, in order, once; what it says follows from its entries."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import sqlite3
@@ -15,9 +17,8 @@ from common.log.witness import FileWitness
 from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
-from curator.service.startup import open_curator
-from curator.state.copies import backup, check_copy, restore
-from curator.state.ledger import Holder, Ledger, listed, verify_ledger
+from curator.ledger import Holder, Ledger, backup, check_copy, listed, restore, verify_ledger
+from curator.startup import open_curator
 from referee.service.witness import witness_app
 from tests.support import TOKEN, Bench, served, tiny
 

@@ -29,7 +29,7 @@ from common.core.durable import write_durably
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import StoredEntry, read_stored
-from referee.state.values import StoredReport
+from referee.tables import StoredReport
 
 _KINDS = {
     "scenario.yaml": files.SCENARIO,

@@ -1,5 +1,7 @@
 """A curator may die at every point: what it releases after is what it would have released."""
 
+from __future__ import annotations
+
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -14,22 +16,22 @@ from common.log.entries import Head
 from common.log.ledger import Journal
 from common.log.witness import FileWitness
 from common.net import messages
+from curator import state
+from curator.curator import Curator
+from curator.ledger import Ledger
 from curator.sample.shard import Shard
-from curator.service.curator import Curator
-from curator.service.startup import open_curator
-from curator.state import directory
-from curator.state.directory import Checkpoints
-from curator.state.ledger import Ledger
-from tests.curator.service.requests import LEARN, SCRIPT, ledger, reweigh
+from curator.startup import open_curator
+from curator.state import Checkpoints
+from tests.curator.requests import LEARN, SCRIPT, ledger, reweigh
 from tests.support import Bench, seal, tiny
 from tests.tiers import for_each, thinned
 
 
 @pytest.fixture
 def _weights_are_stored_after_every_reweigh():
-    every, directory.EVERY = directory.EVERY, 1
+    every, state.EVERY = state.EVERY, 1
     yield
-    directory.EVERY = every
+    state.EVERY = every
 
 
 class Crash(BaseException):
@@ -150,7 +152,7 @@ def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, un
 
 @pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(directory, "EVERY", 2)
+    monkeypatch.setattr(state, "EVERY", 2)
     with Bench(tmp_path, tiny("curator.rounds=5")) as bench:
         bench.open()
         seen = []
@@ -168,7 +170,7 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
 
     with Bench(tmp_path) as bench:
         bench.open()
-        monkeypatch.setattr(directory.os, "fsync", full)  # type: ignore[attr-defined]
+        monkeypatch.setattr(state.os, "fsync", full)  # type: ignore[attr-defined]
         bench.curator._directory.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
         bench.curator._directory.checkpoints.settle()
         monkeypatch.undo()

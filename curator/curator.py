@@ -51,10 +51,10 @@ from common.scenario.scenario import parse, policy_digest
 from curator.engine.engine import Engine
 from curator.engine.policy import CuratorPolicy
 from curator.learners.base import Learner
+from curator.ledger import ChargedOperation, Holder, Ledger
+from curator.owner import OwnersFile
 from curator.sample.base import Sample
-from curator.state.directory import StateDirectory
-from curator.state.ledger import ChargedOperation, Holder, Ledger
-from curator.state.owner import OwnersFile
+from curator.state import StateDirectory
 
 if TYPE_CHECKING:
     from common.data.tables.examining import Notes

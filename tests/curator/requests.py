@@ -1,5 +1,7 @@
 """What tests send to a curator, and what they find in its ledger."""
 
+from __future__ import annotations
+
 import json
 import sqlite3
 from typing import Any

@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from common.log.transcript import SignedEntry
-from referee.state.tables import REPORTING, Tables
-from referee.state.values import Part, StoredQuestion, StoredReport, Taken
+from referee.tables import REPORTING, Part, StoredQuestion, StoredReport, Tables, Taken
 
 _FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
 """Of a stored report, in its own order."""

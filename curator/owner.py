@@ -27,7 +27,7 @@ from common.privacy.accountants.base import grouped
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
 from common.scenario.resolved import ResolvedScenario
-from curator.state.ledger import CHARGE, OPEN, RESULT
+from curator.ledger import CHARGE, OPEN, RESULT
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Density
 
@@ -188,7 +188,7 @@ class Seen:
         run: The run that holds the budget; empty before one does.
         closed: Why nothing more is charged; empty if it may be.
         budget: The budget, as the curator opened it; None without privacy, or where its owner's file is missing.
-        about: The owner's file (:mod:`curator.state.owner`); empty where there is none, or none of this version.
+        about: The owner's file (:mod:`curator.owner`); empty where there is none, or none of this version.
         missing: Why ``about`` is empty.
     """
 

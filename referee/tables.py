@@ -1,11 +1,12 @@
-"""The referee's database: its schema, who may write what when, and what more than one group of queries writes."""
+"""What the referee remembers, as values: who is enrolled, what was asked, what was reported, how runs stand."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -31,6 +32,92 @@ from sqlalchemy import (
 from common.core.database import DatabaseSchema, alone, count_commits, database_bytes, open_database
 from common.core.errors import Superseded
 from common.log.transcript import SignedEntry
+
+
+@dataclass(frozen=True)
+class Participant:
+    """An enrolled agent or hosted population: agents ``first`` .. ``first + agents - 1`` answer under ``key``."""
+
+    key: str
+    first: int
+    agents: int
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Agents that were enrolled together when a run began; ``used`` of them, in the order of ``seed``, were asked."""
+
+    first: int
+    agents: int
+    seed: str
+    used: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Positions ``start`` .. ``stop - 1`` of the order of the cohort that begins at agent ``cohort``."""
+
+    cohort: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class StoredQuestion:
+    """A question to a batch of agents; ``key`` is its number among all of the referee's, 0 before it is stored."""
+
+    run: str
+    question: int
+    query: dict[str, Any]
+    parts: tuple[Part, ...]
+    asked: int
+    open: bool
+    key: int = 0
+
+
+class Taken(NamedTuple):
+    """That a report is stored: its number, the key of its question, and the slot that it is from."""
+
+    number: int
+    question: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A report as it was accepted, without what its question says already.
+
+    Attributes:
+        slot: The first slot of its participant in the question's batch: this names the participant.
+        individual: Whether an individual agent sent it, or a host.
+        report_id: 16 bytes.
+        answered: How many agents answered.
+        signature: Of the participant, 64 bytes.
+        body: The packed answers.
+        message: What was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
+    """
+
+    slot: int
+    individual: bool
+    report_id: bytes
+    answered: int
+    signature: bytes
+    body: bytes
+    message: bytes = b""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as it stands."""
+
+    run: str
+    request: str
+    scenario: dict[str, Any]
+    seed: int | None
+    status: str
+    configuration: dict[str, Any] | None
+    result: dict[str, Any] | None
+
 
 Kind = TypeVar("Kind")
 
@@ -154,7 +241,7 @@ class Tables:
         url: SQLAlchemy URL; the tables are made where there are none.
 
     Attributes:
-        fence: The fencing token of this process while it drives the runs (:mod:`referee.state.store`).
+        fence: The fencing token of this process while it drives the runs (:mod:`referee.store`).
         commits: Returns how many transactions this process has committed.
     """
 

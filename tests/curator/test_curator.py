@@ -1,5 +1,7 @@
 """The curator trusts nobody: every attack of a referee or of a stranger is refused."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,13 @@ from common.crypto.identity import Identity, Signed
 from common.local.records import Records
 from common.log.ledger import Chain
 from common.privacy.budget import cost
+from curator.curator import Curator, planned_events
 from curator.learners.base import parse_learner
 from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
-from curator.service.curator import Curator, planned_events
-from curator.service.startup import open_curator
+from curator.startup import open_curator
 from tests.common.core.test_values import Clock
-from tests.curator.service.requests import LEARN, SCRIPT, ledger, request, reweigh
+from tests.curator.requests import LEARN, SCRIPT, ledger, request, reweigh
 from tests.support import Bench, tiny
 
 # What it refuses ----------------------------------------------------------------------------------------------------

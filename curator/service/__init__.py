@@ -1,1 +1,0 @@
-"""The curator as a service: budget, keys, requests."""

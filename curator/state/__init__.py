@@ -1,1 +1,0 @@
-"""What the curator keeps on disk."""

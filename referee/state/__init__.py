@@ -1,1 +1,0 @@
-"""What the referee keeps on disk."""
