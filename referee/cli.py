@@ -26,7 +26,7 @@ from common.net.cli import (
     fail_clearly,
     grouped,
 )
-from referee import cli_audit, cli_results, cli_services
+from referee import cli_results, cli_services
 
 app = application(
     "The referee: asks a curator and many local agents, keeps every budget, writes down the answer.\n\n"
@@ -207,11 +207,11 @@ def init_command(
     Example: referee init testers.csv customers.csv --label renews --positive yes --negative no --bounds visits=0:30
     """
     from deploy.checking import acceptable_of
-    from referee.view import first_scenario
-    from referee.view.first_scenario import described, write
+    from referee.view import own_tables
+    from referee.view.own_tables import described, write
 
     c = columns
-    given = first_scenario.ColumnAnswers(
+    given = own_tables.ColumnAnswers(
         c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column
     )
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
@@ -253,18 +253,18 @@ def check_command(
     """
     from common.scenario import loading
     from deploy.checking import checked, refusal
-    from referee.view import checks
+    from referee.view import own_tables
 
     asked = loading.load(scenario, sets)
-    sides = checks.sides_of(asked, side)
+    sides = own_tables.sides_of(asked, side)
     chosen = checked(asked)
-    found = {one: checks.examined(chosen, one) for one in sides}
+    found = {one: own_tables.examined(chosen, one) for one in sides}
     refused = refusal(chosen, sides)
     sound = refused is None and all(one.sound for one in found.values())
     if as_json:
-        deliver_json(checks.document(found, sound))
+        deliver_json(own_tables.document(found, sound))
     else:
-        for line in checks.lines(chosen, found, sound):
+        for line in own_tables.lines(chosen, found, sound):
             say(line)
     if refused is not None:
         raise refused
@@ -463,7 +463,7 @@ def audit_privacy_command(
         raise typer.Exit(1)
 
 
-for module in (cli_audit, cli_services, cli_results):
+for module in (cli_results, cli_services):
     module.add_to(app)
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from common.core.machine import python_environment, python_module
 from common.core.terminal import say, say_command
+from common.core.threads import Supervised
 from common.net.cli import (
+    ENDS_WITH_STDIN,
     ClientTlsOptions,
     ServiceTlsOptions,
     TlsCert,
@@ -182,7 +188,6 @@ def serve_command(
     from common.net import addresses
     from common.net.server import listen, serve
     from referee.service.app import referee_app
-    from referee.service.companion import page_beside
     from referee.service.runner import Follower, Runner
 
     end_with_stdin()
@@ -238,8 +243,7 @@ def _referee(
 ) -> Referee:
     """Open a referee whose curator is the one at this address, and can be used."""
     from common.crypto.vouching import read_issuer
-    from referee.service.client import CuratorClient
-    from referee.service.referee import Referee, RefereeSettings
+    from referee.service.referee import CuratorClient, Referee, RefereeSettings
 
     client = CuratorClient(curator.curator, patience=curator.patience)
     client.bind()
@@ -352,6 +356,55 @@ def backup_command(
 
     backup(state, copy, key)
     say_command("referee", "serve", "--state", copy, lead=f"{copy} is a state directory to start from: ")
+
+
+_ENDING = 5.0
+"""Seconds that the page beside has to end."""
+
+
+@contextmanager
+def page_beside(url: str, token: str, port: int) -> Iterator[None]:
+    """Serve ``tandem ui`` for this referee until the block ends, or this process does, however that happens.
+
+    It is a process of its own on this machine's loopback, so that no reader takes time from agents. It asks over HTTP
+    what the operator's token may ask, cannot touch the database, and no agent's address leads to it. It prints its
+    address, with the key that opens it, on this process's standard output. A page that ends by itself is started again,
+    with another key.
+
+    Args:
+        url: Where the referee listens.
+        token: The operator's: handed over in the environment, which other users of the machine cannot read.
+        port: Of 127.0.0.1; 0 takes any free one.
+    """
+    command = [*python_module("tandem.cli"), "ui", "--referee", url, "--port", str(port)]
+    environment = {**python_environment(), "TANDEM_OPERATOR_TOKEN": token, ENDS_WITH_STDIN: "1"}
+    ending, changing = threading.Event(), threading.Lock()
+    started: list[subprocess.Popen[bytes]] = []
+
+    def serve() -> None:
+        with changing:
+            if ending.is_set():
+                return
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)  # noqa: S603 - our interpreter
+            started[:] = [process]
+        status = process.wait()
+        if not ending.wait(_ENDING):  # what ends the page from a terminal ends this process, too
+            raise ChildProcessError(f"the page has ended with exit status {status}")
+
+    Supervised("page").start(serve)
+    try:
+        yield
+    finally:
+        with changing:
+            ending.set()
+        for process in started:
+            if process.stdin is not None:
+                process.stdin.close()
+            try:
+                process.wait(_ENDING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def add_to(app: typer.Typer) -> None:

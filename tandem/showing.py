@@ -14,8 +14,7 @@ from referee.view import pages
 from referee.view.charts import compared
 from referee.view.pages import read_run
 from referee.view.run_view import run_view
-from referee.view.values import ChartEntry, Interval, RunView
-from referee.view.wording import interval_in_words
+from referee.view.wording import ChartEntry, Interval, RunView, interval_in_words
 
 
 @dataclass(frozen=True, repr=False)

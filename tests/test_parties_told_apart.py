@@ -11,7 +11,7 @@ from local_agent.cli import app as agent_command
 from local_agent.client import RefereeClient
 from referee.cli import app as referee_command
 from referee.service.app import referee_app
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served, tiny
 from tests.tiers import for_each

@@ -22,7 +22,7 @@ from deploy import remote
 from issuer.issuer import Keys
 from local_agent.client import IssuerClient, RefereeClient
 from referee.runs.curator import check_release, check_terms
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.witness_log import WitnessLog
 
 URL = "http://peer"

@@ -32,12 +32,11 @@ from referee.audit.history import kept_in
 from referee.runfolder import pack_reports, read_file, write_run
 from referee.service.referee import public
 from referee.view import models
+from referee.view.audited import audit_document, audit_lines
 from referee.view.pages import view_of, write_report
-from referee.view.show import audit_document, audit_lines
 from tandem.ui.folders import RunFolders
-from tandem.ui.histories import checked, row
 from tandem.ui.parties import story
-from tandem.ui.transcripts import Transcript
+from tandem.ui.transcripts import Transcript, checkpoint_row, history_checked
 
 OUTSIDE = "outside"
 """Beside the folder: what its links lead to."""
@@ -87,8 +86,8 @@ def _transcript(folder: Path) -> None:
 
 def _history(folder: Path) -> None:
     kept = kept_in(folder)
-    [row(each) for each in kept]
-    checked(folder, Transcript.of(read_file(folder, "transcript.jsonl")).entries())
+    [checkpoint_row(each) for each in kept]
+    history_checked(folder, Transcript.of(read_file(folder, "transcript.jsonl")).entries())
 
 
 READERS: dict[str, Callable[[Path], object]] = {

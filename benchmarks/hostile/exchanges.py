@@ -52,7 +52,7 @@ from local_agent.person.credential import CREDENTIAL, held_credential, obtain
 from local_agent.person.receipts import HeldReceipt, held_receipts, leaf_of
 from local_agent.policy import PersonalPolicy
 from referee.runs.curator import answered, check_release, check_terms
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 
 T = TypeVar("T")
 URL = "http://peer"

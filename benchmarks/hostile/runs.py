@@ -24,7 +24,7 @@ from common.net.oblivious.binary_http import InnerRequest
 from common.net.oblivious.encapsulation import RESPONSE_TYPE, SIGNED_KEYS, GatewayKey, signed_keys
 from common.net.oblivious.gateway import PURPOSE
 from local_agent.client import RelayedClient
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.witness_log import WitnessLog
 
 SEATS = ("curator", "witness", "relay")

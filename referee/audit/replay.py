@@ -19,8 +19,7 @@ from common.operations.operation import declared_event, findings
 from common.privacy.events import Event, NoEvent
 from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
-from referee.audit.agents import Agents
-from referee.audit.reports import Place, checked
+from referee.audit.agents import Agents, Place, checked_reports
 from referee.collection.aggregation import add_up
 from referee.collection.batches import AnyBatch
 from referee.collection.judging import Asked
@@ -163,7 +162,7 @@ class Replay:
         kind = self._scenario.agents.mechanism.answer_kind(step.query.domain)
         asked = Asked(self._configuration.run, self._digest, number, step.query, kind, lambda: batch)
         with self._reports(number) as file:
-            reports = checked(unpack_reports(file), asked, self._place)
+            reports = checked_reports(unpack_reports(file), asked, self._place)
             answers, root = add_up(asked, self._counted(reports, batch))
         stated = answered.body
         claimed = {name: stated[name] for name in ("question", "asked", "answered", "root")}

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from common.core.plain import html, plain
-from referee.view.values import ChartEntry, Interval, Round
+from referee.view.wording import ChartEntry, Interval, Round
 
 _T = TypeVar("_T", int, float)
 Scale = Callable[[_T], float]

@@ -22,8 +22,7 @@ from referee.runfolder import read_result, read_scenario
 from referee.view import charts
 from referee.view.run_view import PROMISED as PROMISED
 from referee.view.run_view import run_view
-from referee.view.values import ChartEntry, RunView
-from referee.view.wording import promise
+from referee.view.wording import ChartEntry, RunView, promise
 
 _FILES = resources.files(__name__.rpartition(".")[0])
 

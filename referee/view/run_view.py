@@ -22,8 +22,22 @@ from common.scenario.fitting import advice_of
 from common.scenario.resolved import ResolvedScenario
 from common.statistics.intervals import certainty
 from referee.protocols.base import halts, level_of, shown_by
-from referee.view.values import ChartEntry, Gauge, Interval, Promise, Round, RunView, Verdict
-from referee.view.wording import LOSSES, about_a_loss, against, interval_in_words, judged_in_words, promise, verdict
+from referee.view.wording import (
+    LOSSES,
+    ChartEntry,
+    Gauge,
+    Interval,
+    Promise,
+    Round,
+    RunView,
+    Verdict,
+    about_a_loss,
+    against,
+    interval_in_words,
+    judged_in_words,
+    promise,
+    verdict,
+)
 
 PROMISED = {
     "curator": "each person of the curator has",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,14 @@ from common.scenario.accepting import violations
 from common.scenario.fitting import Advice, advice, advice_of
 from common.scenario.plan import plan, planned_values, rows, rows_of
 from common.scenario.scenario import Scenario
-from common.statistics.intervals import Estimate, certainty
-from referee.audit.audit import Audit
-from referee.view.pace import Outlook, Pace
+from common.statistics.intervals import certainty
+from referee.view.audited import IF_NONE_LEFT_OUT
 from referee.view.run_view import PROMISED, SIMULATED, TRUTHS, lost, over_all_runs
-from referee.view.witnesses import history_lines, vouching_document, vouching_lines
-from referee.view.wording import about_a_loss, ends_in_words, interval_in_words, judged_in_words, silent_in_words
+from referee.view.wording import about_a_loss, interval_in_words, judged_in_words, silent_in_words
 
 _OUT = console()
 _ERR = console(stderr=True)
 
-UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
-"""What a run folder holds beside the signed result: an experimenter's own findings."""
 
 OnProgress = Callable[[str, dict[str, float]], None]
 
@@ -214,8 +210,6 @@ def plans(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
-"""What a statement about those who answer takes where somebody who was asked did not."""
 MEANINGS = {
     "rounds": "T, rounds at most",
     "kappa": "kappa, density",
@@ -273,116 +267,96 @@ def figure(value: float | None) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
-def audit_document(found: Audit) -> dict[str, Any]:
-    """Return what an audit found as JSON.
+Numbers = Mapping[str, float]
+Say = Callable[[str, dict[str, float], str], None]
+"""Takes a text, its numbers, and what is to be added about time and trend."""
 
-    ``worst_case`` is what is known of the loss of all people, however those who did not answer differ from those who
-    did; ``left_out``, if answers were left out because of what they say.
+
+def worth_a_line(number: int) -> bool:
+    """Tell whether a round has one significant digit: 1 to 10, 20, 30, ..., 100, 200, ..."""
+    return number < 10 or number % 10 ** (len(str(number)) - 1) == 0
+
+
+class Outlook:
+    """Foretells from the rounds so far how long the others may take, and says where the loss is going.
+
+    Args:
+        now: The clock, in seconds; replaced in tests.
     """
-    could = None if found.silent is None else found.silent.estimate
-    return {
-        "verified": True,
-        "status": found.status,
-        "entries": found.entries,
-        "operations": found.operations,
-        "reports": found.reports,
-        "answers": found.answers,
-        "privacy": {who: promised.wire() for who, promised in found.promises.items()},
-        "certificate": None if found.certificate is None else found.certificate.wire(),
-        "other_runs": found.others,
-        "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
-        "participants": {
-            "individuals": found.individuals,
-            "hosts": list(found.hosts),
-            **vouching_document(found.vouching),
-        },
-        "history": {
-            "began": found.history.began,
-            "ended": found.history.ended,
-            "witnesses": {key: asdict(sight) for key, sight in found.history.witnesses.items()},
-            "promised": list(found.history.promised),
-            "receipts": found.history.receipts,
-            "other_runs_witnessed": list(found.history.others),
-        },
-        "liars": {f"{share:g}": could.wire() for share, could in found.liars.items()},
-        "order_chosen_by": list(found.choosers),
-        "missing": found.missing,
-        "misbehaved": found.misbehaved,
-        "worst_case": None if could is None else could.wire(),
-        "left_out": None if found.left_out is None else found.left_out.wire(),
-        "depends_on_silent": found.depends_on_silent,
-        "not_covered": list(UNSIGNED),
-    }
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._began: tuple[float, float] | None = None
+        self._before: Numbers | None = None
+
+    def after(self, numbers: Numbers, *, last: bool = False) -> str:
+        """Return what is to be said after a round (of ``round``, ``rounds``, and ``value``, ``low``, ``high``).
+
+        Args:
+            last: Whether no further round follows, also where more were allowed.
+        """
+        number, rounds = numbers["round"], numbers.get("rounds", 0.0)
+        if self._began is None or number <= self._began[0]:  # the first, or the first of a further task
+            self._began, self._before = (number, self._now()), None
+        parts = []
+        if self._before is not None and "value" in numbers and "value" in self._before:
+            parts.append(self._trend(self._before, numbers))
+        first, began = self._began
+        if number > first and rounds > number and not last:
+            seconds = (self._now() - began) / (number - first) * (rounds - number)
+            parts.append(f"at most {in_time(seconds)} left")
+        self._before = dict(numbers)
+        return ", ".join(parts)
+
+    @staticmethod
+    def _trend(before: Numbers, now: Numbers) -> str:
+        change = now["value"] - before["value"]
+        since = f"since round {before['round']:.0f}"
+        if now["low"] <= before["high"] and before["low"] <= now["high"]:
+            return f"level within the intervals {since}"
+        return f"{'up' if change > 0 else 'down'} by {abs(change):.4f} {since}"
 
 
-def _remaining(found: Audit) -> Iterator[str]:
-    """Yield what the signatures do not show: whether participants are people, and what those who kept silent think."""
-    people, what = sum(found.hosts) + found.individuals, "loss" if found.about_a_loss else "estimate"
-    parts, vouching = [], found.vouching
-    if found.hosts:
-        most = found.hosts[0] / people
-        several = f"{len(found.hosts):,} hosts" if len(found.hosts) > 1 else "a host"
-        largest = f" (the largest for {most:.0%})" if len(found.hosts) > 1 else ""
-        parts.append(f"{several} for {sum(found.hosts):,} people{largest}")
-    if found.individuals:
-        parts.append(f"{found.individuals:,} individuals")
-    if parts:
-        word = "" if vouching.issuers else "; that they are people is the word of the referee, and of each host"
-        yield f"enrolled: {' and '.join(parts)}{word}"
-    yield from vouching_lines(vouching)
-    if found.choosers:
-        yield f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}"
-    yield from history_lines(found.history)
-    if found.misbehaved:
-        yield f"the run ended by the curator, which signed what this run does not take: {found.misbehaved}"
-    if found.missing > 0.0:
-        line = f"answers of up to {found.missing:.1%} of the agents asked are missing"
-        could = None if found.silent is None else found.silent.estimate
-        if could is not None:
-            line += f": however those people differ from the others, the {what} is in {_sure(could)}"
-        if found.left_out is not None:
-            line += f"; were their answers left out because of what they say, in {_sure(found.left_out)}"
-        yield line
-    if found.depends_on_silent:
-        yield "the result depends on those who did not answer: with all of them against it, it is not shown"
-    if found.liars:
-        losses = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
-        sure = certainty(min(could.confidence for could in found.liars.values()))
-        yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(losses)}"
+def in_time(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{max(1, round(seconds))} s"
 
 
-def _sure(found: Estimate) -> str:
-    return f"{ends_in_words(found.low, found.high)} ({certainty(found.confidence)})"
+class Pace:
+    """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last.
 
+    Args:
+        say: Takes what is passed on.
+        now: The clock, in seconds.
+    """
 
-def audit_lines(found: Audit) -> Iterator[str]:
-    """Yield what an audit has verified, and what it cannot, sentence by sentence."""
-    yield f"{found.entries} transcript entries: chain and signatures hold"
-    yield f"{found.operations} curator operations, each signed for exactly its request"
-    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice"
-    for other, agents in found.others.items():
-        yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
-    yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
-    if found.shown:
-        yield f"what that shows: {found.shown}{IF_NONE_LEFT_OUT if found.missing else ''}"
-    yield from _remaining(found)
-    if found.certificate is not None:
-        yield "what the curator's declared events cost is within what it promised"
-        yield f"their certificate ({found.certificate.accountant}) was worked out again by code of its own"
-    for who, promised in found.promises.items():
-        yield f"{PROMISED[who]}: {promised}"
+    def __init__(self, say: Say, now: Callable[[], float] = time.monotonic) -> None:
+        self._say = say
+        self._outlook = Outlook(now)
+        self._waiting: tuple[str, dict[str, float]] | None = None
+        self._last = 0.0
 
+    def __call__(self, text: str, numbers: dict[str, float]) -> None:
+        """Take progress."""
+        number = numbers.get("round")
+        if number is None:
+            self.flush()
+            self._say(text, numbers, "")
+            return
+        if number <= self._last:
+            self.flush()
+        self._last = number
+        if worth_a_line(int(number)) or number == numbers.get("rounds"):
+            self._waiting = None
+            self._say(text, numbers, self._outlook.after(numbers))
+        else:
+            self._waiting = text, numbers
 
-def audit_table(run: Path, found: Audit) -> None:
-    """Print what an audit found, and what no audit of a folder can find."""
-    loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
-    if loose:
-        options = " and ".join(f"--{who}-key" for who in loose)
-        whose = f": the {' and the '.join(loose)} of this folder may be anybody"
-        rest = f"{whose}; give {options} as you know it from elsewhere"
-        _OUT.print(styled(("not pinned", "yellow"), (rest, "")), soft_wrap=True)
-    _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {found.status}", "")), soft_wrap=True)
-    for line in audit_lines(found):
-        _OUT.print(f"  {line}", soft_wrap=True)
-    unsigned = f"  not covered, since it is not signed: {', '.join(UNSIGNED)}"
-    _OUT.print(unsigned, style="dim", soft_wrap=True)
+    def flush(self) -> None:
+        """Pass on the last round, if it has not been."""
+        if self._waiting is not None:
+            (text, numbers), self._waiting = self._waiting, None
+            self._say(text, numbers, self._outlook.after(numbers, last=True))

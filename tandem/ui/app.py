@@ -15,11 +15,10 @@ from common.net.app import Service
 from common.net.pages import Rules, check_loopback, page_app, serve_page
 from deploy.remote import operating
 from tandem.ui.folders import RunFolders
-from tandem.ui.histories import add_histories
 from tandem.ui.live import RefereeWatch, add_live, standing
 from tandem.ui.pages import page, pages
 from tandem.ui.planning import Planner, add_plans
-from tandem.ui.transcripts import add_transcripts
+from tandem.ui.transcripts import add_histories, add_transcripts
 
 Name = Annotated[str, PathParameter(max_length=255)]
 

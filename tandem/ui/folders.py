@@ -16,8 +16,7 @@ from common.core.errors import AuditFailed, NotFound, TandemError
 from common.core.folder import names, present
 from common.core.plain import plain
 from referee.view.pages import read_run, view_of
-from referee.view.values import RunView, Tone
-from referee.view.wording import verdict
+from referee.view.wording import RunView, Tone, verdict
 
 T = TypeVar("T")
 MAX_KEPT = 500

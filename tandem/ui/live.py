@@ -24,7 +24,7 @@ from common.scenario.resolved import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
 from referee.view.run_view import lost, run_view, view_so_far
-from referee.view.values import RunView
+from referee.view.wording import RunView
 from tandem.ui.pages import fields_of, page
 
 RunName = Annotated[str, Path(pattern=RUN)]

@@ -22,7 +22,7 @@ from common.scenario import loading
 from deploy.checking import checked, refusal
 from referee.view.run_view import PROMISED
 from referee.view.show import MEANINGS, figure, plans
-from referee.view.values import Tone
+from referee.view.wording import Tone
 from tandem.ui.pages import page
 
 MAX_KEPT = 64

@@ -18,7 +18,7 @@ from curator.cli import app as curator_command
 from local_agent.cli import app as agent_command
 from referee.cli import app as referee_command
 from referee.service.app import referee_app
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
 from tests.support import TOKEN, Bench, served, tiny
 

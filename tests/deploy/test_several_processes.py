@@ -30,8 +30,7 @@ from local_agent.client import RefereeClient
 from referee.audit.audit import Audit, audit
 from referee.runfolder import unpack_reports, write_run
 from referee.service.app import referee_app
-from referee.service.client import CuratorClient
-from referee.service.referee import public
+from referee.service.referee import CuratorClient, public
 from referee.service.runner import Runner
 from tests.support import TINY, TOKEN, Bench, served
 

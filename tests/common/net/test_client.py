@@ -20,7 +20,7 @@ from common.crypto.identity import Identity
 from common.net.client import Client
 from deploy.remote import Remote
 from local_agent.client import RefereeClient
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from tests.support import tiny
 
 

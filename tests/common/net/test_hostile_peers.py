@@ -30,7 +30,7 @@ from common.net.transport import LOOK, Overdue, time_limit
 from curator.contributions.contributor import CollectorClient
 from deploy.remote import RefereeAt, Remote
 from local_agent.client import IssuerClient, RefereeClient, RelayedClient
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 
 Answer = Callable[[socket.socket], None]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -230,7 +230,7 @@ def test_a_wait_ends_when_its_caller_wants():
 @pytest.mark.slow
 def test_a_curator_at_work_on_an_acknowledgement_holds_no_run(monkeypatch: pytest.MonkeyPatch):
     """A run that has ended countersigns the last release: 202 for ever held it, and its cancellation, for a day."""
-    monkeypatch.setattr("referee.service.client._ONCE", 0.3)
+    monkeypatch.setattr("referee.service.referee._ONCE", 0.3)
     signed = Identity.create().sign("kind", {"run": "r"})
     working = whole(b"{}", status="202 Accepted")
     with (
@@ -282,7 +282,7 @@ CHECK = """
 import sys
 from contextlib import closing
 from common.core.errors import PeerError
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from common.crypto.identity import Identity
 signed = Identity.create().sign("kind", {"run": "r", "operation_id": "o"})
 for _ in range(2):

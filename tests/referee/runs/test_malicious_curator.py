@@ -21,8 +21,8 @@ from common.scenario.resolved import ResolvedScenario
 from curator.curator import Curator
 from referee.audit.audit import audit
 from referee.runs import curator as patience
-from referee.service.client import CuratorClient
-from referee.view.show import audit_lines
+from referee.service.referee import CuratorClient
+from referee.view.audited import audit_lines
 from tests.support import Bench, leave_folder, tiny
 
 Change = Callable[[dict[str, Any]], object]

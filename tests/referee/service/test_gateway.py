@@ -38,7 +38,7 @@ from curator.app import curator_app
 from local_agent.client import RelayedClient
 from referee.service import agents_edge
 from referee.service.app import referee_app
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
 from tests import relayed
 from tests.relayed import NOWHERE, InProcess, Recording, relay_before

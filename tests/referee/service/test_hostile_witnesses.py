@@ -28,7 +28,7 @@ from local_agent.person import receipts
 from referee.runs import execution
 from referee.service import runner as running
 from referee.service.app import referee_app
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
 from referee.service.witness import HEADS, witness_app
 from referee.witness_log import WitnessLog

@@ -18,9 +18,8 @@ from common.log.transcript import SignedEntry
 from common.net import messages
 from curator.startup import open_curator
 from deploy.remote import Remote, operating
-from referee.audit.agents import Agents
+from referee.audit.agents import Agents, Place
 from referee.audit.audit import audit
-from referee.audit.reports import Place
 from referee.cli import app
 from referee.collection.roster import Roster
 from referee.service.app import referee_app

@@ -23,8 +23,7 @@ from curator.app import curator_app
 from deploy.processes import free_port
 from referee.collection import roster
 from referee.service import agents_edge
-from referee.service.app import referee_app
-from referee.service.monitoring import checks
+from referee.service.app import checks, referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
 from tests.curator.test_curator_app import full_disk

@@ -22,7 +22,7 @@ from common.core.plain import MAX_LENGTH, command, plain
 from common.core.terminal import deliver
 from referee.cli import app
 from referee.service.app import referee_app
-from referee.service.client import CuratorClient
+from referee.service.referee import CuratorClient
 from referee.service.runner import Runner
 from referee.view import show
 from referee.view.listing import ended, logged, runs_table

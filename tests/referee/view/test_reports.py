@@ -19,8 +19,7 @@ from referee.cli import app
 from referee.view.charts import MAX_BARS, MAX_POINTS, by_round, compared, thinned
 from referee.view.pages import report, view_of
 from referee.view.run_view import run_view
-from referee.view.values import ChartEntry, Interval, Round
-from referee.view.wording import against, promise, share, verdict
+from referee.view.wording import ChartEntry, Interval, Round, against, promise, share, verdict
 from tests.support import TINY, tiny
 from tests.tiers import for_each
 

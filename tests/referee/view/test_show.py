@@ -19,12 +19,12 @@ from referee.cli import app
 from referee.protocols.base import Outcome
 from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
 from referee.runs.results import result_document
-from referee.view import show
+from referee.view import audited, show
 from referee.view.diagrams import mermaid, page
-from referee.view.pace import Outlook, Pace, in_time, worth_a_line
 from referee.view.pages import report
 from referee.view.pages import report as page_of
 from referee.view.run_view import run_view
+from referee.view.show import Outlook, Pace, in_time, worth_a_line
 from referee.view.wording import interval_in_words, judged_in_words
 from tests.support import TINY, Bench, tiny
 from tests.tiers import for_each
@@ -80,7 +80,7 @@ def test_each_finding_of_an_audit_is_one_line_however_narrow_the_terminal_is(und
     assert lines[0].startswith("not pinned: ")
     assert lines[1].startswith("verified ")
     assert all(line.startswith("  ") for line in lines[2:])
-    assert lines[-1] == f"  not covered, since it is not signed: {', '.join(show.UNSIGNED)}"
+    assert lines[-1] == f"  not covered, since it is not signed: {', '.join(audited.UNSIGNED)}"
 
 
 @pytest.mark.usefixtures("wide")

@@ -20,7 +20,7 @@ from common.scenario.fitting import Start, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse
 from referee.cli import app
-from referee.view.first_scenario import scenario_text
+from referee.view.own_tables import scenario_text
 from tests.tiers import for_each
 
 HEADER = "age,sex,town,sick\n"

@@ -15,7 +15,7 @@ from common.net.pages import HEADERS
 from referee.audit.audit import audit
 from referee.audit.history import kept_in
 from referee.runfolder import unpack_reports
-from referee.view.show import audit_lines
+from referee.view.audited import audit_lines
 from referee.witness_log import WitnessLog
 from tandem.cli import app
 from tandem.ui.app import ui_app

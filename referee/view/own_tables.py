@@ -1,6 +1,7 @@
-"""What ``referee init`` does: ask about two tables what no option says, and write a scenario that explains itself.
+"""What ``referee init`` and ``check`` do with tables of one's own.
 
-No question shows what a field holds.
+``init`` asks what no option says, and writes a scenario that explains itself; no question shows what a field holds.
+``check`` shows what a run would make of a table, to its owner.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import math
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import yaml
 
@@ -19,9 +20,12 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario
 from common.core.plain import nearest
 from common.core.terminal import say
+from common.data.population import locate
+from common.data.tables.examining import Examined, TableFinding, examine
 from common.data.tables.files import columns_of, is_typed, pieces
 from common.data.tables.source import Category, Feature, Label, Layout, Number
 from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
+from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
 
 _INDENT = "  "
@@ -389,3 +393,96 @@ def _parsed(option: str, kind: type[_Answer], **fields: object) -> _Answer:
         return kind.parse(fields)
     except BadMessage as error:
         raise BadScenario(f"{option}: {error.detail}") from None
+
+
+Side = Literal["S", "T"]
+SIDES: tuple[Side, ...] = ("S", "T")
+
+PRIVATE = (
+    "PRIVATE: this was computed from people's records, without any noise. It is for their keeper alone, and was "
+    "written nowhere else: do not put it into a scenario, a ticket or a chat."
+)
+_HEADINGS = {
+    "stops": "A run stops at these:",
+    "mistake": "A run goes on with these, and probably not as it was meant:",
+    "note": "The public rules say what these become (docs/scenarios.md, Tables):",
+}
+
+
+def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
+    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here.
+
+    Raises:
+        BadScenario: If the wanted side, or no side, has a table here.
+    """
+    why: dict[Side, str] = {}
+    for side in SIDES:
+        people = scenario.source if side == "S" else scenario.target
+        if people.table is not None and people.table.contributed:
+            why[side] = f"side {side} of {scenario.name} contributes: each record is checked before it is sent"
+        elif people.table is None or scenario.data is None:
+            why[side] = f"side {side} of {scenario.name} has simulated people: there is no table to check"
+    found = tuple(side for side in ((wanted,) if wanted else SIDES) if side not in why)
+    if not found:
+        raise BadScenario(why[wanted or "S"])
+    return found
+
+
+def examined(chosen: ResolvedScenario, side: Side) -> Examined:
+    """Return what is found in the table of a side, which has one."""
+    people, wanted = (chosen.source, chosen.curator.n) if side == "S" else (chosen.target, chosen.agents.count)
+    if people.table is None or chosen.data is None:
+        raise AssertionError("the sides with a table are asked for before")
+    return examine(locate(chosen.data), people.table, wanted)
+
+
+def document(found: Mapping[Side, Examined], sound: bool) -> dict[str, Any]:
+    """Return what was found as JSON: of one side, or of S with T beside it under its letter; whether a run begins."""
+    first, *others = [_document(side, one) for side, one in found.items()]
+    return {"private": PRIVATE, **first, "sound": sound, **{other["side"]: other for other in others}}
+
+
+def _document(side: Side, found: Examined) -> dict[str, Any]:
+    return {
+        "side": side,
+        "sound": found.sound,
+        "rows": found.rows,
+        "kept": found.kept,
+        "labels": {"positive": found.positive, "negative": found.negative},
+        "findings": [asdict(finding) for finding in found.findings],
+    }
+
+
+def lines(scenario: Scenario, found: Mapping[Side, Examined], sound: bool) -> Iterator[str]:
+    """Yield what was found, line by line; at the end, whether a run begins."""
+    yield PRIVATE
+    for side, one in found.items():
+        table = (scenario.source if side == "S" else scenario.target).table
+        yield from _of_a_side(side, ", ".join(table.files if table is not None else ()), one)
+    yield "Nothing stands in the way of a run." if sound else "Fix this before a run."
+
+
+def _of_a_side(side: Side, files: str, found: Examined) -> Iterator[str]:
+    for finding in found.findings:
+        if finding.kind == "clipped" and 2 * finding.count >= found.kept:
+            clipped = f"{finding.count:,} of {found.kept:,} rows of column {finding.column!r} of {side}"
+            yield f"WARNING: the bounds clip {clipped}: people differ in little there; look for a wrong unit"
+    labels = f"{found.positive:,} positive, {found.negative:,} negative"
+    yield f"{side} ({files}): {found.rows:,} rows, {found.kept:,} kept, {labels}"
+    for severity, heading in _HEADINGS.items():
+        here = [finding for finding in found.findings if finding.severity == severity]
+        if here:
+            yield heading
+            for finding in here:
+                yield f"  {_place(finding)}: {finding.what}"
+                yield f"    -> {finding.remedy}"
+
+
+def _place(finding: TableFinding) -> str:
+    where = [finding.file] if finding.file else []
+    where += [f"column {finding.column!r}"] if finding.column else []
+    if finding.lines:
+        named = ", ".join(str(line) for line in finding.lines)
+        more = ", ..." if finding.count > len(finding.lines) else ""
+        where.append(f"{finding.count:,} row{'s' if finding.count != 1 else ''} (line {named}{more})")
+    return ", ".join(where) or "the table"

@@ -1,0 +1,249 @@
+"""What an audit found, in words and as JSON, with a run's history, its witnesses, and who vouches for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from common.core.plain import plain
+from common.core.terminal import console, styled
+from common.log.receipts import StoredCheckpoint
+from common.net.client import WitnessClient
+from common.net.messages import Configuration
+from common.statistics.intervals import Estimate, certainty
+from referee.audit.agents import ByIssuer, Vouching
+from referee.audit.audit import Audit
+from referee.audit.history import History
+from referee.runfolder import read_transcript
+from referee.view.run_view import PROMISED
+from referee.view.wording import ends_in_words
+
+_OUT = console()
+UNSIGNED = ("truth", "all_runs", "seconds", "peak_memory_bytes", "report.html")
+"""What a run folder holds beside the signed result: an experimenter's own findings."""
+IF_NONE_LEFT_OUT = "; if no answer was left out because of what it says"
+"""What a statement about those who answer takes where somebody who was asked did not."""
+NAMED = 5
+"""How many other runs are named, at most."""
+
+
+class SeenByWitness(NamedTuple):
+    """What a witness has seen of a run, and of which other runs of the same referee it has seen something."""
+
+    kept: list[StoredCheckpoint]
+    others: tuple[str, ...]
+
+
+def seen_by(url: str, folder: Path) -> SeenByWitness:
+    """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen.
+
+    Raises:
+        AuditFailed: If the folder's transcript cannot be read.
+        PeerError: If the witness does not answer.
+    """
+    first = read_transcript(folder)[0]
+    configuration = Configuration.parse(first.body["configuration"])
+    with closing(WitnessClient(url, patience=10.0)) as witness:
+        others = (seen.run for seen in witness.runs(configuration.referee))
+        return SeenByWitness(
+            witness.kept(configuration.referee, configuration.run),
+            tuple(run for run in others if run != configuration.run),
+        )
+
+
+def history_lines(history: History) -> Iterator[str]:
+    """Yield what is known of a run's history, and what is not."""
+    if history.began is not None:
+        ended = "" if history.ended is None else f", ended {clock(history.ended)}"
+        yield f"began {clock(history.began)}{ended}, by the referee's clock"
+    for key, sight in history.witnesses.items():
+        whole = "to its end" if sight.entries == history.entries else f"up to entry {sight.entries}"
+        yield f"witness {key[:16]}... has seen it from {clock(sight.first)} to {clock(sight.last)}, {whole}"
+    for key in history.unseen:
+        yield f"witness {key[:16]}... was to see it, and nothing here shows that it saw the end: ask it (--witness URL)"
+    if not history.witnesses and not history.promised:
+        yield "no witness has seen this history: the referee could show others another one"
+    if history.others:
+        names, rest = ", ".join(history.others[:NAMED]), len(history.others) - NAMED
+        more = f" and {rest:,} more" if rest > 0 else ""
+        yield (
+            f"the witness has seen {len(history.others):,} other runs of this referee ({names}{more}): one that was "
+            "given up because somebody did not like its order would be among them"
+        )
+    if history.receipts:
+        what = "receipt: its report is" if history.receipts == 1 else "receipts: their reports are all"
+        yield f"compared with {history.receipts:,} {what} there"
+
+
+def clock(seconds: int) -> str:
+    """Return a time as text, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def vouching_lines(vouching: Vouching) -> Iterator[str]:
+    """Yield who vouches for whom; nothing where no issuer does and none was given."""
+    if not vouching.issuers:
+        return
+    for fingerprint, found in vouching.issuers.items():
+        known = "" if found.pinned else ", which may be anybody (give the keys that you know from elsewhere: --issuer),"
+        yield f"issuer {fingerprint[:16]}...{known} vouches for {_people_of(found)}"
+    alone = sum(vouching.hosts) + vouching.individuals
+    if alone:
+        parts = []
+        if vouching.individuals:
+            parts.append(f"{_individuals(vouching.individuals)}, on the referee's word alone")
+        if vouching.hosts:
+            several = f"{len(vouching.hosts):,} hosts" if len(vouching.hosts) > 1 else "a host"
+            parts.append(f"{sum(vouching.hosts):,} people of {several}, on their host's word alone")
+        yield f"no issuer vouches for {', and for '.join(parts)}"
+    if vouching.strangers:
+        yield f"{vouching.strangers:,} answers are of people without an issuer that is known from elsewhere"
+
+
+def _people_of(found: ByIssuer) -> str:
+    parts = []
+    if found.individuals or not found.hosts:
+        parts.append(_individuals(found.individuals))
+    parts += [f"{host.people:,} people of {plain(host.name)} (at most {host.most:,})" for host in found.hosts]
+    return " and ".join(parts)
+
+
+def _individuals(count: int) -> str:
+    return f"{count:,} individual{'' if count == 1 else 's'}"
+
+
+def vouching_document(vouching: Vouching) -> dict[str, Any]:
+    """Return who vouches for whom as JSON: ``vouched_by`` is the referee alone where no issuer does."""
+    if not vouching.issuers:
+        return {"vouched_by": "referee"}
+    return {
+        "vouched_by": {
+            fingerprint: {
+                "pinned": found.pinned,
+                "individuals": found.individuals,
+                "hosts": [{"name": host.name, "people": host.people, "at_most": host.most} for host in found.hosts],
+            }
+            for fingerprint, found in vouching.issuers.items()
+        },
+        "not_vouched": {"individuals": vouching.individuals, "hosts": list(vouching.hosts)},
+        "answers_not_vouched": vouching.strangers,
+    }
+
+
+def audit_document(found: Audit) -> dict[str, Any]:
+    """Return what an audit found as JSON.
+
+    ``worst_case`` is what is known of the loss of all people, however those who did not answer differ from those who
+    did; ``left_out``, if answers were left out because of what they say.
+    """
+    could = None if found.silent is None else found.silent.estimate
+    return {
+        "verified": True,
+        "status": found.status,
+        "entries": found.entries,
+        "operations": found.operations,
+        "reports": found.reports,
+        "answers": found.answers,
+        "privacy": {who: promised.wire() for who, promised in found.promises.items()},
+        "certificate": None if found.certificate is None else found.certificate.wire(),
+        "other_runs": found.others,
+        "pinned": dict(zip(("referee", "curator"), found.pinned, strict=True)),
+        "participants": {
+            "individuals": found.individuals,
+            "hosts": list(found.hosts),
+            **vouching_document(found.vouching),
+        },
+        "history": {
+            "began": found.history.began,
+            "ended": found.history.ended,
+            "witnesses": {key: asdict(sight) for key, sight in found.history.witnesses.items()},
+            "promised": list(found.history.promised),
+            "receipts": found.history.receipts,
+            "other_runs_witnessed": list(found.history.others),
+        },
+        "liars": {f"{share:g}": could.wire() for share, could in found.liars.items()},
+        "order_chosen_by": list(found.choosers),
+        "missing": found.missing,
+        "misbehaved": found.misbehaved,
+        "worst_case": None if could is None else could.wire(),
+        "left_out": None if found.left_out is None else found.left_out.wire(),
+        "depends_on_silent": found.depends_on_silent,
+        "not_covered": list(UNSIGNED),
+    }
+
+
+def _remaining(found: Audit) -> Iterator[str]:
+    """Yield what the signatures do not show: whether participants are people, and what those who kept silent think."""
+    people, what = sum(found.hosts) + found.individuals, "loss" if found.about_a_loss else "estimate"
+    parts, vouching = [], found.vouching
+    if found.hosts:
+        most = found.hosts[0] / people
+        several = f"{len(found.hosts):,} hosts" if len(found.hosts) > 1 else "a host"
+        largest = f" (the largest for {most:.0%})" if len(found.hosts) > 1 else ""
+        parts.append(f"{several} for {sum(found.hosts):,} people{largest}")
+    if found.individuals:
+        parts.append(f"{found.individuals:,} individuals")
+    if parts:
+        word = "" if vouching.issuers else "; that they are people is the word of the referee, and of each host"
+        yield f"enrolled: {' and '.join(parts)}{word}"
+    yield from vouching_lines(vouching)
+    if found.choosers:
+        yield f"the order in which agents were asked was chosen by {' and by '.join(found.choosers)}"
+    yield from history_lines(found.history)
+    if found.misbehaved:
+        yield f"the run ended by the curator, which signed what this run does not take: {found.misbehaved}"
+    if found.missing > 0.0:
+        line = f"answers of up to {found.missing:.1%} of the agents asked are missing"
+        could = None if found.silent is None else found.silent.estimate
+        if could is not None:
+            line += f": however those people differ from the others, the {what} is in {_sure(could)}"
+        if found.left_out is not None:
+            line += f"; were their answers left out because of what they say, in {_sure(found.left_out)}"
+        yield line
+    if found.depends_on_silent:
+        yield "the result depends on those who did not answer: with all of them against it, it is not shown"
+    if found.liars:
+        losses = [f"{share:.0%}: {ends_in_words(could.low, could.high)}" for share, could in found.liars.items()]
+        sure = certainty(min(could.confidence for could in found.liars.values()))
+        yield f"{what} interval if so large a share of the answers counted are lies ({sure}): {', '.join(losses)}"
+
+
+def _sure(found: Estimate) -> str:
+    return f"{ends_in_words(found.low, found.high)} ({certainty(found.confidence)})"
+
+
+def audit_lines(found: Audit) -> Iterator[str]:
+    """Yield what an audit has verified, and what it cannot, sentence by sentence."""
+    yield f"{found.entries} transcript entries: chain and signatures hold"
+    yield f"{found.operations} curator operations, each signed for exactly its request"
+    yield f"{found.answers:,} answers in {found.reports:,} signed reports, in the committed order, none twice"
+    for other, agents in found.others.items():
+        yield f"{agents:,} agents between were asked by run {other}, whose audit shows it"
+    yield "the protocol, replayed on these answers, asks the same questions and ends with the same result"
+    if found.shown:
+        yield f"what that shows: {found.shown}{IF_NONE_LEFT_OUT if found.missing else ''}"
+    yield from _remaining(found)
+    if found.certificate is not None:
+        yield "what the curator's declared events cost is within what it promised"
+        yield f"their certificate ({found.certificate.accountant}) was worked out again by code of its own"
+    for who, promised in found.promises.items():
+        yield f"{PROMISED[who]}: {promised}"
+
+
+def audit_table(run: Path, found: Audit) -> None:
+    """Print what an audit found, and what no audit of a folder can find."""
+    loose = [who for who, pinned in zip(("referee", "curator"), found.pinned, strict=True) if not pinned]
+    if loose:
+        options = " and ".join(f"--{who}-key" for who in loose)
+        whose = f": the {' and the '.join(loose)} of this folder may be anybody"
+        rest = f"{whose}; give {options} as you know it from elsewhere"
+        _OUT.print(styled(("not pinned", "yellow"), (rest, "")), soft_wrap=True)
+    _OUT.print(styled(("verified", "bold green"), (f" {run}: ended {found.status}", "")), soft_wrap=True)
+    for line in audit_lines(found):
+        _OUT.print(f"  {line}", soft_wrap=True)
+    unsigned = f"  not covered, since it is not signed: {', '.join(UNSIGNED)}"
+    _OUT.print(unsigned, style="dim", soft_wrap=True)
