@@ -22,13 +22,12 @@ import numpy as np
 
 from common.core import canonical
 from common.data.population import TableRecordSource
-from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.trees import LEAF, Trees
 from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
-from common.local.queries.item import ItemQuery
-from common.local.queries.listed import ListedQuery
+from common.local.queries.items import ItemQuery, ListedQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES, Query, parse_query
 from common.local.records import Records

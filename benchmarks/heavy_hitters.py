@@ -28,10 +28,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from common.core.arrays import Floats, Words
-from common.local.answers import Answers
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.item import ItemQuery
+from common.local.queries.items import ItemQuery
+from common.local.queries.query import Answers
 from common.numerics.randomness import RandomSource
 from common.statistics.frequency import binomial_intervals, estimate_shares, reports_by_length
 from common.statistics.heavy_hitters import find, guarantee, ladder

@@ -17,11 +17,9 @@ import numpy as np
 
 from common.core.errors import BadScenario
 from common.data.population import TableRecordSource, open_records
-from common.local.answers import Answers, AskAgents, MassAnswers
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.masks import fill
-from common.local.packing import mask_bytes
-from common.local.queries.query import Query
+from common.local.packing import fill_mask, mask_bytes
+from common.local.queries.query import Answers, AskAgents, MassAnswers, Query
 from common.local.records import Records
 from common.net.messages import MAX_LISTED, OrderCommitment
 from common.numerics.randomness import RandomSource, subseed
@@ -127,7 +125,7 @@ class SimulatedAgents:
         batch = form_mass((part,), lambda first: self._cohort, Roster([Participant("0" * 64, 0, people)]))
         answers = answer_mass(query, self._mechanism, self._population, batch.mask, 0, self._source)
         mask = np.zeros(mask_bytes(batch.asked), dtype=np.uint8)
-        fill(mask, 0, batch.asked)
+        fill_mask(mask, 0, batch.asked)
         return MassAnswers(batch.asked, answers, mask)
 
 

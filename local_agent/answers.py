@@ -11,10 +11,9 @@ import numpy as np
 from common.core import canonical
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import PolicyRefused
-from common.local.masks import Mask, members, ones
 from common.local.mechanisms.frequency import FrequencyOracle, public_words, within
 from common.local.mechanisms.mechanism import LocalRandomizer, Mechanism
-from common.local.packing import answer_type
+from common.local.packing import Mask, answer_type, count_ones, members
 from common.local.queries.query import FrequencyQuery, Query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
@@ -196,7 +195,7 @@ def answer_mass(
     """
     what = question_digest(query, mechanism)
     own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
-    answers: AnyArray = np.empty(ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    answers: AnyArray = np.empty(count_ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
     if source.simulated:
         pieces = (
             randomize(query, found, mechanism, slots, own)

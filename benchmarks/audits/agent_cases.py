@@ -21,18 +21,16 @@ from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
-from common.local.mechanisms import krr, olh
+from common.local.mechanisms import k_ary
 from common.local.mechanisms import mechanism as mechanisms
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.mechanisms.warner import Warner
 from common.local.packing import unpack_answers
-from common.local.queries.compare import CompareQuery
-from common.local.queries.gradient import GradientQuery
-from common.local.queries.item import ItemQuery
-from common.local.queries.loss import LossQuery
+from common.local.queries.coordinate import GradientQuery
+from common.local.queries.items import ItemQuery
+from common.local.queries.loss import CompareQuery, LossQuery, SoleErrorQuery
 from common.local.queries.query import Query
-from common.local.queries.sole_error import SoleErrorQuery
 from common.local.records import Records
 from common.net import messages
 from common.numerics.randomness import RandomSource
@@ -167,7 +165,7 @@ def item_cases() -> list[Case]:
         {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
         for replaced in (
             {},
-            {(place, "respond"): lambda symbols, *_: symbols for place in (krr, olh)},
+            {(place, "respond"): lambda symbols, *_: symbols for place in (k_ary, k_ary)},
         )
     )
     twice, again = (
@@ -186,8 +184,8 @@ def item_cases() -> list[Case]:
 def compare_case() -> Case:
     """One person, on whom only the first of two constants is wrong, or only the second."""
     query = CompareQuery(first=Constant(label=1), second=Constant(label=-1))
-    two = {(krr, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
-    bare = {(krr, "respond"): lambda symbols, *_: symbols}
+    two = {(k_ary, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
+    bare = {(k_ary, "respond"): lambda symbols, *_: symbols}
     twins = {
         "the truth as often as of two outcomes": hosted(query, mechanism="krr", replaced=two),
         "an outcome sent as it is": hosted(query, mechanism="krr", replaced=bare),

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.local.cells import TILT_PARTS, ScoreCells, Tilt
 from common.local.hypotheses.rules import Stump
-from common.local.mechanisms.laplace import Laplace
+from common.local.losses import TILT_PARTS, ScoreCells, Tilt
+from common.local.mechanisms.noise import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.counting import Count, CountedHead, HeadList, ReleasedCount, Select, SelectedFeature

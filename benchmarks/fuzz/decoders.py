@@ -24,7 +24,7 @@ from common.data.distributions.base import DISTRIBUTIONS
 from common.data.tables.loading import numbered
 from common.data.tables.source import TableSource
 from common.learners.base import SETTINGS
-from common.local import masks, packing
+from common.local import packing
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.query import QUERIES
@@ -141,7 +141,9 @@ def _binary(corpus: Corpus) -> Iterator[Decoder]:
         (BadMessage,),
         raws=[str(assignment["people"])[:400].encode()],
     )
-    yield Decoder("mask of people", lambda raw: masks.decode(raw.decode("latin-1"), 24), (BadMessage,), raws=[b"////"])
+    yield Decoder(
+        "mask of people", lambda raw: packing.decode_mask(raw.decode("latin-1"), 24), (BadMessage,), raws=[b"////"]
+    )
     listed = corpus.referee.participants("finished")
     yield Decoder("list of participants", Roster.decode, (BadMessage,), raws=[listed, listed + bytes(39) + b"\x01"])
     yield Decoder(

@@ -107,3 +107,11 @@ def group_of(features: AnyArray, groups: tuple[int, ...]) -> Indices:
         return np.zeros(len(features), dtype=np.int64)
     held = features[:, list(groups)] > 0.5
     return np.where(held.any(axis=1), held.argmax(axis=1), len(groups)).astype(np.int64)
+
+
+def column_labels(records: Records, column: int) -> Labels:
+    """Return +1 where a feature is above 1/2, else -1, shape (n,), int8."""
+    labels = (records.features[:, column] > 0.5).astype("int8")
+    labels *= 2
+    labels -= 1
+    return labels

@@ -14,11 +14,8 @@ from functools import singledispatch
 
 from common.core.values import Value
 from common.data.tables.source import Number
-from common.local.hypotheses.argmax import Argmax
-from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.recalibrated import Recalibrated
-from common.local.hypotheses.regressor import Regressor
-from common.local.hypotheses.relabelled import Relabelled
+from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
+from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import LEAF, Trees
 from common.models.model import Model

@@ -24,15 +24,11 @@ from common.core.errors import BadInput
 from common.data.tables.frames import rows_of
 from common.data.tables.loading import numbers_of
 from common.data.tables.source import Category, Number, longest
-from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import GREATEST, Linear
-from common.local.hypotheses.onnx import Onnx
-from common.local.hypotheses.onnx_graph import ML_OPSET, OPSETS, ensemble, read_graph
+from common.local.hypotheses.linear import GREATEST, Linear, Regressor
+from common.local.hypotheses.onnx import ML_OPSET, OPSETS, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
-from common.local.hypotheses.recalibrated import Recalibrated
-from common.local.hypotheses.regressor import Regressor
-from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import Trees
 from common.models.model import Model

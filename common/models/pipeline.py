@@ -15,11 +15,9 @@ from sklearn.utils.metaestimators import available_if
 
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadInput
-from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.composed import Argmax, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.regressor import Regressor
-from common.local.hypotheses.relabelled import Relabelled
+from common.local.hypotheses.linear import Linear, Regressor
 from common.models.model import Model
 from common.models.predict import feature_names, features_of, predictions, target_of
 
@@ -116,7 +114,7 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
 
     @available_if(_probable)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of both labels, shape (n, 2); :func:`.predicting.calibration` says their worth."""
+        """Return the probabilities of both labels, shape (n, 2); :func:`.predict.calibration` says their worth."""
         positive = self.model.hypothesis.probabilities(np.asarray(X, dtype=np.float32))
         return np.stack([1.0 - positive, positive], axis=1)
 

@@ -15,11 +15,9 @@ from common.data.tables.examining import Notes
 from common.data.tables.frames import rows_of
 from common.data.tables.loading import encode_piece
 from common.data.tables.source import Feature, Number
-from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.recalibrated import Recalibrated
-from common.local.hypotheses.regressor import Regressor
-from common.local.hypotheses.relabelled import Relabelled
+from common.local.hypotheses.linear import Regressor
 from common.models.model import Model
 
 

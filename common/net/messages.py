@@ -242,7 +242,7 @@ class Assignment(Value):
 class MassAssignment(Value):
     """One question to some of a hosted population's agents, where more are asked than are listed (``MAX_LISTED``).
 
-    ``people`` is base64 of a mask over the participant's own agents (:mod:`common.local.masks`): who is asked.
+    ``people`` is base64 of a mask over the participant's own agents (:mod:`common.local.packing`): who is asked.
     Their slots are ``slot``, ``slot`` + 1, ..., in the order of their numbers.
     """
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from common.core.errors import BadMessage
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis
-from common.local.hypotheses.relabelled import Task
 from common.local.hypotheses.rules import FeatureSet
 from common.operations.operation import OPERATIONS, Operation, Result
 from common.privacy.theorems.klnrs import Rule

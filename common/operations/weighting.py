@@ -9,11 +9,10 @@ from pydantic import Field
 
 from common.core.arrays import Floats
 from common.core.errors import BadMessage
-from common.local.cells import ScoreCells, Tilt
 from common.local.hypotheses.hypothesis import AnyHypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Conjunction
-from common.local.losses import HypothesisLoss, Loss
+from common.local.losses import HypothesisLoss, Loss, ScoreCells, Tilt
 from common.operations.operation import MAX_WHOLE, OPERATIONS, Operation, Result, Whole
 
 
@@ -84,7 +83,7 @@ class NoisyMargins(Result):
     """The weighted margins with noise, on a public grid.
 
     Attributes:
-        shares: One an item (:class:`~common.local.cells.ScoreCells`), in units: with noise negative or above ``whole``.
+        shares: One an item of the cells, in units: with noise negative or above ``whole``.
         whole: How many units make a share of 1, a power of two. It follows from public numbers.
     """
 

@@ -19,8 +19,8 @@ from common.core.registry import Registry, TypeRegistry
 from common.core.values import FromPlan, Value
 from common.data.distributions.base import Distribution
 from common.learners.base import OpenSettings
-from common.local.answers import AskAgents
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
+from common.local.queries.query import AskAgents
 from common.operations.operation import Operation
 from common.protocols.patterns import Pattern, agents, curator, many, maybe, sequence, some
 from common.statistics.formulas import CORRECTIONS, PlannedValue, follow

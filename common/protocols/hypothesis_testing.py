@@ -11,7 +11,7 @@ from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
 from common.data.distributions.boolean_features import BiasedCoins
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.noise import Laplace
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence
 from common.statistics.formulas import PlannedValue

@@ -23,10 +23,10 @@ import numpy as np
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
-from common.local.answers import Answers
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.hadamard import HadamardResponse
-from common.local.queries.item import ItemQuery
+from common.local.queries.items import ItemQuery
+from common.local.queries.query import Answers
 from common.statistics.frequency import Reports, reports_by_length
 
 

@@ -9,12 +9,12 @@ from scipy.special import betaincinv
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
-from common.local.answers import Answers, Questions
 from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words
 from common.local.mechanisms.hadamard import walsh_hadamard
 from common.local.mechanisms.mechanism import BitMechanism
-from common.local.queries.item import ItemQuery
-from common.local.queries.query import FrequencyQuery
+from common.local.queries.code import Questions
+from common.local.queries.items import ItemQuery
+from common.local.queries.query import Answers, FrequencyQuery
 from common.statistics.intervals import Estimate
 
 _ROUNDING = 1e-9

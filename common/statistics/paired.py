@@ -17,9 +17,9 @@ from pydantic import Field
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
-from common.local.mechanisms.krr import KaryResponse
+from common.local.mechanisms.k_ary import KaryResponse
 from common.local.mechanisms.mechanism import BitMechanism
-from common.local.queries.compare import OUTCOMES
+from common.local.queries.loss import OUTCOMES
 from common.statistics.intervals import edge
 
 RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
@@ -48,7 +48,7 @@ class Difference(Value):
 def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, among: int = 1) -> Difference:
     """Estimate loss(first) - loss(second) on T from answers to comparisons.
 
-    The query is :class:`~common.local.queries.compare.CompareQuery`. An answer scores x = 1 if it names outcome 0,
+    The query is :class:`~common.local.queries.loss.CompareQuery`. An answer scores x = 1 if it names outcome 0,
     -1 for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m =
     (p - q) (loss(first) - loss(second)).
 
@@ -171,7 +171,7 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
 
     Bits about the first and bits about the second hypothesis, of different agents, are matched one to one; a pair
     scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors
-    (:class:`~common.local.queries.sole_error.SoleErrorQuery`). With p the probability of telling the truth,
+    (:class:`~common.local.queries.loss.SoleErrorQuery`). With p the probability of telling the truth,
     E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about a value of mean v is 1 with
     probability (1 - p) + (2p - 1) v, and those on whom both err cancel in the difference of losses.
 

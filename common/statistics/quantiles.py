@@ -6,9 +6,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from common.core.errors import BadInput
-from common.local.answers import Answers, AskAgents
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.threshold import ThresholdQuery
+from common.local.queries.items import ThresholdQuery
+from common.local.queries.query import Answers, AskAgents
 from common.statistics import evidence
 from common.statistics.intervals import tally
 

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 
 from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
-from common.local.mechanisms.none import NoMechanism
+from common.local.mechanisms.warner import NoMechanism
 from common.statistics.intervals import Estimate, estimate
 from common.statistics.loss_tests import SequentialTest
 

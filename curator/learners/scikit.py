@@ -17,7 +17,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.export.hypotheses import as_hypothesis
+from curator.export import as_hypothesis
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.metering.access import Access
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from common.core.arrays import Floats
-from common.learners.sgd import SgdSettings
+from common.learners.half_spaces import SgdSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices
-from common.learners.aggregation import GnMax, SparseVector, Stability
-from common.learners.model_agnostic import TOUCHED, Identity
+from common.learners.model_agnostic import TOUCHED, GnMax, Identity, SparseVector, Stability
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, NonPrivate, Release

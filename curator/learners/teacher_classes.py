@@ -11,7 +11,7 @@ from common.core.arrays import AnyArray, Indices
 from common.core.errors import BadScenario
 from common.core.values import Value, explain
 from common.learners.model_agnostic import ClassColumns
-from common.local.hypotheses.argmax import Argmax, column_classes
+from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
 from common.local.hypotheses.linear import GREATEST, Linear
 from common.local.records import Records
@@ -82,7 +82,7 @@ class LabelClasses(TeacherClasses):
 class ColumnClasses(ClassColumns, TeacherClasses):
     """C classes that stand as one-hot columns among the features.
 
-    See :class:`common.local.hypotheses.argmax.Argmax`. They take the place of labels: teachers and students look
+    See :class:`common.local.hypotheses.composed.Argmax`. They take the place of labels: teachers and students look
     at features before them only.
     """
 

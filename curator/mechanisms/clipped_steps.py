@@ -58,7 +58,7 @@ class ClippedSteps:
 
     Attributes:
         loss, steps, clip, noise, diameter, domain, regularization, lasso, intercept, start, output: As of
-            :class:`common.learners.sgd.OpenSgd`.
+            :class:`common.learners.half_spaces.OpenSgd`.
     """
 
     loss: Literal["logistic", "hinge", "perceptron"]

@@ -10,8 +10,8 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
 from common.core.errors import BadInput
-from common.local.cells import MAX_ITEMS
-from common.local.mechanisms.laplace import LIMIT
+from common.local.losses import MAX_ITEMS
+from common.local.mechanisms.noise import LIMIT
 from common.numerics.randomness import RandomSource
 from common.operations.weighting import LEAST_EPSILON
 from common.privacy.events import Release

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
-from common.local.mechanisms.laplace import FLAT_BITS, LIMIT, Laplace
+from common.local.mechanisms.noise import FLAT_BITS, LIMIT, Laplace
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
@@ -186,7 +186,7 @@ def tail_of(noise: Laplace, least: int) -> Tail:
 
 @dataclass(frozen=True)
 class Tail:
-    """The noise of :class:`~common.local.mechanisms.laplace.Laplace` given that it reaches a threshold.
+    """The noise of :class:`~common.local.mechanisms.noise.Laplace` given that it reaches a threshold.
 
     Attributes:
         noise: The law, as it is drawn: by binary digits, and flat behind them.

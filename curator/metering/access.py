@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices
-from common.local.hypotheses.relabelled import Task
+from common.local.hypotheses.composed import Task
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, PrivateSelection

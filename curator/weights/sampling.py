@@ -12,8 +12,8 @@ import numpy as np
 
 from common.core.arrays import Floats, Indices, Singles, Words
 from common.core.errors import BadData
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.relabelled import Task
 from common.local.records import Records
 from common.numerics.elementary import exp
 from common.numerics.randomness import RandomSource
@@ -256,7 +256,7 @@ class Sampler:
 
 
 class TaskSampler(Sampler):
-    """Draws from mu, each seen through a public :class:`~common.local.hypotheses.relabelled.Task`.
+    """Draws from mu, each seen through a public :class:`~common.local.hypotheses.composed.Task`.
 
     A view is a function of one record, so what is proven of learners on draws from mu holds for them on views of
     draws: it is a learner that begins with the view.

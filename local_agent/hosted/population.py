@@ -20,7 +20,7 @@ from common.core.version import PROTOCOL
 from common.crypto.identity import Identity, Signed
 from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
-from common.local import masks
+from common.local import packing
 from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.packing import pack_answers
 from common.net import messages
@@ -180,12 +180,12 @@ class Population:
     def _answer_mass(
         self, question: CheckedQuestion, asked: messages.MassAssignment, stored: Path
     ) -> tuple[Signed, bytes]:
-        mask = masks.decode(asked.people, len(self))
-        count = masks.ones(mask)
+        mask = packing.decode_mask(asked.people, len(self))
+        count = packing.count_ones(mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
         own = stored.with_suffix(questions.MASK)
-        self._check_fresh(int(masks.ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
+        self._check_fresh(int(packing.count_ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
         self._note(question)
         what = question.query, question.mechanism, self._population
         answers = answer_mass(*what, mask, asked.slot, self._source, self._values)

@@ -11,7 +11,7 @@ import numpy as np
 
 from common.core.errors import AuditFailed, PeerMisbehaved
 from common.crypto.identity import Signed, verify
-from common.local.answers import Answers, AskAgents
+from common.local.queries.query import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import AnyEntry
 from common.net.messages import Configuration, Perform

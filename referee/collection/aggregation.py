@@ -11,10 +11,9 @@ import numpy as np
 from common.core.arrays import AnyArray
 from common.core.errors import PolicyRefused
 from common.core.machine import check_memory
-from common.local.answers import Answers, MassAnswers
-from common.local.masks import Mask, paste
 from common.local.mechanisms.mechanism import LocalRandomizer
-from common.local.packing import answer_type, mask_bytes, unpack_answered, unpack_answers, unpack_each
+from common.local.packing import Mask, answer_type, mask_bytes, paste_mask, unpack_answered, unpack_answers, unpack_each
+from common.local.queries.query import Answers, MassAnswers
 from common.log.merkle import RunningRoot
 from common.net.messages import MAX_LISTED
 from referee.collection.batches import MassBatch
@@ -66,7 +65,7 @@ def _add_up_mass(asked: Asked, batch: MassBatch, reports: Iterable[StoredReport]
         else:
             own = batch.slots_from(group[0].slot)
             answered, pieces = unpack_answered(group[0].body, len(own), asked.kind)
-            paste(mask, own.start, answered)
+            paste_mask(mask, own.start, answered)
         for piece in pieces:
             values[count : count + len(piece)] = piece
             count += len(piece)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
-from common.local.masks import BYTES, Mask, cut, encode, fill, ones
+from common.local.packing import BYTES, Mask, count_ones, cut_mask, encode_mask, fill_mask
 from common.local.queries.query import Query
 from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
 from common.numerics.kernels import njit, njit_inlined
@@ -81,7 +81,7 @@ class MassBatch:
         own = self.roster.find(key)
         if own is None:
             return np.zeros(0, dtype=np.uint8)
-        return cut(self.mask, own.first, own.first + own.agents)
+        return cut_mask(self.mask, own.first, own.first + own.agents)
 
 
 def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Roster) -> MassBatch:
@@ -94,10 +94,10 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
         if 2 * asked <= size:
             _mark(mask, source.first, order, part.start, part.stop, put=True)
         else:  # whoever is not asked is fewer
-            fill(mask, source.first, source.first + size)
+            fill_mask(mask, source.first, source.first + size)
             _mark(mask, source.first, order, 0, part.start, put=False)
             _mark(mask, source.first, order, part.stop, size, put=False)
-    return MassBatch(mask, ones(mask), roster)
+    return MassBatch(mask, count_ones(mask), roster)
 
 
 def _mark(mask: Mask, first: int, order: Order, start: int, stop: int, *, put: bool) -> None:
@@ -273,7 +273,7 @@ def form_batch(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: R
 def assign(batch: AnyBatch, key: str, run: str, digest: str, number: int, query: Query) -> AnyAssignment:
     """Return the one assignment that a participant gets for a question: live and in the audit the same."""
     if isinstance(batch, MassBatch):
-        people, slot = encode(batch.people(key)), int(batch.slots(key)[0])
+        people, slot = encode_mask(batch.people(key)), int(batch.slots(key)[0])
         return MassAssignment(run=run, digest=digest, question=number, query=query, people=people, slot=slot)
     return Assignment(
         run=run,

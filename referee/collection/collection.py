@@ -25,9 +25,8 @@ from common.core.errors import (
     TandemError,
 )
 from common.crypto.identity import Identity
-from common.local.answers import Answers
 from common.local.packing import packed_bytes
-from common.local.queries.query import Query
+from common.local.queries.query import Answers, Query
 from common.log.transcript import append
 from common.net import messages
 from common.net.messages import AnySigned, field, parse_payload

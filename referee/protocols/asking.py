@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from common.core.errors import BadScenario, PeerMisbehaved
-from common.local.answers import Answers, AskAgents, Questions
-from common.local.hypotheses.relabelled import Task
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import Constant, Parity
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.code import CodedQuery, CodeQuery
-from common.local.queries.query import Query
+from common.local.queries.code import CodedQuery, CodeQuery, Questions
+from common.local.queries.query import Answers, AskAgents, Query
 from common.net.messages import MAX_LISTED, most_agents, too_many
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation, R

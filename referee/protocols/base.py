@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from common.core.errors import BadScenario
 from common.core.registry import Registry
 from common.core.values import Value
-from common.local.answers import AskAgents
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer, Mechanism
+from common.local.queries.query import AskAgents
 from common.protocols.base import AskCurator, PlanInputs, Problem, Progress, Together, as_bits, demands_of, pattern_of
 from common.protocols.patterns import Pattern
 from common.scenario import loading

@@ -7,10 +7,9 @@ from collections.abc import Generator, Sequence
 import numpy as np
 
 from common.core.arrays import Floats
-from common.local.answers import Answers, AskAgents
 from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.queries.item import ItemQuery
-from common.local.queries.listed import ListedQuery
+from common.local.queries.items import ItemQuery, ListedQuery
+from common.local.queries.query import Answers, AskAgents
 from common.operations.counting import CountedHead, HeadList
 from common.protocols.base import Progress
 from common.protocols.blender import Blender, HeadShares

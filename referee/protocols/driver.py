@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadMessage, BadScenario, PeerMisbehaved, PolicyRefused
-from common.local.answers import Answers, AskAgents
 from common.local.mechanisms.mechanism import BitMechanism, LocalRandomizer
-from common.local.queries.query import Query
+from common.local.queries.query import Answers, AskAgents, Query
 from common.operations.learning import Learn, Learned
 from common.operations.operation import Operation
 from common.protocols.base import AskCurator, Progress, Together, demands_of
@@ -31,7 +30,7 @@ from referee.protocols.base import VAGUE, Outcome, Protocol, Script, Silent, Ste
 Exchange = Callable[[int, AskCurator | AskAgents], Any]
 """Carry out the exchange with a number: live, from the store, or from a transcript.
 
-The reply is :class:`common.local.answers.Answers`, or the JSON form of a curator's release.
+The reply is :class:`common.local.queries.query.Answers`, or the JSON form of a curator's release.
 """
 
 

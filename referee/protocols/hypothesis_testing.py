@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from common.local.answers import Answers, AskAgents
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.noise import Laplace
 from common.local.queries.coordinate import CoordinateQuery
+from common.local.queries.query import Answers, AskAgents
 from common.numerics.randomness import RandomSource
 from common.operations.counting import Count
 from common.protocols.base import AskCurator

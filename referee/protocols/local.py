@@ -9,12 +9,11 @@ import numpy as np
 
 from common.core.arrays import Floats
 from common.core.errors import BadScenario
-from common.local.answers import Answers, AskAgents
 from common.local.hypotheses.linear import Linear
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.gradient import GradientQuery
+from common.local.queries.coordinate import GradientQuery, MomentQuery
 from common.local.queries.loss import LossQuery
-from common.local.queries.moment import MomentQuery
+from common.local.queries.query import Answers, AskAgents
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadScenario
-from common.local.answers import Answers, AskAgents
-from common.local.hypotheses.relabelled import Task
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.coordinate import CoordinateQuery
-from common.local.queries.item import ItemQuery
+from common.local.queries.items import ItemQuery
+from common.local.queries.query import Answers, AskAgents
 from common.operations.learning import BlockParities, Learn, LearnParities
 from common.protocols.base import Progress, Together
 from common.protocols.parities import Both, ParityAndThreshold, ParityXorThreshold, Piecewise, shape

@@ -11,17 +11,15 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadMessage, BadScenario
-from common.local.answers import Answers, AskAgents
-from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.composed import recalibrated
 from common.local.hypotheses.hypothesis import Hypothesis, plain_kinds
-from common.local.hypotheses.recalibrated import recalibrated
 from common.local.hypotheses.rules import Constant
-from common.local.losses import Loss
+from common.local.losses import TILT_PARTS, Loss, ScoreCells, Tilt
 from common.local.mechanisms.mechanism import BitMechanism
-from common.local.queries.loss import LossQuery
-from common.local.queries.moment import MomentQuery
-from common.local.queries.score import ScoreQuery
-from common.local.queries.sole_error import SoleErrorQuery
+from common.local.queries.code import ScoreQuery
+from common.local.queries.coordinate import MomentQuery
+from common.local.queries.loss import LossQuery, SoleErrorQuery
+from common.local.queries.query import Answers, AskAgents
 from common.local.records import number_of
 from common.operations.learning import Learn
 from common.operations.weighting import Margins, Rake

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from common.local.answers import Answers, AskAgents
 from common.local.queries.coordinate import CoordinateQuery
+from common.local.queries.query import Answers, AskAgents
 from common.operations.counting import Count, Select
 from common.protocols.base import AskCurator, Progress
 from common.protocols.select_then_estimate import Selected, SelectThenEstimate

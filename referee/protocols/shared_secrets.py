@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from common.local.answers import AskAgents
-from common.local.hypotheses.relabelled import Task
+from common.local.hypotheses.composed import Task
 from common.local.mechanisms.mechanism import BitMechanism
+from common.local.queries.query import AskAgents
 from common.protocols.base import AskCurator, Progress
 from common.protocols.shared_secrets import OneOfManyParities, ParityChoosesSecret, Secret, WantedParity, number_of
 from common.scenario.scenario import Scenario

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 
 from common.core.errors import BadScenario
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.relabelled import Task
 from common.local.losses import Loss
 from common.local.queries.loss import LossQuery
 from common.operations.learning import Learn

@@ -25,7 +25,7 @@ from common.core.errors import (
     TandemError,
 )
 from common.crypto.identity import Identity, Signed
-from common.local.answers import Answers, AskAgents
+from common.local.queries.query import Answers, AskAgents
 from common.log.entries import Head
 from common.log.transcript import SignedEntry, append
 from common.log.witness import behind

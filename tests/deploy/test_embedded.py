@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 from common.core.errors import BadInput, BadScenario
 from common.data.population import TableRecordSource, open_records
+from common.local.hypotheses.composed import Relabelled
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Constant
 from common.local.queries.loss import LossQuery
 from common.local.records import Records

@@ -16,7 +16,7 @@ from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.mechanisms.warner import Warner
 from common.local.queries.coordinate import CoordinateQuery
-from common.local.queries.item import ItemQuery
+from common.local.queries.items import ItemQuery
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES, parse_query
 from common.local.records import Records

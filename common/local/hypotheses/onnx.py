@@ -1,22 +1,354 @@
-"""A small ONNX graph: any model that is neither a half-space nor trees."""
+"""A small ONNX graph: any model that is neither a half-space nor trees.
+
+Nothing but the protobuf decoder ever sees a stranger's bytes. What they say is checked node by node against
+:data:`~common.local.hypotheses.onnx_operators.OPERATORS`; then a clean model is written from the checked parts
+alone, under new names, without documentation, metadata or unknown fields; that is what gets evaluated.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from threading import Timer
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from common.core.arrays import AnyArray
+from common.core.arrays import AnyArray, Indices
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
-from common.local.hypotheses.onnx_graph import MAX_BYTES, Graph, evaluator, read_graph
+from common.local.hypotheses.onnx_operators import MAX_WIDTH, ML, OPERATORS, Node, Operand, RowMatrix
+from common.local.hypotheses.trees import LEAF, Trees
 
-MAX_NUMBERS = 1 << 20
+MAX_BYTES = 1 << 20
+MAX_NODES = 1 << 12
+MAX_NUMBERS = 1 << 18
+"""Numbers in all constants together, and in one attribute."""
+
+MAX_WORK = 1 << 20
+"""Multiply-adds for one row, about a millisecond. Every number computed costs at least one: it bounds memory too."""
+
+GREATEST_NAME = 256
+OPSETS = range(18, 22)
+ML_OPSET = 3
+IR_VERSIONS = range(8, 12)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A model that passed every check.
+
+    Attributes:
+        dimension: Features that it looks at.
+        work: Multiply-adds a row, at most.
+        numbers: Numbers computed a row: what a row takes in memory while it is evaluated, at most.
+        model: The clean model: input "x", float (rows, dimension); output "label", int64 (rows, 1).
+    """
+
+    dimension: int
+    work: int
+    numbers: int
+    model: bytes
+
+
+def read_graph(raw: bytes) -> Graph:
+    """Check a model in full.
+
+    Raises:
+        ValueError: In one line, naming the constraint and what was found. Nothing was evaluated.
+    """
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f"a model has at most {MAX_BYTES} bytes, found {len(raw)}")
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto
+
+    try:
+        model = ModelProto.FromString(raw)
+    except DecodeError:
+        raise ValueError("the bytes are not an ONNX model, or one that is nested too deeply") from None
+    return _GraphReader(_opset(model)).read(model.graph)
+
+
+def _opset(model: Any) -> int:
+    if model.ir_version not in IR_VERSIONS:
+        raise ValueError(f"the IR version must be in [8, 11], found {model.ir_version}")
+    if len(model.functions) or len(model.training_info):
+        raise ValueError("a model may have no functions and no training information")
+    opsets = [(opset.domain, opset.version) for opset in model.opset_import[:3]]
+    versions = dict(opsets)
+    if (
+        len(versions) < len(opsets)
+        or len(model.opset_import) > 2
+        or not set(versions) <= {"", ML}
+        or "" not in versions
+    ):
+        raise ValueError(f"operators must be those of ai.onnx, and of {ML}, each set named once")
+    if versions[""] not in OPSETS or versions.get(ML, ML_OPSET) != ML_OPSET:
+        raise ValueError(f"operator sets must be ai.onnx 18 to 21 and {ML} {ML_OPSET}, found {versions}")
+    return int(versions[""])
+
+
+class _GraphReader:
+    """Goes through a graph once, in the order of its nodes."""
+
+    def __init__(self, opset: int) -> None:
+        from onnx import TensorProto, helper, numpy_helper
+
+        self._opset = opset
+        self._types, self._helper, self._numpy = TensorProto, helper, numpy_helper
+        self._known: dict[str, tuple[str, Operand]] = {}
+        """Each name of the stranger's: our name, and what is known of the value."""
+        self._constants: list[Any] = []
+        self._nodes: list[Any] = []
+        self._held = 0
+        self._work = 0
+        self._numbers = 0
+
+    def read(self, graph: Any) -> Graph:
+        self._check_counts(graph)
+        dimension = self._input(graph.input[0])
+        for tensor in graph.initializer:
+            self._constant(tensor)
+        for number, node in enumerate(graph.node):
+            try:
+                self._node(node)
+            except ValueError as error:
+                raise ValueError(f"node {number}: {error}") from None
+            if self._work > MAX_WORK:
+                raise ValueError(f"node {number}: evaluating a row takes more than {MAX_WORK} multiply-adds")
+        output = self._output(graph.output[0])
+        return Graph(dimension, self._work, self._numbers, self._clean(dimension, output))
+
+    @staticmethod
+    def _check_counts(graph: Any) -> None:
+        if len(graph.input) != 1 or len(graph.output) != 1:
+            raise ValueError(
+                f"a model must have one input and one output, found {len(graph.input)} and {len(graph.output)}"
+            )
+        if not 1 <= len(graph.node) <= MAX_NODES or len(graph.initializer) > MAX_NODES:
+            raise ValueError(
+                f"a model has 1 to {MAX_NODES} nodes and at most as many constants, "
+                f"found {len(graph.node)} and {len(graph.initializer)}"
+            )
+        if len(graph.sparse_initializer):
+            raise ValueError("a model may have no sparse constants")
+
+    def _define(self, name: str, own: str, value: Operand) -> None:
+        if not 1 <= len(name) <= GREATEST_NAME:
+            raise ValueError(f"a name has 1 to {GREATEST_NAME} characters, found {len(name)}")
+        if name in self._known:
+            raise ValueError(f"{name[:40]!r} is defined twice")
+        self._known[name] = own, value
+
+    def _matrix(self, value: Any, element: int, what: str) -> int:
+        """Return the columns of a declared matrix with any number of rows."""
+        tensor = value.type.tensor_type
+        dims = tensor.shape.dim
+        if not value.type.HasField("tensor_type") or tensor.elem_type != element or len(dims) != 2:
+            kind = self._types.DataType.Name(element).lower()
+            raise ValueError(f"the {what} must be a {kind} matrix with one row a person")
+        if dims[0].HasField("dim_value") or not 1 <= dims[1].dim_value <= MAX_WIDTH:
+            raise ValueError(f"the {what} must have any number of rows and 1 to {MAX_WIDTH} columns")
+        return int(dims[1].dim_value)
+
+    def _input(self, value: Any) -> int:
+        dimension = self._matrix(value, self._types.FLOAT, "input")
+        self._define(value.name, "x", RowMatrix("float", dimension))
+        self._work += dimension
+        self._numbers += dimension
+        return dimension
+
+    def _output(self, value: Any) -> str:
+        width = self._matrix(value, self._types.INT64, "output")
+        own, found = self._known.get(value.name, ("", None))
+        if width != 1 or not isinstance(found, RowMatrix) or (found.dtype, found.width) != ("int64", 1):
+            raise ValueError("the output must be computed by a node: one int64 label a row, shape (rows, 1)")
+        return own
+
+    def _constant(self, tensor: Any) -> None:
+        array = self._array(tensor)
+        own = f"c{len(self._constants)}"
+        self._define(tensor.name, own, array)
+        self._constants.append(self._numpy.from_array(array, own))
+
+    def _array(self, tensor: Any) -> AnyArray:
+        kinds = {self._types.FLOAT: "<f4", self._types.DOUBLE: "<f8", self._types.INT64: "<i8"}
+        if tensor.data_location != self._types.DEFAULT or len(tensor.external_data):
+            raise ValueError("a constant must lie in the model itself, not in another file")
+        if tensor.data_type not in kinds or tensor.HasField("segment"):
+            raise ValueError(f"a constant must be float, double or int64, found type {tensor.data_type}")
+        kind = np.dtype(kinds[tensor.data_type])
+        shape = list(tensor.dims[:3])
+        count = 1
+        for size in shape:
+            # Factor by factor: the product of a stranger's sizes may be astronomical.
+            count *= size if 0 <= size <= MAX_NUMBERS else MAX_NUMBERS + 1
+        self._held += count
+        if len(shape) > 2 or self._held > MAX_NUMBERS:
+            raise ValueError(f"constants have at most 2 axes and {MAX_NUMBERS} numbers together, found {shape}")
+        listed = {"f4": tensor.float_data, "f8": tensor.double_data, "i8": tensor.int64_data}[kind.str[1:]]
+        found = len(listed) or len(tensor.raw_data) / kind.itemsize
+        if found != count:
+            raise ValueError(f"a constant of shape {shape} holds {found:g} numbers")
+        flat = np.array(listed, dtype=kind) if len(listed) else np.frombuffer(tensor.raw_data, dtype=kind)
+        if not np.isfinite(flat).all():
+            raise ValueError("constants must be finite")
+        return flat.reshape(shape)
+
+    def _node(self, node: Any) -> None:
+        domain, name = node.domain, node.op_type
+        operator = OPERATORS.get((domain, name))
+        if operator is None:
+            raise ValueError(f"operator {name[:40]!r} of domain {domain[:40]!r} is not one of those that are allowed")
+        if len(node.input) not in operator.inputs:
+            raise ValueError(f"{name} with {len(node.input)} inputs is not allowed")
+        missing = next((given for given in node.input if given not in self._known), None)
+        if missing is not None:
+            raise ValueError(f"{name} takes {missing[:40]!r}, which no earlier node computes")
+        attributes = self._attributes(node, operator.attributes)
+        own, values = zip(*(self._known[given] for given in node.input), strict=True)
+        try:
+            results, work = operator.rule(Node(values, attributes))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if len(node.output) != len(results) or any(result.width > MAX_WIDTH for result in results):
+            raise ValueError(f"{name} has {len(results)} outputs, of at most {MAX_WIDTH} columns")
+        computed = sum(result.width for result in results)
+        self._work += max(work, computed)
+        self._numbers += computed
+        names = [f"v{len(self._nodes)}_{position}" for position in range(len(results))]
+        for given, new, result in zip(node.output, names, results, strict=True):
+            self._define(given, new, result)
+        inputs = list(own)
+        if name == "TopK":
+            inputs[0] = self._comparable(inputs[0], Node(values, {}).rows(0, "float", "double"))
+        self._nodes.append(self._helper.make_node(name, inputs, names, domain=domain, **attributes))
+
+    def _comparable(self, name: str, value: RowMatrix) -> str:
+        """Make NaN the greatest number: sorting is only defined where every two numbers compare."""
+        self._numbers += 2 * value.width
+        infinity = np.array(np.inf, dtype={"float": np.float32, "double": np.float64}[value.dtype])
+        constant, test, result = (f"{what}{len(self._nodes)}" for what in ("infinity", "nan", "comparable"))
+        self._constants.append(self._numpy.from_array(infinity, constant))
+        self._nodes.append(self._helper.make_node("IsNaN", [name], [test]))
+        self._nodes.append(self._helper.make_node("Where", [test, constant, name], [result]))
+        return result
+
+    @staticmethod
+    def _attributes(node: Any, allowed: Mapping[str, str]) -> dict[str, Any]:
+        types = {"i": 2, "s": 3, "floats": 6, "ints": 7, "strings": 8}
+        found: dict[str, Any] = {}
+        for attribute in node.attribute[: len(allowed) + 1]:
+            name = attribute.name
+            if name not in allowed or name in found:
+                raise ValueError(f"{node.op_type} may not have the attribute {name[:40]!r}, or have it twice")
+            kind = allowed[name]
+            if attribute.type != types[kind] or attribute.ref_attr_name:
+                raise ValueError(f"attribute {name!r} must be of type {types[kind]}, found {attribute.type}")
+            value = getattr(attribute, kind)
+            if kind in ("floats", "ints", "strings"):
+                if not 1 <= len(value) <= MAX_NUMBERS:
+                    raise ValueError(f"attribute {name!r} must have 1 to {MAX_NUMBERS} entries, found {len(value)}")
+                value = list(value)
+            if kind == "floats" and not np.isfinite(value).all():
+                raise ValueError(f"attribute {name!r} must be finite")
+            found[name] = value
+        return found
+
+    def _clean(self, dimension: int, output: str) -> bytes:
+        from onnx import checker, shape_inference
+
+        declare = self._helper.make_tensor_value_info
+        graph = self._helper.make_graph(
+            [*self._nodes, self._helper.make_node("Identity", [output], ["label"])],
+            "hypothesis",
+            [declare("x", self._types.FLOAT, ["rows", dimension])],
+            [declare("label", self._types.INT64, ["rows", 1])],
+            self._constants,
+        )
+        sets = [self._helper.make_opsetid("", self._opset), self._helper.make_opsetid(ML, ML_OPSET)]
+        model = self._helper.make_model(graph, opset_imports=sets, ir_version=10)
+        try:
+            checker.check_model(model, full_check=True)
+        except (checker.ValidationError, shape_inference.InferenceError) as error:
+            raise ValueError(f"ONNX refuses it: {str(error).partition(chr(10))[0]}") from None
+        return bytes(model.SerializeToString())
+
+
+def evaluator(model: bytes) -> Any:
+    """Open a session of ONNX Runtime on a clean model: processor only, one thread, no rewriting, no log.
+
+    Raises:
+        ValueError: If it cannot be opened: the runtime is stricter in places than the standard.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except (
+        state.Fail,
+        state.InvalidArgument,
+        state.InvalidGraph,
+        state.NotImplemented,
+        state.RuntimeException,
+    ) as error:
+        raise ValueError(f"ONNX Runtime cannot open it: {str(error).partition(chr(10))[0]}") from None
+
+
+class Ensemble(NamedTuple):
+    """Nodes and leaves in the operator's form.
+
+    Attributes:
+        attributes: All but what a leaf adds to which target: ``target_ids`` and ``target_weights``.
+        leaves: Shape (leaves,): their places in the hypothesis' arrays, in the order of the targets.
+        tree: Shape (leaves,): the tree of each.
+    """
+
+    attributes: dict[str, list[Any]]
+    leaves: Indices
+    tree: Indices
+
+
+def ensemble(trees: Trees) -> Ensemble:
+    """Return what the operator needs to find each row's leaves.
+
+    Features are float32, so x <= t says the same as x <= (t rounded down to float32): every row finds the leaf that the
+    hypothesis finds in double precision.
+    """
+    feature, threshold, roots = np.array(trees.feature), np.array(trees.threshold), np.array(trees.roots)
+    tree = np.searchsorted(roots, np.arange(len(feature)), side="right") - 1
+    start, inner = roots[tree], feature != LEAF
+    node = np.arange(len(feature)) - start
+    single = threshold.astype(np.float32)
+    lower = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+    attributes: dict[str, list[Any]] = {
+        "nodes_treeids": tree.tolist(),
+        "nodes_nodeids": node.tolist(),
+        "nodes_featureids": np.where(inner, feature, 0).tolist(),
+        "nodes_modes": np.where(inner, "BRANCH_LEQ", "LEAF").tolist(),
+        "nodes_values": np.where(inner, lower, 0.0).tolist(),
+        "nodes_truenodeids": np.where(inner, np.array(trees.left) - start, 0).tolist(),
+        "nodes_falsenodeids": np.where(inner, np.array(trees.right) - start, 0).tolist(),
+        "target_treeids": tree[~inner].tolist(),
+        "target_nodeids": node[~inner].tolist(),
+    }
+    leaves = np.flatnonzero(~inner)
+    return Ensemble(attributes, leaves, tree[leaves])
+
+
+BLOCK_NUMBERS = 1 << 20
 """Numbers computed in one go: a few megabytes."""
 MAX_SECONDS = 10.0
 """How long a block of rows may take; a graph within the bounds on work takes well under a second."""
@@ -50,9 +382,9 @@ class Onnx(Hypothesis):
     """h(x) = +1 if the graph's label of x is 1, else -1; every other label counts as -1.
 
     The graph takes a float matrix of d columns with any number of rows, and gives one int64 label a row, shape
-    (rows, 1). It is checked in full before anything is evaluated (:mod:`.graphs.parsing`): at most 1 MiB, 4096 nodes,
+    (rows, 1). It is checked in full before anything is evaluated: at most 1 MiB, 4096 nodes,
     2^18 constants, all finite, and only operators under which a row's label depends on that row alone
-    (:mod:`.graphs.operators`): no loops, branches, functions, other domains or files. ONNX Runtime evaluates it on one
+    (:mod:`.onnx_operators`): no loops, branches, functions, other domains or files. ONNX Runtime evaluates it on one
     thread, in blocks of rows. Its work is bounded from the shapes, 2^20 multiply-adds a row, which is about a
     millisecond; and its time by a trial on a block of zeros, before any record is touched: a graph for which that takes
     more than :data:`MAX_SECONDS` is stopped and refused. A limit on people's own blocks would let one record decide
@@ -110,7 +442,7 @@ class Onnx(Hypothesis):
 
     @property
     def _rows(self) -> int:
-        return max(1, MAX_NUMBERS // self._graph.numbers)
+        return max(1, BLOCK_NUMBERS // self._graph.numbers)
 
     @property
     def min_features(self) -> int:

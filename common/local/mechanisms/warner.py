@@ -1,7 +1,8 @@
-"""Warner's randomized response on one bit: the default, and the best there is for a 0/1 loss."""
+"""Randomized response on one bit: Warner's, the default and the best there is for a 0/1 loss; and no privacy."""
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Literal, Self
 
@@ -45,3 +46,26 @@ class Warner(BitMechanism):
     @property
     def guarantee(self) -> tuple[float, float]:
         return self.epsilon, 0.0
+
+
+@MECHANISMS.register("none")
+class NoMechanism(BitMechanism):
+    """Answer with the value itself, rounded to a bit at random: for comparison, on simulated people.
+
+    The bit is an unbiased estimate of the value with variance v(1-v), and guarantees nothing.
+    """
+
+    name: Literal["none"] = "none"
+    for_real_people = False
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(),)
+
+    @property
+    def truth(self) -> float:
+        return 1.0
+
+    @property
+    def guarantee(self) -> tuple[float, float]:
+        return math.inf, 1.0

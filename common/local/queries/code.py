@@ -1,4 +1,4 @@
-"""One bit of my item's Hadamard code, with a sign of my own."""
+"""Queries for one bit of a Hadamard code: of my item, or of my cell of a released model's score and my label."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
+from common.local.hypotheses.linear import Linear
+from common.local.losses import ScoreCells
 from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.hadamard import parity
 from common.local.naming import Names
-from common.local.queries.query import QUERIES, Query
+from common.local.queries.query import QUERIES, Answers, Query
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.loops import pack
@@ -36,6 +38,10 @@ class CodedQuery(Query):
     def rows(self, slots: Indices) -> Indices:
         """Return each slot's row, below 2^code_bits."""
         return (public_words(self.public, slots) & np.uint64((1 << self.code_bits) - 1)).astype(np.int64)
+
+
+Questions = list[tuple[CodedQuery, Answers]]
+"""Queries about a code, each with its answers."""
 
 
 @QUERIES.register("code")
@@ -119,3 +125,48 @@ def code_bits(items: Words, rows: Indices) -> Words:
 def _products(items: Words, rows: Words, values: Words) -> None:
     for i in range(len(items)):
         values[i] = parity(items[i] & rows[i])
+
+
+@QUERIES.register("score")
+class ScoreQuery(CodedQuery):
+    """<r, v> over F_2: v the number of my item (:class:`~common.local.losses.ScoreCells`), r my slot's public row.
+
+    With randomized response this is Hadamard response: one bit an agent estimates the shares of all items at once, each
+    with a variance of at most 1/(n (2p-1)^2), however many there are.
+
+    Attributes:
+        cells: The items.
+    """
+
+    kind: Literal["score"] = "score"
+    cells: ScoreCells
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
+        return (
+            cls(cells=ScoreCells(hypothesis=plane, cuts=(-1.0, 0.0, 0.5)), public=5),
+            cls(cells=ScoreCells(hypothesis=plane, cuts=(0.0,), groups=(1, 4)), public=7),
+        )
+
+    @property
+    def code_bits(self) -> int:
+        return (self.cells.items - 1).bit_length()
+
+    def asks(self, names: Names, slot: int) -> str:
+        cells = self.cells
+        model = cells.hypothesis
+        parts = [f"in which of {cells.bins} ranges the score of {model.rule(names)} is for you"]
+        if cells.groups:
+            parts.append(f"which of these is true first ({names.conditions(cells.groups)})")
+        return f"one binary digit that is made of {', '.join(parts)}, and {model.target(names)}: the value is 0 or 1"
+
+    @property
+    def min_features(self) -> int:
+        return self.cells.min_features
+
+    def parts(self, slots: Indices) -> Indices:
+        return self.rows(slots)
+
+    def evaluate(self, records: Records, slots: Indices) -> Floats:
+        return code_bits(self.cells.items_of(records).astype(np.uint64), self.rows(slots)).astype(np.float64)

@@ -1,13 +1,16 @@
-"""What every query can do."""
+"""What every query can do; a question to agents, and the answers of one batch."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Annotated, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from common.core.arrays import Floats, Indices, Words
+from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.registry import TypeRegistry
 from common.core.values import Value, Word
 from common.local.naming import Names
@@ -110,3 +113,46 @@ QUERIES: TypeRegistry[Query] = TypeRegistry("query", __name__, "kind")
 parse_query = QUERIES.parse
 AnyQuery = Annotated[SerializeAsAny[Query], BeforeValidator(QUERIES.accept)]
 """A field of a value that holds any registered query."""
+
+
+@dataclass(frozen=True)
+class AskAgents:
+    """Ask ``count`` fresh agents a query; the reply is :class:`Answers`."""
+
+    query: Query
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of one batch.
+
+    Attributes:
+        asked: How many agents were asked (fewer than wanted when the pool is empty).
+        values: The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
+        slots: Their positions in the batch.
+    """
+
+    asked: int
+    values: AnyArray
+    slots: Indices
+
+
+class MassAnswers(Answers):
+    """The answers of very many: their positions are worked out when somebody asks for them, from a mask.
+
+    Args:
+        asked, values: As those of :class:`Answers`.
+        mask: Who has answered, over the positions (:mod:`common.local.packing`).
+    """
+
+    def __init__(self, asked: int, values: AnyArray, mask: NDArray[np.uint8]) -> None:
+        for name, value in (("asked", asked), ("values", values), ("mask", mask)):
+            object.__setattr__(self, name, value)
+
+    mask: NDArray[np.uint8]
+
+    @property
+    def slots(self) -> Indices:
+        """Their positions in the batch: eight bytes for each."""
+        return np.flatnonzero(np.unpackbits(self.mask))

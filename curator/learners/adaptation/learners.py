@@ -13,8 +13,7 @@ from common.core.errors import BadScenario
 from common.learners.adaptation import AdaptationSettings as PublicSettings
 from common.learners.adaptation import CnvxAdapSettings, NcnvxAdapSettings
 from common.local.hypotheses.hypothesis import Hypothesis
-from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.linear import Linear, Regressor
 from common.local.records import Records
 from curator.learners.adaptation.algorithms import Adaptation, ConvexSettings, DescentSettings, NonconvexSettings
 from curator.learners.adaptation.domains import DomainSide, Whitening, whitening

@@ -12,19 +12,16 @@ from common.core.errors import BadMessage
 from common.data.tables.record import record_of
 from common.data.tables.source import TableSource
 from common.local import losses
-from common.local.cells import TILT_PARTS, ScoreCells, Tilt
+from common.local.hypotheses.composed import Relabelled
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.relabelled import Relabelled
 from common.local.hypotheses.rules import Constant, Stump
+from common.local.losses import TILT_PARTS, ScoreCells, Tilt
 from common.local.naming import LISTED, UNNAMED, Names
 from common.local.packing import answer_type, mask_bytes, pack_answers, pack_one, unpack_answers
-from common.local.queries.code import CodeQuery
-from common.local.queries.coordinate import CoordinateQuery
-from common.local.queries.loss import LossQuery
-from common.local.queries.moment import MomentQuery
+from common.local.queries.code import CodeQuery, ScoreQuery
+from common.local.queries.coordinate import CoordinateQuery, MomentQuery
+from common.local.queries.loss import LossQuery, SoleErrorQuery
 from common.local.queries.query import Query
-from common.local.queries.score import ScoreQuery
-from common.local.queries.sole_error import SoleErrorQuery
 from common.local.records import Records
 from common.operations.operation import parse_operation
 from common.scenario.loading import target_table

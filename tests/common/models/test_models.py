@@ -12,11 +12,9 @@ import pytest
 
 from common.core.errors import BadData, BadInput, BadMessage
 from common.data.tables import Label, Layout, encode
-from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.composed import Argmax, Recalibrated
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
-from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.recalibrated import Recalibrated
-from common.local.hypotheses.regressor import Regressor
+from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import Constant
 from common.models.explain import linear_terms, lines
 from common.models.export import document_of, export, load, parse_document, save

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.noise import Laplace
 from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
 from common.protocols.portfolio import Portfolio, candidates

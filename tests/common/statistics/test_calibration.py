@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.noise import Laplace
 from common.local.mechanisms.warner import Warner
 from common.statistics import raking
 from common.statistics.bins import FINE_CUTS, Within, logistic, octave_quarter

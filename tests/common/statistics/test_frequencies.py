@@ -8,15 +8,13 @@ from scipy.stats import binom
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput, BadMessage
-from common.local.answers import Answers
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.mechanisms.none import NoMechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.warner import NoMechanism, Warner
 from common.local.queries.code import CodeQuery
-from common.local.queries.item import ItemQuery
-from common.local.queries.query import parse_query
+from common.local.queries.items import ItemQuery
+from common.local.queries.query import Answers, parse_query
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics.cdf import Cdf, agents_needed, error, estimate_cdf, ladder, largest_sum

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common.core.errors import BadInput
-from common.local.mechanisms.krr import KaryResponse
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.k_ary import KaryResponse
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mechanism
-from common.local.mechanisms.none import NoMechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.noise import Laplace
+from common.local.mechanisms.warner import NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, gather, implausible, worst_case
 from common.statistics.intervals import Estimate, edge, estimate, tally

@@ -9,12 +9,11 @@ from scipy.stats import binom
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
-from common.local.answers import Answers, AskAgents
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
 from common.local.mechanisms.warner import Warner
-from common.local.queries.item import ItemQuery
-from common.local.queries.threshold import ThresholdQuery
+from common.local.queries.items import ItemQuery, ThresholdQuery
+from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence

@@ -8,7 +8,7 @@ import pytest
 
 from common.core.errors import BadInput, BadScenario
 from common.data.distributions.class_clusters import ClassClusters
-from common.local.hypotheses.argmax import Argmax
+from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

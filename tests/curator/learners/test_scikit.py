@@ -15,7 +15,7 @@ from common.local.hypotheses.trees import Trees
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import NonPrivate
-from curator.export.hypotheses import as_hypothesis
+from curator.export import as_hypothesis
 from curator.learners import svm
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario
-from common.learners.aggregation import GnMax, SparseVector, Stability
-from common.learners.model_agnostic import TOUCHED
-from common.local.hypotheses.argmax import Argmax
+from common.learners.model_agnostic import TOUCHED, GnMax, SparseVector, Stability
+from common.local.hypotheses.composed import Argmax
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
@@ -275,7 +274,7 @@ def test_a_student_that_travels_as_a_graph_is_refused():
 
 
 def test_students_that_are_too_large_together_are_refused(monkeypatch):
-    monkeypatch.setattr("common.local.hypotheses.argmax.MAX_NODES", 100)
+    monkeypatch.setattr("common.local.hypotheses.composed.MAX_NODES", 100)
     records, classes = classes_people()
     with pytest.raises(BadScenario, match=r"RandomForestClassifier: its models are too large together.* 100 nodes"):
         COLUMNS.taught(FOREST, COLUMNS.inputs(records.features), classes, RandomSource.seeded(1))

@@ -10,9 +10,8 @@ import pytest
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
-from common.local.cells import MAX_ITEMS, ScoreCells, Tilt
 from common.local.hypotheses.linear import Linear
-from common.local.losses import HypothesisLoss
+from common.local.losses import MAX_ITEMS, HypothesisLoss, ScoreCells, Tilt
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.weighting import LEAST_EPSILON, Margins

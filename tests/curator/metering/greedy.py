@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from common.learners.aggregation import GnMax
+from common.learners.model_agnostic import GnMax
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Release
 from curator.mechanisms.base import CentralMechanism

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from benchmarks.audits.subjects import Office, office
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded, PolicyRefused
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.noise import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.counting import HeadList

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, PolicyRefused
-from common.local.mechanisms.laplace import Laplace
+from common.local.mechanisms.noise import Laplace
 from common.local.records import Records
 from common.operations.counting import Count, Select
 from common.operations.learning import Learn, LearnParities

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import chisquare
 
 from common.core.errors import BadData
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.relabelled import Task
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from, parse_learner

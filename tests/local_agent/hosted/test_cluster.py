@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import AlreadyAnswered, BadInput, BrokenLedger, PeerUnavailable
 from common.lifetime.charging import Charging
-from common.local import masks
+from common.local import packing
 from common.log.witness import FileWitness, Witness
 from common.net.client import HttpWitness, witness_at
 from local_agent.hosted import questions as answered_module
@@ -54,7 +54,7 @@ def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(t
         first = next(there)[1].tolist()
         os.kill(ray.get(ray.remote(lambda: os.getpid()).remote()), signal.SIGKILL)
         assert [first, *(found.tolist() for _, found in there)] == slots
-        assert sum(map(len, slots)) == masks.ones(mask)
+        assert sum(map(len, slots)) == packing.count_ones(mask)
     finally:
         ray.shutdown()
 

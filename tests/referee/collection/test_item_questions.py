@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import text
 
 from common.core.errors import BadMessage, PolicyRefused
-from common.local.answers import Answers
 from common.local.hypotheses.linear import Linear
 from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.item import ItemQuery
+from common.local.queries.items import ItemQuery
 from common.local.queries.loss import LossQuery
+from common.local.queries.query import Answers
 from common.local.records import Records
 from common.net import messages
 from common.scenario.sections import AgentsSection

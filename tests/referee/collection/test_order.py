@@ -11,7 +11,7 @@ import deploy.simulation
 import referee.collection.batches
 from common.core.errors import AlreadyAnswered, BadMessage
 from common.crypto.identity import Identity
-from common.local import masks
+from common.local import packing
 from common.local.packing import count_answers, mask_bytes, pack_answers, unpack_answered, unpack_answers
 from common.local.queries.loss import LossQuery
 from common.local.queries.query import QUERIES
@@ -247,18 +247,18 @@ def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_masks_are_what_lists_of_bits_are(people):
     bits = np.random.default_rng(people).integers(0, 2, people).astype(np.uint8)
     mask = np.packbits(bits)
-    assert masks.ones(mask) == bits.sum()
-    assert np.concatenate(list(masks.members(mask, 3))).tolist() == np.flatnonzero(bits).tolist()
-    np.testing.assert_array_equal(masks.decode(masks.encode(mask), people), mask)
+    assert packing.count_ones(mask) == bits.sum()
+    assert np.concatenate(list(packing.members(mask, 3))).tolist() == np.flatnonzero(bits).tolist()
+    np.testing.assert_array_equal(packing.decode_mask(packing.encode_mask(mask), people), mask)
     for start in range(0, people + 1, 1 + people // 16):
         for stop in range(start, people + 1):
-            np.testing.assert_array_equal(masks.cut(mask, start, stop), np.packbits(bits[start:stop]))
+            np.testing.assert_array_equal(packing.cut_mask(mask, start, stop), np.packbits(bits[start:stop]))
             filled, expected = mask.copy(), bits.copy()
-            masks.fill(filled, start, stop)
+            packing.fill_mask(filled, start, stop)
             expected[start:stop] = 1
             np.testing.assert_array_equal(filled, np.packbits(expected))
             pasted, expected = np.zeros_like(mask), np.zeros_like(bits)
-            masks.paste(pasted, start, np.packbits(bits[start:stop]))
+            packing.paste_mask(pasted, start, np.packbits(bits[start:stop]))
             expected[start:stop] = bits[start:stop]
             np.testing.assert_array_equal(pasted, np.packbits(expected))
 
@@ -266,7 +266,7 @@ def test_masks_are_what_lists_of_bits_are(people):
 @for_each("text", ["", "AA", "AP8=", "&&&&", "AAAA"])
 def test_what_is_no_mask_is_refused(text):
     with pytest.raises(BadMessage):
-        masks.decode(text, 9)
+        packing.decode_mask(text, 9)
 
 
 @for_each("kind", ["bit", "real", 5])
@@ -300,13 +300,13 @@ def test_the_mask_has_the_agents_of_the_committed_order(start, stop):
     expected = np.sort(
         np.concatenate([Order("old", 350).slice(340, 10), 350 + Order("seed", 700).slice(start, stop - start)])
     )
-    assert np.concatenate(list(masks.members(found.mask))).tolist() == expected.tolist()
+    assert np.concatenate(list(packing.members(found.mask))).tolist() == expected.tolist()
     listed = Batch(expected, roster)
     assert (found.asked, found.participants) == (listed.asked, listed.participants)
     for participant in roster:
         key = participant.key
         assert list(found.slots(key)) == listed.slots(key).tolist()
-        assert np.concatenate(list(masks.members(found.people(key)))).tolist() == listed.people(key).tolist()
+        assert np.concatenate(list(packing.members(found.people(key)))).tolist() == listed.people(key).tolist()
     for slot in range(found.asked):
         assert found.owner(slot) == listed.owner(slot)
         assert list(found.slots_from(slot)) == listed.slots_from(slot).tolist()
@@ -385,7 +385,7 @@ def test_nobody_is_asked_twice_by_masks_either(tmp_path, monkeypatch):
         bench.run()
         monkeypatch.setattr(type(bench.population), "answer", real)
         assert bench.population.answered == sum(
-            masks.ones(masks.decode(assignment.message["people"], 600)) for assignment, _ in seen
+            packing.count_ones(packing.decode_mask(assignment.message["people"], 600)) for assignment, _ in seen
         )
         first, configuration = seen[0]
         public = bench.referee.identity
@@ -395,8 +395,8 @@ def test_nobody_is_asked_twice_by_masks_either(tmp_path, monkeypatch):
         assert people.answer(first, configuration) == again  # the stored report
         for slot, mask, problem in (
             (1, first.message["people"], AlreadyAnswered),
-            (0, masks.encode(np.zeros(75, dtype=np.uint8)), BadMessage),
-            (0, masks.encode(np.zeros(74, dtype=np.uint8)), BadMessage),
+            (0, packing.encode_mask(np.zeros(75, dtype=np.uint8)), BadMessage),
+            (0, packing.encode_mask(np.zeros(74, dtype=np.uint8)), BadMessage),
         ):
             changed = public.sign("mass-assignment", {**first.message, "people": mask, "slot": slot})
             with pytest.raises(problem):
@@ -444,7 +444,7 @@ def test_the_bound_on_memory_is_one(tmp_path):
         body = pack_answers(np.ones(batch.asked, np.bool_), np.zeros(batch.asked, np.uint8), "bit")
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        masks.encode(batch.people("0" * 64))
+        packing.encode_mask(batch.people("0" * 64))
         asked = Asked("run", "0" * 64, 0, LossQuery.example()[0], "bit", lambda: batch)
         answers, _ = add_up(asked, [StoredReport(0, False, b"", batch.asked, b"", body)])
         peak = tracemalloc.get_traced_memory()[1] - before

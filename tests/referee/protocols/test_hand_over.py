@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import PeerMisbehaved, PolicyRefused
-from common.local.answers import AskAgents
+from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.hypotheses.relabelled import Task
 from common.local.losses import HypothesisLoss
+from common.local.queries.query import AskAgents
 from common.local.records import Records
 from common.operations.learning import Learn
 from common.protocols.base import AskCurator

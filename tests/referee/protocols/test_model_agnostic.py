@@ -10,7 +10,7 @@ import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
 from common.data.population import open_public, open_records
-from common.local.hypotheses.argmax import Argmax, column_classes
+from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.queries.loss import LossQuery
 from common.operations.learning import LabelPoints

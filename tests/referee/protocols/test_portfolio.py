@@ -12,11 +12,11 @@ import pytest
 from benchmarks.audits.subjects import office
 from common.core.errors import AuditFailed, BadScenario, BudgetExceeded, PolicyRefused
 from common.data.population import open_records
-from common.local.answers import Answers, AskAgents
-from common.local.cells import ScoreCells, Tilt
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
+from common.local.losses import ScoreCells, Tilt
+from common.local.queries.query import Answers, AskAgents
 from common.net.messages import MAX_AGENTS, MAX_LISTED
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, Learned

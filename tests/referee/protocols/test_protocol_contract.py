@@ -12,9 +12,8 @@ import pytest
 
 from common.core.errors import BadInput, BadScenario, PatternViolation, PeerMisbehaved
 from common.data.population import open_records
-from common.local.answers import Answers, AskAgents
 from common.local.mechanisms.mechanism import Mechanism
-from common.local.queries.query import QUERIES, Query
+from common.local.queries.query import QUERIES, Answers, AskAgents, Query
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, LearnParities
 from common.operations.operation import Operation, Result

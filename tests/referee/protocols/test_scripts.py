@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
-from common.local.answers import Answers, AskAgents
 from common.local.hypotheses.rules import Constant
 from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.queries.gradient import GradientQuery
+from common.local.queries.coordinate import GradientQuery, MomentQuery
 from common.local.queries.loss import LossQuery
-from common.local.queries.moment import MomentQuery
+from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.learning import Learn, Learned

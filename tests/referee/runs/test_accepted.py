@@ -21,8 +21,7 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity, Signed
 from common.data.population import open_records
-from common.local.answers import AskAgents
-from common.local.queries.query import QUERIES
+from common.local.queries.query import QUERIES, AskAgents
 from common.net.client import WitnessClient
 from common.net.messages import AgentPolicy
 from common.numerics.randomness import subseed

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from common.local.answers import Answers, AskAgents
 from common.local.hypotheses.rules import Constant
+from common.local.queries.query import Answers, AskAgents
 from common.operations.learning import Learn, Learned
 from common.protocols.base import AskCurator
 from common.protocols.patterns import agents, curator, many, maybe, sequence, some, together

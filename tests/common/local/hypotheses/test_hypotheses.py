@@ -15,11 +15,9 @@ from pydantic import ValidationError
 
 from common.core.errors import BadMessage, BadScenario
 from common.local import losses
-from common.local.hypotheses.argmax import Argmax, column_classes
+from common.local.hypotheses.composed import Argmax, Relabelled, Task, column_classes
 from common.local.hypotheses.hypothesis import HYPOTHESES, parse_hypothesis
-from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.regressor import Regressor
-from common.local.hypotheses.relabelled import Relabelled, Task
+from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import Parity
 from common.local.hypotheses.trees import MAX_DEPTH
 from common.local.losses import evaluate

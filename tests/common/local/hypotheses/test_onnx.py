@@ -43,7 +43,7 @@ def test_memory_is_bounded_by_blocks_of_rows(monkeypatch):
             return inner.run(outputs, inputs)
 
     inner, hypothesis.__dict__["_session"] = hypothesis._session, Session()
-    monkeypatch.setattr("common.local.hypotheses.onnx.MAX_NUMBERS", 70)
+    monkeypatch.setattr("common.local.hypotheses.onnx.BLOCK_NUMBERS", 70)
     np.testing.assert_array_equal(hypothesis.predict(FEATURES), whole)
     assert sizes == [10] * 30  # seven numbers a row
 
@@ -92,6 +92,8 @@ def test_a_graph_that_takes_too_long_is_stopped_and_refused_before_it_sees_a_rec
     slow = wire(model(nodes, [square], decide=False, dimension=400))
     parse_hypothesis(slow)
     monkeypatch.setattr("common.local.hypotheses.onnx.MAX_SECONDS", 0.0)
-    monkeypatch.setattr("common.local.hypotheses.onnx.MAX_NUMBERS", 1 << 25)  # a block long enough not to win the race
+    monkeypatch.setattr(
+        "common.local.hypotheses.onnx.BLOCK_NUMBERS", 1 << 25
+    )  # a block long enough not to win the race
     with pytest.raises(BadMessage, match="takes more than 0 seconds"):
         parse_hypothesis(slow)

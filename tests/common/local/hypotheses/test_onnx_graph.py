@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from common.core.errors import BadMessage
-from common.local.hypotheses import onnx_graph as reading
+from common.local.hypotheses import onnx as reading
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.hypotheses.onnx_graph import MAX_BYTES, MAX_NODES, MAX_NUMBERS, read_graph
+from common.local.hypotheses.onnx import MAX_BYTES, MAX_NODES, MAX_NUMBERS, read_graph
 from tests.tiers import for_each
 
 from .onnx_models import DECIDE, FLOAT, INT64, LABELS, ML, constant, linear, model, node, stump_trees, wire

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.reference import ReferenceEvaluator
 
-from common.local.hypotheses.onnx_graph import evaluator, read_graph
+from common.local.hypotheses.onnx import evaluator, read_graph
 from common.local.hypotheses.onnx_operators import OPERATORS
 from tests.tiers import for_each
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from common.local.mechanisms.laplace import Laplace
 from common.local.mechanisms.mechanism import GRID, BitMechanism, Mechanism
+from common.local.mechanisms.noise import Laplace
 from common.numerics.randomness import RandomSource
 
 PEOPLE = 100_000

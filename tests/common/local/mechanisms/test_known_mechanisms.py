@@ -12,11 +12,9 @@ import pytest
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.gaussian import LocalGaussian
-from common.local.mechanisms.laplace import FLAT, FLAT_BITS, LIMIT, Laplace, _coins
 from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, parse_mechanism
-from common.local.mechanisms.none import NoMechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.noise import FLAT, FLAT_BITS, LIMIT, Laplace, LocalGaussian, _coins
+from common.local.mechanisms.warner import NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.mechanisms.whole_numbers import FINEST, FineNoise

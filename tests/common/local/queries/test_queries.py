@@ -13,13 +13,10 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import evaluate
 from common.local.naming import UNNAMED, Names
-from common.local.queries.compare import CompareQuery
-from common.local.queries.gradient import GradientQuery
-from common.local.queries.item import ItemQuery
-from common.local.queries.moment import MomentQuery
+from common.local.queries.coordinate import GradientQuery, MomentQuery
+from common.local.queries.items import ItemQuery, ThresholdQuery
+from common.local.queries.loss import CompareQuery, SoleErrorQuery
 from common.local.queries.query import QUERIES, parse_query
-from common.local.queries.sole_error import SoleErrorQuery
-from common.local.queries.threshold import ThresholdQuery
 from common.local.records import Records
 from common.numerics.kernels import interpreted
 from tests.contracts import examples, with_a_number_that_is_none

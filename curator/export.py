@@ -1,27 +1,315 @@
-"""Writers of scikit-learn's classifiers: formulas, comparisons with the draws, classifiers made of classifiers."""
+"""From a fitted classifier of scikit-learn to a hypothesis: a constant, a half-space, trees, or else a small graph.
+
+Each class that becomes a graph has a *writer*, found by the class's name. It takes the graph, a fitted binary
+classifier and the name of a matrix of features, and returns the name of a column: of ``decision_function``, or of the
+probability of the greater class.
+"""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from common.core.arrays import Floats
-from curator.export.graph import (
-    DECISIONS,
-    MARGINS,
-    PROBABILITIES,
-    GraphWriter,
-    Unwritable,
-    decision,
-    margin,
-    mean,
-    prediction,
-    probability,
-    response,
-    writes,
-)
-from curator.export.trees import forest_of
+from common.core.arrays import AnyArray, Floats
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.onnx import ML_OPSET, OPSETS, Onnx, ensemble, require_packages
+from common.local.hypotheses.onnx_operators import ML
+from common.local.hypotheses.rules import Constant
+from common.local.hypotheses.trees import LEAF, Trees
+
+
+def as_hypothesis(model: Any, example: AnyArray) -> Hypothesis:
+    """Write a fitted binary classifier (classes -1 and +1) down as data.
+
+    Args:
+        model: Fitted.
+        example: Shape (1, d): where to read off the constant of a sum of trees.
+
+    Raises:
+        ValueError: If there is no way to write it down, or the result is too large; says why.
+    """
+    if type(model).__name__ == "DummyClassifier":
+        return Constant(label=1 if model.predict(example)[0] > 0 else -1)
+    forest = forest_of(model, example)
+    if forest is not None:
+        return forest
+    if hasattr(model, "coef_"):
+        weights = np.asarray(model.coef_, dtype=np.float64).ravel()
+        return Linear(weights=tuple(weights.tolist()), threshold=-float(np.ravel(model.intercept_)[0]))
+    return _as_graph(model, example.shape[1])
+
+
+def _as_graph(model: Any, dimension: int) -> Onnx:
+    require_packages()
+
+    graph = GraphWriter(dimension)
+    column = margin(graph, model, graph.features)
+    return Onnx(model=base64.b64encode(graph.finish(column)).decode("ascii"))
+
+
+def forest_of(model: Any, example: AnyArray) -> Trees | None:
+    """Return the trees of a fitted binary classifier, whose sum is positive where it predicts its greater class.
+
+    Args:
+        model: Fitted.
+        example: Shape (1, d): where to read off the constant of a sum of trees.
+
+    Returns:
+        None if it is not made of trees.
+    """
+    kind = type(model).__name__
+    if kind in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
+        return _forest([_votes(model)])
+    if kind in ("RandomForestClassifier", "ExtraTreesClassifier"):
+        return _forest([_votes(tree) for tree in model.estimators_])
+    if kind == "BaggingClassifier" and all(hasattr(tree, "tree_") for tree in model.estimators_):
+        pairs = zip(model.estimators_, model.estimators_features_, strict=True)
+        return _forest([_votes(tree, features) for tree, features in pairs])
+    if kind == "AdaBoostClassifier" and all(hasattr(tree, "tree_") for tree in model.estimators_):
+        pairs = zip(model.estimators_, model.estimator_weights_, strict=True)
+        return _forest([_scaled(_votes(tree), weight, rounded=True) for tree, weight in pairs])
+    if kind == "GradientBoostingClassifier":
+        rate = float(model.learning_rate)
+        return _summed(model, [_scaled(_leaves(tree), rate) for tree in model.estimators_[:, 0]], example)
+    if kind == "HistGradientBoostingClassifier":
+        # The fitted trees have no public name in scikit-learn; the agreement on the draws guards this.
+        return _summed(model, [_boosted_tree(stage[0].nodes) for stage in model._predictors], example)
+    return None
+
+
+_Tree = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
+"""One tree: feature, threshold or value, left, right; children counted from its root."""
+
+
+def _leaves(tree: Any, features: AnyArray | None = None, values: Floats | None = None) -> _Tree:
+    inner = tree.tree_
+    leaf = inner.children_left < 0
+    feature = np.where(leaf, LEAF, inner.feature)
+    if features is not None:
+        feature = np.where(leaf, LEAF, np.asarray(features)[feature])
+    value = inner.value[:, 0, 0] if values is None else values
+    return feature, np.where(leaf, value, inner.threshold), inner.children_left, inner.children_right
+
+
+def _votes(tree: Any, features: AnyArray | None = None) -> _Tree:
+    shares = tree.tree_.value[:, 0, :]
+    positive = shares[:, list(tree.classes_).index(max(tree.classes_))] / shares.sum(axis=1)
+    if len(tree.classes_) == 1:  # a bootstrap sample with one label only
+        positive = np.full(len(shares), float(tree.classes_[0] > 0))
+    return _leaves(tree, features, positive - 0.5)
+
+
+def _scaled(tree: _Tree, factor: float, *, rounded: bool = False) -> _Tree:
+    feature, threshold, left, right = tree
+    value = np.where(threshold > 0, 1.0, -1.0) if rounded else threshold
+    return feature, np.where(feature == LEAF, factor * value, threshold), left, right
+
+
+def _boosted_tree(nodes: AnyArray) -> _Tree:
+    leaf = nodes["is_leaf"].astype(bool)
+    left, right = (np.where(leaf, LEAF, nodes[side].astype(np.int64)) for side in ("left", "right"))
+    feature = np.where(leaf, LEAF, nodes["feature_idx"])
+    return feature, np.where(leaf, nodes["value"], nodes["num_threshold"]), left, right
+
+
+def _summed(model: Any, trees: list[_Tree], example: AnyArray) -> Trees:
+    base = float(model.decision_function(example)[0] - _forest(trees).scores(example)[0])
+    return _forest(trees, base)
+
+
+def _forest(trees: list[_Tree], base: float = 0.0) -> Trees:
+    sizes = [len(tree[0]) for tree in trees]
+    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    feature, threshold = (np.concatenate([tree[k] for tree in trees]).tolist() for k in (0, 1))
+    placed = list(zip(trees, roots, strict=True))
+    left, right = (
+        np.concatenate([np.where(tree[k] < 0, LEAF, tree[k] + root) for tree, root in placed]).tolist() for k in (2, 3)
+    )
+    return Trees(
+        roots=tuple(roots.tolist()),
+        feature=tuple(feature),
+        threshold=tuple(threshold),
+        left=tuple(left),
+        right=tuple(right),
+        base=base,
+    )
+
+
+Term = str | float | AnyArray
+"""What a node takes: the name of an earlier result, or a constant."""
+
+FLOAT, INT64, DOUBLE = 1, 7, 11
+"""Types of elements, as ONNX numbers them."""
+
+
+class GraphWriter:
+    """A graph under construction. Numbers are doubles: the models were fitted in double precision.
+
+    Args:
+        dimension: Columns of the features.
+
+    Attributes:
+        features: Name of the features, a double matrix with one row a person.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        from onnx import helper, numpy_helper
+
+        self._helper, self._numpy, self._dimension = helper, numpy_helper, dimension
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+        self.features = self("Cast", "x", to=DOUBLE)
+
+    def __call__(self, operator: str, *inputs: Term, **attributes: Any) -> str:
+        """Add a node with one output; return its name."""
+        return self.several(operator, 1, *inputs, **attributes)[0]
+
+    def several(self, operator: str, outputs: int, *inputs: Term, domain: str = "", **attributes: Any) -> list[str]:
+        """Add a node with some outputs; return their names."""
+        names = [f"v{len(self._nodes)}.{position}" for position in range(outputs)]
+        given = [item if isinstance(item, str) else self._constant(np.asarray(item)) for item in inputs]
+        self._nodes.append(self._helper.make_node(operator, given, names, domain=domain, **attributes))
+        return names
+
+    def _constant(self, array: AnyArray) -> str:
+        array = array if array.dtype == np.int64 else array.astype(np.float64)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._constants:
+            self._constants[key] = self._numpy.from_array(array, f"c{len(self._constants)}")
+        return str(self._constants[key].name)
+
+    def sum(self, matrix: str) -> str:
+        """Add up the columns."""
+        return self("ReduceSum", matrix, np.array([1]))
+
+    def column(self, value: float) -> str:
+        """Return a column that holds a number in every row."""
+        first = self("Gather", self.features, np.array([0]), axis=1)
+        return self("Where", self("Equal", first, first), float(value), float(value))
+
+    def columns(self, matrix: str, chosen: AnyArray) -> str:
+        """Choose columns."""
+        return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
+
+    def join(self, columns: list[str]) -> str:
+        """Put matrices side by side."""
+        while len(columns) > 1:
+            columns = [self("Concat", *columns[i : i + 256], axis=1) for i in range(0, len(columns), 256)]
+        return columns[0]
+
+    def indicator(self, truth: str) -> str:
+        """Turn true and false into 1 and 0."""
+        return self("Cast", truth, to=DOUBLE)
+
+    def trees(self, matrix: str, forest: Trees) -> str:
+        """Sum up trees."""
+        found = ensemble(forest)
+        total = self.several(
+            "TreeEnsembleRegressor",
+            1,
+            self("Cast", matrix, to=FLOAT),
+            domain=ML,
+            n_targets=1,
+            target_ids=[0] * len(found.leaves),
+            target_weights=np.array(forest.threshold)[found.leaves].astype(np.float32).tolist(),
+            **found.attributes,
+        )[0]
+        return self("Add", self("Cast", total, to=DOUBLE), forest.base)
+
+    def finish(self, margin: str) -> bytes:
+        """Return the model whose label is 1 where ``margin``, a column, is positive, and -1 elsewhere."""
+        truth = self("Greater", margin, 0.0)
+        self._nodes.append(
+            self._helper.make_node(
+                "Where", [truth, self._constant(np.array(1)), self._constant(np.array(-1))], ["label"]
+            )
+        )
+        graph = self._helper.make_graph(
+            self._nodes,
+            "hypothesis",
+            [self._helper.make_tensor_value_info("x", FLOAT, ["rows", self._dimension])],
+            [self._helper.make_tensor_value_info("label", INT64, ["rows", 1])],
+            list(self._constants.values()),
+        )
+        sets = [self._helper.make_opsetid("", OPSETS[0]), self._helper.make_opsetid(ML, ML_OPSET)]
+        return bytes(self._helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString())
+
+
+Writer = Callable[[GraphWriter, Any, str], str]
+
+DECISIONS: dict[str, Writer] = {}
+PROBABILITIES: dict[str, Writer] = {}
+MARGINS: dict[str, Writer] = {}
+"""Only for classes whose ``predict`` is neither by the sign of their decision nor by the greater probability."""
+
+
+class Unwritable(ValueError):
+    """There is no writer for a class or a setting; never leaves this party as such."""
+
+
+def writes(table: dict[str, Writer], *names: str) -> Callable[[Writer], Writer]:
+    """Enter a writer for classes of scikit-learn."""
+
+    def enter(writer: Writer) -> Writer:
+        table.update(dict.fromkeys(names, writer))
+        return writer
+
+    return enter
+
+
+def decision(graph: GraphWriter, model: Any, matrix: str) -> str:
+    """Write ``decision_function``."""
+    name = type(model).__name__
+    if name in DECISIONS:
+        return DECISIONS[name](graph, model, matrix)
+    if hasattr(model, "coef_"):
+        return graph("Add", graph("MatMul", matrix, model.coef_.reshape(-1, 1)), float(model.intercept_.ravel()[0]))
+    forest = forest_of(model, np.zeros((1, model.n_features_in_)))
+    if forest is None:
+        raise Unwritable(f"the decision function of {name}")
+    return graph.trees(matrix, forest)
+
+
+def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
+    """Write the probability of the greater class."""
+    if len(model.classes_) == 1:  # as in a bootstrap sample with one label only
+        return graph.column(float(model.classes_[0] > 0))
+    name = type(model).__name__
+    if name not in PROBABILITIES:
+        raise Unwritable(f"the probabilities of {name}")
+    return PROBABILITIES[name](graph, model, matrix)
+
+
+def response(graph: GraphWriter, model: Any, matrix: str) -> tuple[str, float]:
+    """Write ``decision_function`` if there is one, else the probability; also return where it says yes: 0 or 1/2."""
+    if hasattr(model, "decision_function"):
+        return decision(graph, model, matrix), 0.0
+    return probability(graph, model, matrix), 0.5
+
+
+def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
+    """Write a column that is positive where ``predict`` gives the greater class."""
+    name = type(model).__name__
+    if name in MARGINS:
+        return MARGINS[name](graph, model, matrix)
+    value, threshold = response(graph, model, matrix)
+    return graph("Sub", value, threshold) if threshold else value
+
+
+def prediction(graph: GraphWriter, model: Any, matrix: str) -> str:
+    """Write ``predict``: the classes, as numbers."""
+    lesser, greater = (float(label) for label in (model.classes_[0], model.classes_[-1]))
+    return graph("Where", graph("Greater", margin(graph, model, matrix), 0.0), greater, lesser)
+
+
+def mean(graph: GraphWriter, columns: list[str], weights: list[float] | None = None) -> str:
+    """Average columns."""
+    shares = np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64)
+    return graph("MatMul", graph.join(columns), (shares / shares.sum()).reshape(-1, 1))
 
 
 @writes(

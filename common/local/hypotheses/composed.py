@@ -1,0 +1,261 @@
+"""Hypotheses made of others: about another label or several classes, or on another scale; and tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
+from common.core.values import Value
+from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, PlainHypothesis, logistic
+from common.local.hypotheses.linear import GREATEST, Linear, Weight
+from common.local.hypotheses.trees import MAX_NODES, Trees
+from common.local.naming import Names
+from common.local.records import Groups, Records, column_labels, group_of, number_of
+
+
+@HYPOTHESES.register("relabelled")
+class Relabelled(Hypothesis):
+    """``hypothesis``, held against the label that stands in a column of the features: +1 where that is above 1/2.
+
+    Records with several labels hold all but their own as features, behind those that hypotheses look at. A loss on
+    another label is then one more public function of the record, and everything that holds for losses holds for it.
+
+    Attributes:
+        column: The feature that is the label.
+        hypothesis: Looks at features before that one only.
+    """
+
+    nests: ClassVar[bool] = True
+
+    kind: Literal["relabelled"] = "relabelled"
+    column: int = Field(ge=0, lt=1 << 16)
+    hypothesis: PlainHypothesis
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(column=4, hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)),)
+
+    @model_validator(mode="after")
+    def _blind(self) -> Self:
+        if self.hypothesis.min_features > self.column:
+            raise ValueError(
+                f"the label is feature {self.column}: a hypothesis about it must look at features before it only, this "
+                f"one needs {self.hypothesis.min_features}"
+            )
+        return self
+
+    @property
+    def min_features(self) -> int:
+        return self.column + 1
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return self.hypothesis.inputs
+
+    def target(self, names: Names) -> str:
+        return f"whether {names.true(self.column, 0.5)}"
+
+    def labels(self, records: Records) -> Labels:
+        return column_labels(records, self.column)
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        return self.hypothesis.positive(features[:, : self.column])
+
+    def margins(self, features: AnyArray) -> Singles:
+        return self.hypothesis.margins(features[:, : self.column])
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        return self.hypothesis.probabilities(features[:, : self.column])
+
+
+class Task(Value):
+    """Which label to predict, and from which features: a public view of a record.
+
+    A view looks at one record at a time, so neighbouring samples stay neighbours in it, for any later computation.
+
+    Attributes:
+        features: The first so many features are what is looked at.
+        label: The feature that is the label, none of those (+1 where it is above 1/2); None: the record's own label.
+    """
+
+    features: int = Field(ge=1, le=1 << 16)
+    label: int | None = Field(default=None, ge=1, lt=1 << 16)
+
+    @model_validator(mode="after")
+    def _blind(self) -> Self:
+        if self.label is not None and self.label < self.features:
+            raise ValueError(f"label = {self.label} is among the first {self.features} features: a model would see it")
+        return self
+
+    @property
+    def min_features(self) -> int:
+        """Smallest number of features that a record must have."""
+        return self.features if self.label is None else self.label + 1
+
+    def of(self, records: Records) -> Records:
+        """Return the records as this task sees them (a copy)."""
+        labels = records.labels if self.label is None else column_labels(records, self.label)
+        return Records(np.ascontiguousarray(records.features[:, : self.features]), labels)
+
+    def about(self, hypothesis: Hypothesis) -> Hypothesis:
+        """Return a hypothesis that was learned for this task as one about whole records.
+
+        Raises:
+            BadMessage: If it looks at the label, or is of a kind that not every party accepts.
+        """
+        if self.label is None:
+            return hypothesis
+        return Relabelled.parse({"column": self.label, "hypothesis": hypothesis})
+
+
+MAX_CLASSES = 64
+
+
+@HYPOTHESES.register("argmax")
+class Argmax(Hypothesis):
+    """Predicts the class c whose hypothesis has the greatest score, the lowest of several; held against a record's own.
+
+    A record's own class stands in C features, one a class (``first``, ...): class c iff feature first + c is above 1/2
+    and no other of them is. A record with several classes, or none, is always a mistake.
+
+    As a classifier into -1 and +1 it says whether the class that it predicts is the record's own, and all labels that
+    it is held against are +1. So every loss is the multi-class 0/1 loss, a function of one record like any other.
+
+    Attributes:
+        first: The first of the C features that hold the class.
+        hypotheses: One a class, 2 <= C <= 64; they look at features before ``first`` only. Together they have no more
+            nodes of trees than one hypothesis may have, so a row takes no more work.
+    """
+
+    nests: ClassVar[bool] = True
+
+    kind: Literal["argmax"] = "argmax"
+    first: int = Field(ge=0, lt=1 << 16)
+    hypotheses: tuple[PlainHypothesis, ...] = Field(min_length=2, max_length=MAX_CLASSES)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
+        return (cls(first=3, hypotheses=(Linear(weights=(0.0,), threshold=0.0), plane)),)
+
+    @model_validator(mode="after")
+    def _blind(self) -> Self:
+        needed = max(hypothesis.min_features for hypothesis in self.hypotheses)
+        if needed > self.first:
+            raise ValueError(
+                f"the classes are features {self.first} and after: their hypotheses must look at features before them "
+                f"only, one needs {needed}"
+            )
+        nodes = sum(len(hypothesis.feature) for hypothesis in self.hypotheses if isinstance(hypothesis, Trees))
+        if nodes > MAX_NODES:
+            raise ValueError(f"all trees together have at most {MAX_NODES} nodes, found {nodes}")
+        return self
+
+    @property
+    def min_features(self) -> int:
+        return self.first + len(self.hypotheses)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(sorted({feature for hypothesis in self.hypotheses for feature in hypothesis.inputs}))
+
+    def target(self, names: Names) -> str:
+        classes = range(self.first, self.first + len(self.hypotheses))
+        return f"which one of these is true ({names.conditions(classes)})"
+
+    def classes(self, features: AnyArray) -> Indices:
+        """Return the predicted classes, shape (n,), int64; a score that is not a number is below all others."""
+        inputs = features[:, : self.first]
+        greatest, predicted = np.full(len(features), -np.inf), np.zeros(len(features), dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for number, hypothesis in enumerate(self.hypotheses):
+                scores = hypothesis.scores(inputs)
+                greater = scores > greatest
+                greatest[greater], predicted[greater] = scores[greater], number
+        return predicted
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        return np.equal(self.classes(features), column_classes(features, self.first, len(self.hypotheses)))
+
+    def labels(self, records: Records) -> Labels:
+        return np.ones(len(records), dtype=np.int8)
+
+
+def column_classes(features: AnyArray, first: int, count: int) -> Indices:
+    """Return the class that stands in ``count`` columns, shape (n,), int64; -1 where several are above 1/2, or none."""
+    above = features[:, first : first + count] > 0.5
+    return np.where(np.count_nonzero(above, axis=1) == 1, above.argmax(axis=1), -1).astype(np.int64)
+
+
+@HYPOTHESES.register("recalibrated")
+class Recalibrated(Hypothesis):
+    """h(x) = +1 if ``slope`` * score(x) + ``intercepts[group(x)]`` > 0 else -1.
+
+    What a released model can be repaired by without a look at anybody's record: agents say how their labels go with
+    its scores, and a logistic fit of what they say gives slope and intercepts (Platt 1999). The margin is then the
+    logarithm of the odds of +1.
+
+    Attributes:
+        hypothesis: Whose score it is.
+        slope: Positive, at most 1e6.
+        intercepts: One for each group.
+        groups: See :data:`common.local.records.Groups`.
+    """
+
+    nests: ClassVar[bool] = True
+
+    kind: Literal["recalibrated"] = "recalibrated"
+    hypothesis: PlainHypothesis
+    slope: float = Field(gt=0, le=1e6)
+    intercepts: Annotated[tuple[Weight, ...], Field(min_length=1)]
+    groups: Groups = ()
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
+        return (
+            cls(hypothesis=plane, slope=0.5, intercepts=(0.1,)),
+            cls(hypothesis=plane, slope=2.0, intercepts=(0.1, -0.5, 0.0), groups=(1, 4)),
+        )
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if len(self.intercepts) != number_of(self.groups):
+            raise ValueError(f"{number_of(self.groups)} groups need as many intercepts, found {len(self.intercepts)}")
+        return self
+
+    @property
+    def min_features(self) -> int:
+        return max([self.hypothesis.min_features, *(group + 1 for group in self.groups)])
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.hypothesis.inputs, *self.groups}))
+
+    def margins(self, features: AnyArray) -> Singles:
+        intercepts = np.array(self.intercepts)[group_of(features, self.groups)]
+        margins = np.clip(self.slope * self.hypothesis.scores(features) + intercepts, -GREATEST, GREATEST)
+        return np.asarray(margins, dtype=np.float32)
+
+    def probabilities(self, features: AnyArray) -> Floats:
+        return logistic(self.margins(features))
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        return self.margins(features) > 0
+
+
+def recalibrated(
+    hypothesis: Hypothesis, slope: float, intercepts: tuple[float, ...], groups: tuple[int, ...] = ()
+) -> Hypothesis:
+    """Return a hypothesis recalibrated: a half-space stays one where there are no groups.
+
+    Raises:
+        BadMessage: If the hypothesis is of a kind that cannot be part of another.
+    """
+    if isinstance(hypothesis, Linear) and not groups:
+        scaled = {"weights": tuple(slope * weight for weight in hypothesis.weights)}
+        return Linear.parse({**scaled, "threshold": slope * hypothesis.threshold - intercepts[0]})
+    return Recalibrated.parse({"hypothesis": hypothesis, "slope": slope, "intercepts": intercepts, "groups": groups})
