@@ -23,7 +23,7 @@ from typing import Any
 from common.scenario import loading
 from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 
 
 def run(chosen: ResolvedScenario, seed: int, kill: bool) -> dict[str, Any]:

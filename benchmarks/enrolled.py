@@ -35,8 +35,7 @@ from common.crypto.identity import Identity
 from common.net.messages import read
 from deploy.load.client import Connection, LightAgent, request
 from deploy.load.phases import Load, phase
-from deploy.load.target import LoadTarget, started
-from deploy.load.testing import AGAIN, Options
+from deploy.load.testing import AGAIN, LoadTarget, Options, started
 from deploy.remote import Remote, operating
 from referee.collection.enrolment import Caps, Registrar
 from referee.store import RefereeStore

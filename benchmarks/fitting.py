@@ -28,8 +28,8 @@ from common.core.errors import TandemError
 from common.scenario import loading
 from common.scenario.fitting import Advice, advice_of
 from common.scenario.plan import resolve
+from deploy.baselines import evaluation_source, loss
 from deploy.simulation import conduct
-from deploy.truth import evaluation_source, loss
 
 PEOPLE = 4_000
 SHIFTS = {"adult-women": (300, 617, 1_500, 3_000, 6_000), "flights-autumn": (300, 1_500, 6_000, 20_000)}

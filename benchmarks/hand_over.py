@@ -22,8 +22,8 @@ from common.protocols.base import Progress
 from common.scenario.loading import load
 from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
+from deploy.baselines import evaluation_source, loss
 from deploy.simulation import conduct
-from deploy.truth import evaluation_source, loss
 
 SECOND = "tasks=[{features: 8, label: 8}]"
 

@@ -45,8 +45,7 @@ from common.net.oblivious.encapsulation import (
 )
 from deploy.load.client import LightAgent, request
 from deploy.load.phases import Load, phase
-from deploy.load.target import LoadTarget, started
-from deploy.load.testing import Options
+from deploy.load.testing import LoadTarget, Options, started
 from deploy.remote import Remote, operating
 
 PHASES = ("enrol", "poll", "report")

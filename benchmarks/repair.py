@@ -18,7 +18,7 @@ from typing import Any
 
 from common.scenario import loading
 from common.scenario.plan import resolve
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from deploy.experiment import complete
 
 

@@ -23,8 +23,7 @@ from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from curator.curator import Curator
 from deploy.checking import checked
-from deploy.deployment import RunOutput
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded, RunOutput
 from deploy.processes import Processes
 
 SEED = 1

@@ -1,13 +1,11 @@
-"""The other ways to an answer, run beside the hybrid one for comparison: each side alone, and the non-private optimum.
-
-What cannot be done is left out, and the reason is kept (:class:`Attempts`).
-"""
+"""What only an experiment can know: the true loss of an answer on the target."""
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -17,23 +15,93 @@ from scipy.special import expit
 from sqlalchemy.exc import OperationalError
 
 from common.core.arrays import Floats
-from common.core.errors import TandemError
-from common.data.population import open_records
+from common.core.errors import BadScenario, TandemError
+from common.data.population import RecordSource, open_records
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Parity
+from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.randomness import RandomSource, subseed
 from common.protocols.base import demands_of
 from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
-from common.scenario.scenario import Scenario, parse
+from common.scenario.scenario import Scenario, data_folder, parse
 from curator.learners.adaptation.algorithms import one_thread
 from curator.numerics.equations import Equations
-from deploy.deployment import OnProgress
-from deploy.embedded import Embedded
-from deploy.truth import evaluation_source, loss
+from deploy.deployment import Embedded, OnProgress
+
+MAX_PEOPLE = 1 << 21
+"""Fresh simulated people on whom a hypothesis is judged: standard error below 0.00035."""
+MAX_NUMBERS = 1 << 27
+"""Features drawn to judge it, at most: fewer people where they have many."""
+_BLOCK = 1 << 18
+
+
+def can_judge(scenario: Scenario) -> bool:
+    """Tell whether people of T may be looked at for the truth, and are at hand: an operator need not have them."""
+    if scenario.people == "real" and not scenario.experiment:
+        return False
+    if scenario.target.distribution is not None:
+        return True
+    try:
+        return data_folder(scenario) is not None
+    except BadScenario:
+        return False
+
+
+def evaluation_source(scenario: Scenario, seed: int) -> RecordSource:
+    """Return people of T to judge by: fresh ones that no party has seen if simulated, else the whole table."""
+    simulated = scenario.target.distribution is not None
+    size = min(MAX_PEOPLE, MAX_NUMBERS // scenario.target.dimension) if simulated else None
+    return open_records(scenario.target, data_folder(scenario), subseed(seed, "truth"), size)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a hypothesis is worth on the people of a record source.
+
+    Attributes:
+        loss: Share of all whom it predicts wrongly.
+        on_negative, on_positive: Share of those with label -1 and +1 whom it predicts wrongly; None where nobody has
+            the label. Where one label is rare, a small loss says little: a constant has it, too.
+    """
+
+    loss: float
+    on_negative: float | None
+    on_positive: float | None
+
+
+def judge(hypothesis: Hypothesis, population: RecordSource) -> Judgement:
+    """Return the losses of a hypothesis on the people of a record source."""
+    people, wrong = {-1: 0, 1: 0}, {-1: 0, 1: 0}
+    for records in _blocks(population):
+        mistakes, labels = hypothesis.mistakes(records), hypothesis.labels(records)
+        for label in people:
+            holders = labels == label
+            people[label] += int(np.count_nonzero(holders))
+            wrong[label] += int(np.count_nonzero(mistakes[holders]))
+    shares = {label: wrong[label] / people[label] if people[label] else None for label in people}
+    return Judgement(sum(wrong.values()) / len(population), shares[-1], shares[1])
+
+
+def loss(hypothesis: Hypothesis, population: RecordSource) -> float:
+    """Return the 0/1 loss of a hypothesis on the people of a record source."""
+    wrong = sum(int(np.count_nonzero(hypothesis.mistakes(records))) for records in _blocks(population))
+    return wrong / len(population)
+
+
+def squared_error(hypothesis: Hypothesis, population: RecordSource) -> float:
+    """Return the mean of the squared losses (:data:`common.local.losses.Loss`) of a hypothesis on such people."""
+    squared = sum(float(evaluate("squared", hypothesis, records).sum()) for records in _blocks(population))
+    return squared / len(population)
+
+
+def _blocks(population: RecordSource) -> Iterator[Records]:
+    for begin in range(0, len(population), _BLOCK):
+        yield population.records(np.arange(begin, min(begin + _BLOCK, len(population))))
+
 
 Finding = tuple[float, str]
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from common.core import canonical
-from common.lifetime.charging import Charging
+from common.core.errors import PeerUnavailable
+from common.crypto.identity import Identity
+from common.lifetime.charging import USERS_OWN, Charging
 from common.lifetime.ledger import PeopleLedger
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario
+from curator.startup import check_room, open_curator
+from local_agent.host import Host
+from local_agent.hosted.population import open_population
+from referee.runfolder import pack_reports
+from referee.service.referee import Referee
 
 OnProgress = Callable[[str, dict[str, float]], None]
 """Called with progress: a text and numbers."""
@@ -62,3 +72,59 @@ def spent_over_all_runs(transcript: str, scenario: ResolvedScenario, charging: C
     )
     sides = {"source": "curator", "target": "agent"}
     return {sides[side]: total.wire() for side, total in spent.items()}
+
+
+_TOKEN = secrets.token_hex(16)
+
+
+class Embedded:
+    """A deployment in one process. No answer is ever on its way, so no deadline passes, however slow the machine is.
+
+    Args:
+        state: Directory for the parties' states, one below it for each.
+        charging: Where runs are charged to the people of both sides.
+    """
+
+    def __init__(self, state: Path, charging: Charging = USERS_OWN) -> None:
+        self._state = state
+        self._charging = replace(charging, both=True)
+
+    def check(self, scenario: ResolvedScenario) -> None:
+        """Refuse a sample that does not fit into this machine."""
+        check_room(scenario, self._state / "curator")
+
+    def run(self, scenario: ResolvedScenario, seed: int | None, run: str, on_progress: OnProgress) -> RunOutput:
+        """Carry a run to its end."""
+        with ExitStack() as opened:
+            key = Identity.load_or_create(self._state / "referee" / "identity.key").public
+            curator = open_curator(
+                scenario,
+                self._state / "curator",
+                seed,
+                key,
+                lambda text: on_progress(text, {}),
+                charging=self._charging,
+            )
+            opened.callback(curator.close)
+            hosts: list[Host] = []
+            referee = Referee(self._state / "referee", curator, wait=lambda seconds: _work(hosts), clock=lambda: 0.0)
+            opened.callback(referee.close)
+            referee.allow("enrolment", _TOKEN)
+            population = open_population(scenario, self._state / "agents", seed, key, None, charging=self._charging)
+            opened.callback(population.close)
+            hosts.append(Host(population, referee, key))
+            hosts[0].enrol(_TOKEN)
+            referee.create(run, scenario.wire(), seed)
+            result = referee.execute(run, lambda note: on_progress(note.text, note.numbers))
+            reports = tuple((q.question, pack_reports(referee.store.reports(q))) for q in referee.store.questions(run))
+            transcript = "".join(line + "\n" for line in referee.store.entries(run))
+            kept, vouchers = tuple(referee.kept(run)), b"".join(referee.vouchers(run))
+            spent = spent_over_all_runs(transcript, scenario, self._charging)
+            return RunOutput(result, transcript, referee.participants(run), reports, kept, vouchers, spent)
+
+
+def _work(hosts: list[Host]) -> None:
+    # All parties are here: if nobody has anything to do, nothing will ever arrive.
+    busy = [host.step() for host in hosts]
+    if not any(busy):
+        raise PeerUnavailable("fewer people are hosted in this process than the scenario's agents.count")

@@ -10,9 +10,8 @@ from typing import Any
 from common.lifetime.charging import USERS_OWN, Charging
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.scenario import Scenario
-from deploy.baselines import Attempts, run_baselines
+from deploy.baselines import Attempts, can_judge, evaluation_source, judge, loss, run_baselines, squared_error
 from deploy.deployment import OnProgress
-from deploy.truth import can_judge, evaluation_source, judge, loss, squared_error
 from referee.protocols.base import halts
 
 _OPTIMUM = "what was fitted to people of T without privacy"

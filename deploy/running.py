@@ -147,7 +147,7 @@ def _claimed(folder: Path, chosen: ResolvedScenario, seed: int | None) -> dict[s
 
 def _opened(name: str, state: Path, token: str, charging: Charging) -> Deployment:
     if name == "embedded":
-        from deploy.embedded import Embedded
+        from deploy.deployment import Embedded
 
         return Embedded(state, charging)
     if name == "processes":

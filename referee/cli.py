@@ -414,8 +414,7 @@ def load_test_command(
     Example: referee load-test --individuals 100000
     """
     from deploy.load import show
-    from deploy.load.target import LoadTarget
-    from deploy.load.testing import Options, load_test, scenario_file
+    from deploy.load.testing import LoadTarget, Options, load_test, scenario_file
 
     options = Options(**asdict(load))
     if load.schedule == "at-once":

@@ -27,7 +27,7 @@ from curator.engine import engine
 from curator.learners.base import parse_learner
 from curator.weights.reweighing import Reweighing
 from deploy.auditing import Case
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 
 AUDITED = {
     "operations learn": ("a protocol's transcript",),

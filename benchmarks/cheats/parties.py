@@ -16,7 +16,7 @@ from common.net.server import Server, listen
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.curator import Curator
 from curator.startup import open_curator
-from deploy.truth import evaluation_source, loss
+from deploy.baselines import evaluation_source, loss
 from local_agent.host import Host
 from local_agent.hosted.population import Population, open_population
 from referee.protocols.base import small_ball

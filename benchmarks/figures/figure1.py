@@ -24,8 +24,8 @@ from common.operations.weighting import Reweigh
 from common.scenario import loading
 from common.scenario.resolved import settled
 from curator.sample.base import LocalSample
+from deploy.baselines import judge
 from deploy.simulation import local_curator
-from deploy.truth import judge
 
 SIZES = tuple(range(10, 150, 10))
 """n in thousands, as in the paper."""

@@ -19,8 +19,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.numerics.randomness import subseed
 from common.scenario import loading
 from common.scenario.resolved import settled
+from deploy.baselines import loss
 from deploy.simulation import conduct
-from deploy.truth import loss
 
 STEPS = (50, 75, 100)
 """R in millions, as in the paper."""

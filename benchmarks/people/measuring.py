@@ -13,8 +13,8 @@ from benchmarks.figures.store import Row
 from benchmarks.people.settings import ready
 from common.numerics.randomness import subseed
 from common.protocols.base import Progress
+from deploy.baselines import evaluation_source, loss
 from deploy.simulation import conduct
-from deploy.truth import evaluation_source, loss
 
 CONFIDENCE = 0.95
 

@@ -28,8 +28,8 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from common.scenario.plan import resolve
 from common.statistics.formulas import density, gaussian_moment
+from deploy.baselines import evaluation_source, loss
 from deploy.simulation import conduct
-from deploy.truth import evaluation_source, loss
 
 NOISE, STEPS = 12.0, 1_870_000
 """sigma / L and R of which the other pairs carry the information."""

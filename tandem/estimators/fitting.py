@@ -36,8 +36,7 @@ from common.statistics.intervals import Estimate
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
-from deploy.deployment import RunOutput
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded, RunOutput
 from referee.protocols.base import JudgedCandidate
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"

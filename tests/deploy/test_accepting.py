@@ -21,7 +21,7 @@ from common.scenario.plan import resolve
 from common.scenario.scenario import Scenario, parse
 from curator.learners.base import LEARNERS
 from deploy.checking import acceptable, acceptable_of
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from referee.cli import app
 from referee.protocols.base import PROTOCOLS
 from tests.tiers import thinned

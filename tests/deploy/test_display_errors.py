@@ -22,7 +22,7 @@ from common.core.plain import JsonFormatter
 from common.data.population import open_records
 from common.numerics.randomness import subseed
 from common.scenario import loading
-from deploy import embedded, experiment
+from deploy import deployment, experiment
 from deploy.experiment import complete
 from deploy.running import carry_out
 from referee.audit.audit import audit
@@ -209,7 +209,7 @@ def forms(raw: bytes) -> set[str]:
 
 def private(state: Path, chosen) -> set[str]:
     """Return what no line may hold: keys, tokens, every feature of the sample in each of its spellings, raw answers."""
-    found = {embedded._TOKEN}
+    found = {deployment._TOKEN}
     for key in state.rglob("*.key"):
         found |= forms(key.read_bytes())
     for side, spec, count in (("curator", chosen.source, chosen.curator.n), ("agents", chosen.target, 200)):
@@ -236,7 +236,7 @@ def leaks(line: str, secrets: set[str]) -> set[str]:
 def run(tmp_path_factory) -> tuple[list[str], set[str]]:
     state, chosen = tmp_path_factory.mktemp("state"), tiny()
     with logged() as text:
-        embedded.Embedded(state).run(chosen, 1, "run-7", lambda text, numbers: None)
+        deployment.Embedded(state).run(chosen, 1, "run-7", lambda text, numbers: None)
     return text.getvalue().splitlines(), private(state, chosen)
 
 

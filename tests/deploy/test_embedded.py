@@ -21,12 +21,20 @@ from common.scenario import loading
 from common.scenario.loading import load
 from common.scenario.resolved import settled
 from deploy import baselines
-from deploy.baselines import Attempts, run_baselines
-from deploy.embedded import Embedded
+from deploy.baselines import (
+    Attempts,
+    Judgement,
+    can_judge,
+    evaluation_source,
+    judge,
+    loss,
+    run_baselines,
+    squared_error,
+)
+from deploy.deployment import Embedded
 from deploy.experiment import complete
 from deploy.processes import free_port
 from deploy.simulation import SimulatedAgents, conduct
-from deploy.truth import Judgement, can_judge, evaluation_source, judge, loss, squared_error
 from tests.support import TINY, Bench, tiny
 from tests.tiers import thinned
 

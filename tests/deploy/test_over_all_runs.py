@@ -20,7 +20,7 @@ from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
 from curator.ledger import Ledger
 from curator.startup import open_curator
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from deploy.processes import Processes
 from referee.cli import app
 from tests.common.data.test_people import TABLE, TREE, own

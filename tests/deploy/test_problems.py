@@ -6,7 +6,7 @@ import pytest
 
 from common.net.messages import OrderCommitment
 from common.scenario.scenario import Scenario
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from deploy.experiment import complete
 from deploy.simulation import conduct
 from referee.audit.audit import audit

@@ -17,8 +17,7 @@ from common.core.errors import PeerUnavailable
 from common.scenario.loading import load
 from common.scenario.resolved import ResolvedScenario
 from deploy.checking import checked
-from deploy.deployment import RunOutput
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded, RunOutput
 from deploy.processes import PartyProcess, Processes
 from deploy.remote import Remote
 from referee.audit.audit import audit

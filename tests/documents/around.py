@@ -10,7 +10,7 @@ import polars
 import yaml
 
 from common.scenario.loading import load
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from tests import postgres
 from tests.documents.jobs import newest, result
 from tests.documents.reading import ROOT, blocks, commands

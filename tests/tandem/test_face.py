@@ -12,7 +12,7 @@ import pytest
 
 import tandem
 from common.core.errors import AuditFailed, BadInput, BadScenario, RunFailed
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from referee.view.pages import view_of
 from tandem.estimators.guarantee import Guarantee, Spending
 from tandem.runs import Run

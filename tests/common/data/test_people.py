@@ -22,7 +22,7 @@ from common.scenario.loading import load, shipped
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse, policy_digest, public_sample
 from curator.startup import open_curator
-from deploy.truth import can_judge
+from deploy.baselines import can_judge
 from local_agent.hosted.population import open_population
 from referee.runs.results import promises
 from tests.support import tiny

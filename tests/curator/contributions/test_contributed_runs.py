@@ -45,7 +45,7 @@ from curator.contributions.opening import after_the_beginning, collecting
 from curator.contributions.store import FILE
 from curator.ledger import backup, listed, restore
 from curator.startup import open_curator
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, person, rows, scenario, write
 from tests.curator.contributions.test_collection import ONE, OTHER, agreed, full_disk, sent
 from tests.support import served

@@ -19,8 +19,7 @@ from common.scenario.loading import load
 from deploy.checking import checked
 from deploy.load import client, phases
 from deploy.load.client import Connection, LightAgent, request
-from deploy.load.target import started
-from deploy.load.testing import Options, load_test
+from deploy.load.testing import Options, load_test, started
 from referee.cli import app
 from referee.service.app import referee_app
 from referee.service.runner import Runner

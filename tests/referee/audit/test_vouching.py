@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from common.core.errors import AuditFailed, NotVouched
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import IssuerKey, stored
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from deploy.load.client import LightAgent
 from deploy.running import Charging
 from issuer.issuer import grant
@@ -266,7 +266,7 @@ def test_a_strict_audit_of_real_people_takes_those_alone_for_whom_a_known_issuer
             folder = tmp_path / name
             if name == "grant":
                 granted(folder / "state" / "agents", tmp_path / "issuer", 60)
-                monkeypatch.setattr("deploy.embedded.Referee", partial(Referee, issuers=[party.public]))
+                monkeypatch.setattr("deploy.deployment.Referee", partial(Referee, issuers=[party.public]))
             finished = Embedded(folder / "state", Charging(folder / "ledger")).run(
                 chosen, None, "run", lambda text, numbers: None
             )

@@ -405,7 +405,7 @@ def test_an_open_question_is_parsed_once_however_many_ask_and_report(bench, monk
 
 
 def test_peer_unavailable_is_what_a_lonely_embedded_referee_says(tmp_path):
-    from deploy.embedded import _work
+    from deploy.deployment import _work
 
     with pytest.raises(PeerUnavailable, match="fewer people"):
         _work([])

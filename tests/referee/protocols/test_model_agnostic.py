@@ -18,10 +18,10 @@ from common.protocols.base import Progress
 from common.protocols.patterns import agents, curator, sequence
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder
+from deploy.baselines import evaluation_source, loss
 from deploy.checking import checked
-from deploy.embedded import Embedded
+from deploy.deployment import Embedded
 from deploy.simulation import conduct
-from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
 from referee.protocols.asking import ask
 from referee.protocols.base import PROTOCOLS

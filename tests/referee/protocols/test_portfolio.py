@@ -32,10 +32,9 @@ from curator.curator import Curator
 from curator.engine.engine import Engine
 from curator.sample.base import LocalSample
 from deploy import simulation
-from deploy.baselines import Attempts, run_baselines
+from deploy.baselines import Attempts, evaluation_source, loss, run_baselines
 from deploy.checking import checked
 from deploy.simulation import SimulatedAgents, conduct, local_curator
-from deploy.truth import evaluation_source, loss
 from referee.audit.audit import audit
 from referee.protocols import portfolio
 from referee.protocols.base import Outcome, Step, protocol_of

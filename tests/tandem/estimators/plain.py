@@ -18,7 +18,7 @@ RIDGE = 1e-6
 
 
 class Plain:
-    """Reads the same files as the parties of :class:`deploy.embedded.Embedded`, and fits least squares to them.
+    """Reads the same files as the parties of :class:`deploy.deployment.Embedded`, and fits least squares to them.
 
     Args:
         state: Stays empty: nothing is kept.
