@@ -28,7 +28,7 @@ from scipy.special import ndtr
 
 from common.core.arrays import AnyArray, Floats
 from common.numerics.randomness import RandomSource
-from common.privacy.accountants.base import ACCOUNTANTS
+from common.privacy.accountants import ACCOUNTANTS
 from common.privacy.auditing import Subject, audit
 from common.privacy.budget import certify
 from common.privacy.events import SubsampledSteps

@@ -23,7 +23,7 @@ import numpy as np
 
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.log.ledger import CLOSED, LEDGER, REMEDY, verified_rows
-from common.privacy.accountants.base import grouped
+from common.privacy.accountants import grouped
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
 from common.scenario.resolved import ResolvedScenario

@@ -16,8 +16,7 @@ from common.core.arrays import AnyArray
 from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
-from common.privacy.theorems.domain_adaptation import StepNoise, step_noise
-from common.privacy.theorems.gaussian_dp import epsilon_of
+from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
 from curator.learners.adaptation import algorithms as convex_module
 from curator.learners.adaptation import algorithms as settings_module
 from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex

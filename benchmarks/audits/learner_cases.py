@@ -27,7 +27,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.learning import LabelPoints
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
-from common.privacy.theorems.klnrs import Rates, Rule, rates
+from common.privacy.theorems.randomized_response import Rates, Rule, rates
 from curator.engine.engine import Workspace
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM

@@ -23,7 +23,7 @@ from common.operations.operation import Operation
 from common.operations.weighting import Margins
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
-from common.privacy.theorems.klnrs import rates
+from common.privacy.theorems.randomized_response import rates
 from curator.engine.engine import Workspace
 from curator.mechanisms import counts as counting
 from curator.mechanisms import moments, parities, shares, sums

@@ -15,8 +15,7 @@ from collections.abc import Callable
 import mpmath as mp
 import numpy as np
 
-from common.privacy.theorems.domain_adaptation import joint_step
-from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.privacy.theorems.gaussian_dp import delta_of, joint_step, mu_allowed
 
 
 def exact(mu: mp.mpf, epsilon: float) -> mp.mpf:

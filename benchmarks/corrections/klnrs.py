@@ -13,7 +13,7 @@ import itertools
 import math
 from fractions import Fraction
 
-from common.privacy.theorems.klnrs import rates
+from common.privacy.theorems.randomized_response import rates
 
 Record = tuple[int, int, int]
 POINTS = list(itertools.product((0, 1), repeat=2))

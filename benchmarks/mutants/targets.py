@@ -12,14 +12,13 @@ PACKAGES = ("common", *PARTIES, "deploy", "tandem", "tests", "benchmarks", "scen
 
 AREAS: dict[str, tuple[str, ...]] = {
     "accountants and theorems": (
-        "common/privacy/accountants/*.py",
+        "common/privacy/*accountants.py",
         "common/privacy/theorems/**/*.py",
         *(f"common/privacy/{name}.py" for name in ("budget", "calibration", "events", "rounding")),
     ),
     "agents' mechanisms": ("common/**/mechanisms/*.py",),
     "sequential tests, intervals": (
         "common/statistics/evidence.py",
-        "common/statistics/loss_tests.py",
         "common/statistics/intervals.py",
     ),
     "learners": (
@@ -50,7 +49,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "liars": ("common/statistics/robustness.py",),
     "protocols": ("referee/protocols/**/*.py",),
     "certificates": (
-        "common/privacy/certificate.py",
+        "common/privacy/budget.py",
         "referee/audit/certificates.py",
         "referee/audit/games.py",
         "referee/audit/recomputing.py",

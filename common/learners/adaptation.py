@@ -11,11 +11,9 @@ from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan, Value
 from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanRequest, PlanTask
 from common.local.hypotheses.linear import MAX_WEIGHTS
-from common.privacy.events import Event, Gaussian, NonPrivate
+from common.privacy.events import Event, Gaussian, NonPrivate, delta_left, error_paid, payable
 from common.privacy.rounding import MAX_EPSILON, down, up
-from common.privacy.sampling_error import delta_left, error_paid, payable
-from common.privacy.theorems.domain_adaptation import paper_mu
-from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed, paper_mu
 from common.statistics.formulas import PlannedValue, follow
 
 SOURCE = "Bassily, Cortes, Mao & Mohri 2024, "

@@ -16,7 +16,7 @@ from common.core.registry import TypeRegistry
 from common.core.values import PLAN, Value, left_open, may_be_open
 from common.data.population import PopulationSpec
 from common.local.hypotheses.hypothesis import Hypothesis, ordinary_kinds
-from common.privacy.accountants.base import Plan as Events
+from common.privacy.accountants import Plan as Events
 from common.privacy.budget import cost, fits
 from common.privacy.calibration import sampling_schedule, smallest_n
 from common.privacy.events import Event, NonPrivate

@@ -10,8 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-from common.numerics.kernels import njit
-from common.numerics.lanes import WIDTH
+from common.numerics.kernels import WIDTH, njit
 
 _tools: Any = cgutils
 _primitive: Any = models.PrimitiveModel

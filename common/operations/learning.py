@@ -11,7 +11,7 @@ from common.local.hypotheses.composed import Task
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis
 from common.local.hypotheses.rules import FeatureSet
 from common.operations.operation import OPERATIONS, Operation, Result
-from common.privacy.theorems.klnrs import Rule
+from common.privacy.theorems.randomized_response import Rule
 
 
 class Learned(Result):

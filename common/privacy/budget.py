@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any, Literal
+
+from pydantic import Field
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import (
-    ACCOUNTANTS,
-    Accountant,
-    Amount,
-    BudgetFilter,
-    Plan,
-    grouped,
-    share_of,
-    within,
-)
-from common.privacy.certificate import Certificate, certificate_of
-from common.privacy.events import Event
-from common.privacy.sampling_error import delta_left, error_paid, payable, sampling_error
+from common.core.values import Value
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Plan, grouped, share_of, within
+from common.privacy.events import Event, delta_left, error_paid, payable, sampling_error
+from common.privacy.rounding import up
 
 GAIN = 1.02
 """An accountant that takes seconds is asked only where it might show so many times less than the quick ones."""
@@ -140,7 +134,7 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
     """Return the smallest epsilon that accountants can show for the plan at ``delta``, rounded up.
 
     Infinite if no accountant covers every event of the plan. What the noise may differ from its exact law is paid for
-    out of delta (:mod:`common.privacy.sampling_error`).
+    out of delta (:mod:`common.privacy.events`).
 
     Args:
         enough: Patient accountants are asked where the others show more than this: by default nowhere; everywhere for
@@ -294,3 +288,54 @@ def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, 
 def _covering(plan: Plan) -> list[tuple[str, Accountant]]:
     candidates = [(name, kind()) for name, kind in ACCOUNTANTS.items()]
     return [(name, accountant) for name, accountant in candidates if all(accountant.covers(event) for event, _ in plan)]
+
+
+NEIGHBOURS = "one record replaced, n public"
+
+
+class Counted(Value):
+    """An event, in its JSON form, and how often it happens."""
+
+    event: dict[str, Any]
+    count: int = Field(ge=1)
+
+
+class Certificate(Value):
+    """That all events together, however adaptively they are chosen within them, are (epsilon, delta)-DP.
+
+    Attributes:
+        neighbours: The relation that the guarantee is about.
+        events: What was planned, or what happened.
+        accountant: Name of the accountant that found the bound.
+        numbers: Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``,
+            ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it);
+            ``width`` (game); none for the others.
+        distance: Bound on the total variation between all that is drawn and what is priced
+            (:mod:`common.privacy.events`). The accountant was given delta - (1 + e^epsilon) distance.
+        epsilon, delta: What is claimed, for what is really drawn.
+    """
+
+    kind: Literal["privacy-certificate"] = "privacy-certificate"
+    neighbours: str = NEIGHBOURS
+    events: tuple[Counted, ...]
+    accountant: str
+    numbers: dict[str, float]
+    distance: float = Field(ge=0)
+    epsilon: float = Field(ge=0)
+    delta: float = Field(ge=0, lt=1)
+
+
+def certificate_of(
+    name: str, accountant: Accountant, plan: Plan, epsilon: float, delta: float, error: Fraction = Fraction(0)
+) -> Certificate:
+    """Return the certificate of a plan.
+
+    Args:
+        name, accountant: It shows that the plan costs epsilon at most at
+            :func:`common.privacy.events.delta_left`.
+        error: What the plan pays for; nothing is left of delta if it is more than delta.
+    """
+    events = tuple(Counted(event=event.wire(), count=count) for event, count in plan)
+    numbers = accountant.numbers(plan, max(delta_left(delta, epsilon, error), 0.0))
+    distance = up(float(error)) if error else 0.0
+    return Certificate(events=events, accountant=name, numbers=numbers, distance=distance, epsilon=epsilon, delta=delta)

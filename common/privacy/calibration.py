@@ -15,7 +15,7 @@ import numpy as np
 from common.core.errors import BadInput, BudgetExceeded
 from common.numerics.bisection import guessed_least, least, least_near, lesser
 from common.numerics.elementary import exp
-from common.privacy.accountants.base import Plan
+from common.privacy.accountants import Plan
 from common.privacy.budget import fits as plan_fits
 from common.privacy.budget import share
 from common.privacy.events import SubsampledRelease, SubsampledSteps

@@ -17,14 +17,13 @@ from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.items import ItemQuery
 from common.numerics.randomness import subseed
 from common.privacy.rounding import down
-from common.privacy.theorems.klnrs import Rule, rates
+from common.privacy.theorems.randomized_response import Rule, rates
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem, as_bits
 from common.protocols.patterns import agents, curator, many, sequence, some, together
 from common.protocols.shared_secrets import parity_figures
 from common.statistics import evidence
 from common.statistics.cdf import agents_needed, ladder
-from common.statistics.formulas import PlannedValue
-from common.statistics.spanning import blocks, escapes
+from common.statistics.formulas import PlannedValue, blocks, escapes
 
 JUDGED = 1 << 17
 """Fresh people on whom an answer is judged."""

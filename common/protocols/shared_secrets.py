@@ -13,11 +13,10 @@ from common.data.distributions.base import Distribution
 from common.data.distributions.shared_secrets import OneOfManyParitiesPeople, ParityChoosesSecretPeople
 from common.learners.parity import OpenParity
 from common.local.hypotheses.rules import FeatureSet
-from common.privacy.theorems.klnrs import rates
+from common.privacy.theorems.randomized_response import rates
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, many, sequence, some
-from common.statistics.formulas import CORRECTIONS, PlannedValue, fixed
-from common.statistics.spanning import blocks, escapes, rows_of
+from common.statistics.formulas import CORRECTIONS, PlannedValue, blocks, escapes, fixed, rows_of
 
 
 class Secret(Value):
@@ -96,7 +95,7 @@ def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: floa
     """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
 
     The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed
-    exactly, as in :mod:`common.statistics.spanning`, where papers have orders of magnitude.
+    exactly, as in :mod:`common.statistics.formulas`, where papers have orders of magnitude.
 
     Args:
         dimension: Length of the parity; the features are uniform.

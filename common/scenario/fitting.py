@@ -20,7 +20,7 @@ from common.protocols import portfolio
 from common.protocols.base import demands_of
 from common.protocols.portfolio import Portfolio
 from common.scenario.scenario import Scenario
-from common.statistics import gaps
+from common.statistics import race
 from common.statistics.intervals import certainty
 
 LIKELY = 0.95
@@ -78,7 +78,7 @@ class Advice(Value):
         repair: Share of the agents who recalibrate (``portfolio.repair``); 0: all of them judge.
         candidates: What competes.
         sure: The widest gap that a run whose agents all answer can state, whatever the losses are; what is stated holds
-            with probability 1 - beta (:func:`common.statistics.gaps.detectable_gap`).
+            with probability 1 - beta (:func:`common.statistics.race.detectable_gap`).
         likely: The difference at which the better of two candidates has the smaller estimate with probability
             ``LIKELY``, by the normal approximation, where losses are near 1/2 and every candidate is asked about
             equally often.
@@ -221,8 +221,8 @@ def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
 def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], tried: _Attempt) -> Advice:
     noise, judged = private_excess(sizes), protocol == "portfolio"
     labels = portfolio.labels_for_each_judge(Portfolio(repair=tried.repair))
-    gap = gaps.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
-    sure = gaps.stated_gap(gap, 0.0, recalibrates=tried.repair > 0.0)
+    gap = race.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
+    sure = race.stated_gap(gap, 0.0, recalibrates=tried.repair > 0.0)
     bits = isinstance(sizes.mechanism, BitMechanism)
     warnings = []
     if not judged:

@@ -14,7 +14,7 @@ from common.protocols.base import Problem, demands_of
 from common.protocols.portfolio import Portfolio
 from common.scenario.resolved import ResolvedScenario, filled, settled
 from common.scenario.scenario import Scenario
-from common.statistics import evidence, formulas, gaps
+from common.statistics import evidence, formulas, race
 from common.statistics.formulas import CORRECTIONS, PAPER, PlannedValue, fixed, follow
 
 Bounds = Literal["paper", "tight"]
@@ -456,7 +456,7 @@ def _portfolio_eta(scenario: Scenario) -> PlannedValue:
 def _portfolio_answers(scenario: Scenario, calls: int) -> PlannedValue:
     settings = scenario.portfolio or Portfolio()
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    needed = gaps.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
+    needed = race.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
     return fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", portfolio.SOURCE)
 
 
@@ -478,6 +478,6 @@ def _portfolio_gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValu
     settings = scenario.portfolio or Portfolio()
     answering = math.floor(portfolio.judges(count, settings) * (1.0 - scenario.agents.dropout))
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    width = gaps.detectable_gap(scenario.agents.value_mechanism, answering, rivals, scenario.beta, labels)
-    width = gaps.stated_gap(width, scenario.alpha, recalibrates=settings.recalibrates)
+    width = race.detectable_gap(scenario.agents.value_mechanism, answering, rivals, scenario.beta, labels)
+    width = race.stated_gap(width, scenario.alpha, recalibrates=settings.recalibrates)
     return fixed(width, "the widest gap that can be stated if all answer", portfolio.SOURCE)

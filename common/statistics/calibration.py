@@ -6,6 +6,7 @@ which an audit asks again.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,144 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.core.arrays import Floats
-from common.numerics.elementary import exp
-from common.statistics.bins import Within, octave_quarter, ordered_sum
+from common.numerics.elementary import exp, log
+
+_QUARTERS = (1.0, 1.189207115002721, 1.4142135623730951, 1.681792830507429)
+"""2^(k/4): a library's powers may differ between machines."""
+
+
+def octave_quarter(step: int) -> float:
+    """Return 2^(step/4), the same on every machine."""
+    return math.ldexp(_QUARTERS[step % 4], step // 4)
+
+
+FINE_CUTS: tuple[float, ...] = tuple(
+    sorted({0.0, *(sign * octave_quarter(step) for step in range(-12, 17, 2) for sign in (-1.0, 1.0))})
+)
+"""Halves of octaves from 1/8 to 16 on both sides of 0: whatever the scale of a score is, some of them divide it."""
+
+
+def middles(cuts: tuple[float, ...]) -> Floats:
+    """Return a number inside each bin: the middle, and for the outer ones as far from their cut as the next is wide."""
+    inner = [(low + high) / 2.0 for low, high in itertools.pairwise(cuts)]
+    if not inner:
+        return np.array([cuts[0] - 1.0, cuts[0] + 1.0])
+    first, last = cuts[0] - (cuts[1] - cuts[0]) / 2.0, cuts[-1] + (cuts[-1] - cuts[-2]) / 2.0
+    return np.array([first, *inner, last])
+
+
+def coarser(people: Floats, most: int) -> list[int]:
+    """Return after which fine bins to cut, ascending, so that at most ``most`` bins have about the same people.
+
+    Args:
+        people: Shape (k,): noisy numbers in the fine bins; negative ones count as 0.
+        most: At least 2.
+
+    Returns:
+        Numbers b: cut between the fine bins b and b + 1. At least one.
+    """
+    held = np.cumsum(np.maximum(people, 0.0))
+    if held[-1] <= 0.0:
+        return [len(people) // 2 - 1]
+    wanted = [held[-1] * part / most for part in range(1, most)]
+    cuts = {min(int(np.searchsorted(held, level)), len(people) - 2) for level in wanted}
+    return sorted(cuts)
+
+
+def project_to_simplex(people: Floats, total: float) -> Floats:
+    """Return the nearest numbers of people that are not negative and have the given sum, shape (k,).
+
+    The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise; cutting alone
+    would leave half of it there (Duchi, Shalev-Shwartz, Singer and Chandra 2008).
+
+    Args:
+        people: Shape (k,): noisy numbers.
+        total: Positive.
+    """
+    falling = sorted(people.tolist(), reverse=True)
+    held, level = 0.0, 0.0
+    for place, count in enumerate(falling, 1):
+        held += count
+        if count - (held - total) / place <= 0.0:
+            break
+        level = (held - total) / place
+    cleaned: Floats = np.maximum(people - level, 0.0)
+    return cleaned
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """How people are assumed to lie inside coarse bins: those of a sample, by its fine ones.
+
+    Attributes:
+        starts: The first fine bin of each coarse one, ascending, the first 0.
+        scores, weights: Shape (fine bins,): a score that stands for each, and its part of its coarse bin's people.
+    """
+
+    starts: tuple[int, ...]
+    scores: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
+        """Return them from noisy numbers of people in the fine bins; where there are none, all fine bins count alike.
+
+        Args:
+            people, values: Shape (fine bins,): people, and the score that stands for each bin.
+            cuts: As :func:`coarser` gives them.
+        """
+        starts = (0, *(cut + 1 for cut in cuts))
+        weights = np.maximum(people, 0.0)
+        for begin, end in itertools.pairwise((*starts, len(people))):
+            total = math.fsum(weights[begin:end].tolist())
+            weights[begin:end] = weights[begin:end] / total if total > 0.0 else 1.0 / (end - begin)
+        return cls(starts, values, weights)
+
+    @property
+    def middles(self) -> Floats:
+        """The mean score of each coarse bin, shape (bins,)."""
+        middles: Floats = self._means(self.scores[None, :])[0]
+        return middles
+
+    def means(self, slope: float, intercepts: Floats) -> Floats:
+        """Return the mean of 1/(1 + e^-(slope * score + intercept)) over each coarse bin, shape (intercepts, bins)."""
+        return self._means(logistic(slope * self.scores[None, :] + intercepts[:, None]))
+
+    def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
+        """Return the 0/1 loss of "+1 above a score" if labels go by the logistic curve, shape (intercepts,).
+
+        Args:
+            masses: Shape (bins,): each coarse bin's share of people.
+        """
+        chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
+        wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)
+        return ordered_sum(masses[None, :] * self._means(wrong))
+
+    def _means(self, values: Floats) -> Floats:
+        found = np.zeros((len(values), len(self.starts)))
+        ends = (*self.starts[1:], len(self.scores))
+        for place, (begin, end) in enumerate(zip(self.starts, ends, strict=True)):
+            for fine in range(begin, end):
+                found[:, place] = found[:, place] + self.weights[fine] * values[:, fine]
+        return found
+
+
+_FAR = 40.0
+"""Odds beyond e^40 are those of certainty."""
+
+
+def logistic(scores: Floats) -> Floats:
+    """Return 1/(1 + e^-s) of each score, elementwise; scores count as at most 40 from 0."""
+    return np.asarray(1.0 / (1.0 + exp(-np.clip(scores, -_FAR, _FAR))))
+
+
+def ordered_sum(terms: Floats) -> Floats:
+    """Return the sums over the last axis, one term after the other."""
+    total = np.zeros(terms.shape[:-1])
+    for place in range(terms.shape[-1]):
+        total = total + terms[..., place]
+    return total
+
 
 _STEPS = np.arange(-24, 25)
 """Slopes are quarters of octaves apart: errors of a few percent in the slope move no threshold."""
@@ -233,3 +370,70 @@ def _value(
             reported.error * reported.error + ordered_sum(chance * chance / masses.precision)
         )
     return np.asarray(value)
+
+
+_LEAST = 0.1
+"""A bin of the population is not taken to be rarer than so many times the sample's."""
+
+
+def label_ratios(target: float, error: float, sample: float, noise: float = 0.0) -> tuple[float, float]:
+    """Return the factors for labels -1 and +1 that give a sample the population's share of +1, as far as it is known.
+
+    The difference of the logarithms of the odds is shrunk by max(0, 1 - (its standard error)^2/(difference)^2), so that
+    what noise explains moves nothing.
+
+    Args:
+        target, error: Estimated share of +1 in the population, and its standard error.
+        sample, noise: That of the sample, and its standard error.
+    """
+    known, held = (min(max(share, 0.005), 0.995) for share in (target, sample))
+    apart = float(log(np.array(known / (1.0 - known))) - log(np.array(held / (1.0 - held))))
+    variance = (error / (known * (1.0 - known))) ** 2 + (noise / (held * (1.0 - held))) ** 2
+    kept = max(0.0, 1.0 - variance / (apart * apart)) if apart else 0.0
+    factor = float(exp(np.array(kept * apart)))
+    share = held * factor / (held * factor + 1.0 - held)
+    return (1.0 - share) / (1.0 - held), share / held
+
+
+def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibration, precision: float) -> Floats:
+    """Return estimated shares, shrunk towards the calibration as far as their noise explains the difference.
+
+    The calibrated curve splits every bin's total into labels. What the shares say beyond that is kept in the proportion
+    max(0, 1 - (k - 2)/(precision * sum of squared differences)) (James and Stein 1961, positive part), k the number of
+    shares: noise alone has a sum of k/precision on average.
+
+    Args:
+        shares: As for :func:`common.statistics.calibration.calibrate`, of the population.
+        sample: The sample's, of the same shape.
+        scores, precision: As there.
+
+    Returns:
+        Shape (groups, bins, 2), positive, sum 1.
+    """
+    least = _LEAST * np.maximum(sample, 0.0)
+    totals = np.maximum(shares[:, :, 0] + shares[:, :, 1], least[:, :, 0] + least[:, :, 1])
+    odds = calibration.slope * scores[None, :] + np.array(calibration.intercepts)[:, None]
+    chance = logistic(odds)
+    curve = np.stack([totals * (1.0 - chance), totals * chance], axis=2)
+    apart = shares - curve
+    distance = math.fsum((apart * apart).ravel().tolist())
+    kept = max(0.0, 1.0 - (shares.size - 2) / (precision * distance)) if distance > 0.0 else 0.0
+    found = np.maximum(curve + kept * apart, np.maximum(least, 2.0**-40))
+    return np.asarray(found / math.fsum(found.ravel().tolist()))
+
+
+def rake(wanted: Floats, sample: Floats, eta: float, parts: int) -> list[int]:
+    """Return the tilt of every item in whole parts, 0..parts, that takes a sample's shares to the wanted ones.
+
+    A weight is multiplied by exp(-eta (1 - tilt)). The largest factor gets tilt 1; factors that are smaller than the
+    largest by more than e^eta get 0, so the match is as good as the step allows.
+
+    Args:
+        wanted, sample: Shape (items,): wanted are positive; the sample's may be noisy, and count as half a person in
+            10,000 at least.
+        eta: The curator's step, positive.
+        parts: Grid of the tilts.
+    """
+    ratios = log(np.asarray(wanted / np.maximum(sample, 0.5e-4)))
+    values = np.clip(1.0 + (ratios - ratios.max()) / eta, 0.0, 1.0)
+    return [int(part) for part in np.rint(values * parts)]

@@ -1,17 +1,28 @@
-"""Confidence intervals for the loss on T that hold at every number of answers at once."""
+"""Confidence sequences for a loss on T, and for the difference of two: they hold at every number of answers at once.
+
+The difference of two losses at every number of answers: from paired comparisons, and from matched answers.
+
+Matched are randomized bits about both, one to one. Intervals of two losses, subtracted, are as wide as both together.
+Independent errors partly cancel, so the difference of two estimates is better known than that: by a factor of sqrt(2)
+where both are alike.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from pydantic import Field
 from scipy.special import betaln
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
+from common.local.mechanisms.k_ary import KaryResponse
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.local.queries.loss import OUTCOMES
 
 _COMPONENTS = 48
 _NEAR = 1e-12
@@ -153,3 +164,190 @@ def edge(covered: Callable[[float], bool], inside: float, outside: float) -> flo
         else:
             outside = middle
     return outside
+
+
+RATES = tuple(0.49 * 2.0 ** (-k / 2) for k in range(48))
+"""The sizes of bets, below 1/2: scores and their mean are in [-1, 1]."""
+SPREAD = tuple(-math.log((k + 1) * (k + 2)) for k in range(len(RATES)))
+"""Logarithms of the weights of a mixture of all sizes; they add up to 1 at most."""
+
+
+class Difference(Value):
+    """The first hypothesis' loss less the second one's, with its confidence interval.
+
+    Attributes:
+        value: Mean of the answers, each of them unbiased, clipped to [-1, 1]: biased after a stop or a choice that
+            depends on the answers.
+        low, high: The interval, inside [-1, 1].
+        confidence: Probability, before any answer exists, that the interval will cover the difference on T.
+    """
+
+    value: float = Field(ge=-1, le=1)
+    low: float = Field(ge=-1, le=1)
+    high: float = Field(ge=-1, le=1)
+    confidence: float = Field(gt=0, lt=1)
+
+
+def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, among: int = 1) -> Difference:
+    """Estimate loss(first) - loss(second) on T from answers to comparisons.
+
+    The query is :class:`~common.local.queries.loss.CompareQuery`. An answer scores x = 1 if it names outcome 0,
+    -1 for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m =
+    (p - q) (loss(first) - loss(second)).
+
+    *Theorem.* With probability ``confidence`` over independent agents the interval covers the difference at every
+    number of answers at once. *Proof.* For a rate r in [0, 1/2) and the true m the product of 1 + r (x - m) over the
+    answers is a martingale from 1 on that is never negative, as x - m >= -2; so is a mixture over rates. By Ville's
+    inequality it reaches 2/(1 - confidence) with probability (1 - confidence)/2 at most. Each factor falls in m, so the
+    means at which that is not reached are those above a bound: the lower end. Mirrored, the upper end; the union bound
+    has both.
+
+    The product is a function of the three counts. The mixture adapts to the spread of x (Waudby-Smith and Ramdas 2024),
+    so the interval is narrow where both hypotheses mostly agree.
+
+    Args:
+        oracle: How the answers are randomized.
+        counts: How many answers name each of the three outcomes.
+        confidence: In (0, 1).
+        among: The confidence holds for so many estimates at once (union bound).
+
+    Raises:
+        BadInput: If a number is outside its range.
+    """
+    if len(counts) != OUTCOMES or min(counts) < 0 or among < 1:
+        raise BadInput(f"a difference needs three counts and among >= 1, found {list(counts)} and {among}")
+    if not 0.0 < confidence < 1.0:
+        raise BadInput(f"a confidence must be in (0, 1), found {confidence}")
+    first, same, second = counts
+    total = first + same + second
+    if total == 0:
+        return Difference(value=0.0, low=-1.0, high=1.0, confidence=confidence)
+    own, other = oracle.rates(OUTCOMES)
+    found = ((first - second) / total, *ends(first, same, second, (1.0 - confidence) / among, SPREAD))
+    value, low, high = (min(1.0, max(-1.0, x / (own - other))) for x in found)
+    return Difference(value=value, low=low, high=high, confidence=confidence)
+
+
+def ends(ups: int, zeros: int, downs: int, miss: float, weights: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the interval for the mean of scores of 1, 0 and -1: theorem and proof in :func:`difference`.
+
+    Args:
+        ups, zeros, downs: How many scores there are of each, at least one in all.
+        miss: The chance that the interval ever misses, both ends together.
+        weights: Logarithms of the mixture's weights of :data:`RATES`, chosen before any score is seen.
+    """
+    total = ups + zeros + downs
+    bar = math.log(2.0 / miss) + _ROUNDING * (total + 64)
+
+    def below(mean: float) -> bool:
+        return _evidence(ups, zeros, downs, mean, weights) < bar
+
+    def above(mean: float) -> bool:
+        return _evidence(downs, zeros, ups, -mean, weights) < bar
+
+    mean = (ups - downs) / total
+    return edge(below, mean, -1.0), edge(above, mean, 1.0)
+
+
+def _evidence(ups: int, zeros: int, downs: int, mean: float, weights: Sequence[float]) -> float:
+    """Return the logarithm of the mixture, against means of at most ``mean``."""
+    terms = [
+        ups * math.log1p(rate * (1.0 - mean))
+        + zeros * math.log1p(-rate * mean)
+        + downs * math.log1p(-rate * (1.0 + mean))
+        + weight
+        for rate, weight in zip(RATES, weights, strict=True)
+    ]
+    largest = max(terms)
+    return largest + math.log(math.fsum(math.exp(term - largest) for term in terms))
+
+
+_SUITED = 2.0
+"""Rates within this factor of the one that suits the planned number of matches get half of the mixture's weight."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Matched bits: how often only the first of two is 1, both are alike, only the second is 1."""
+
+    ups: int = 0
+    same: int = 0
+    downs: int = 0
+
+    @classmethod
+    def of(cls, first: AnyArray, second: AnyArray) -> Matches:
+        """Match bits by their positions, as far as both reach."""
+        most = min(len(first), len(second))
+        score = first[:most].astype(np.int8) - second[:most].astype(np.int8)
+        ups, downs = int((score > 0).sum()), int((score < 0).sum())
+        return cls(ups, most - ups - downs, downs)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.ups + self.same + self.downs
+
+    def __add__(self, other: Matches) -> Matches:
+        return Matches(self.ups + other.ups, self.same + other.same, self.downs + other.downs)
+
+
+def mixture(planned: int, miss: float) -> tuple[float, ...]:
+    """Return the logarithms of the weights of :data:`.paired.RATES` that suit a number of matches.
+
+    Half of the weight goes to the rates near sqrt(2 ln(2/miss)/(planned/2)): for scores of variance 1/2 that is where
+    the bound after ``planned`` matches is narrowest. The other half is spread over all rates, so that the interval is
+    hardly wider at other numbers. The weights are fixed before any answer and add up to 1 at most: whatever the number
+    of matches turns out to be, the interval holds; only its width depends on the plan.
+    """
+    if planned < 1:
+        return SPREAD
+    best = math.sqrt(4.0 * math.log(2.0 / miss) / planned)
+    near = [k for k, rate in enumerate(RATES) if best / _SUITED <= rate <= best * _SUITED]
+    if not near:
+        return SPREAD
+    share = 0.5 / len(near)
+    return tuple(math.log(0.5 * math.exp(spread) + share * (k in near)) for k, spread in enumerate(SPREAD))
+
+
+def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int = 0) -> tuple[float, float]:
+    """Return an interval for loss(first) - loss(second) on T from matched bits.
+
+    Bits about the first and bits about the second hypothesis, of different agents, are matched one to one; a pair
+    scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors
+    (:class:`~common.local.queries.loss.SoleErrorQuery`). With p the probability of telling the truth,
+    E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about a value of mean v is 1 with
+    probability (1 - p) + (2p - 1) v, and those on whom both err cancel in the difference of losses.
+
+    *Theorem.* With probability 1 - ``miss`` the interval covers the difference at every number of matches at once, if
+    the hypotheses are fixed before any of these bits, agents are independent draws from T, and bits are matched by
+    their order among those that were asked for at the same time. Which of the two questions is asked next, and to how
+    many, may depend on everything that was seen before.
+
+    *Proof.* Given everything that was seen before a question, the i-th bits of both parts of it are independent of each
+    other and of the other pairs, and the i-th score has mean m for either question. For a rate r in [0, 1/2) the
+    product of 1 + r (x - m) over the pairs is thus a martingale from 1 on that is never negative, as x - m >= -2; so is
+    a mixture over rates. By Ville's inequality it ever reaches 2/miss with probability miss/2 at most. The ends are
+    those of :func:`common.statistics.intervals.difference`, with weights that were fixed beforehand. A bit of one
+    part that has no partner is left out for good: were it matched with one that is asked for later, after it was looked
+    at, the mean of that score would no longer be m. QED.
+
+    Variance. One score varies by r1 (1 - r1) + r2 (1 - r2), where r is the chance of a 1. Where both losses are at most
+    1/2, sole errors are no more frequent than errors, so their scores vary less; with p near 1 and hypotheses that
+    mostly agree, by far.
+
+    Args:
+        mechanism: How both bits are randomized.
+        matches: The scores.
+        miss: In (0, 1).
+        planned: About how many matches there will be, a public number (:func:`mixture`); 0: not known.
+
+    Raises:
+        BadInput: If a number is outside its range.
+    """
+    if not 0.0 < miss < 1.0 or min(matches.ups, matches.same, matches.downs) < 0:
+        raise BadInput(f"a matched difference needs counts and a miss in (0, 1), found {matches} and {miss}")
+    if matches.count == 0:
+        return -1.0, 1.0
+    found = ends(matches.ups, matches.same, matches.downs, miss, mixture(planned, miss))
+    low, high = (min(1.0, max(-1.0, x / (2.0 * mechanism.truth - 1.0))) for x in found)
+    return low, high

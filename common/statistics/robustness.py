@@ -46,8 +46,8 @@ from dataclasses import dataclass
 from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.mechanisms.warner import NoMechanism
+from common.statistics.evidence import SequentialTest
 from common.statistics.intervals import Estimate, estimate
-from common.statistics.loss_tests import SequentialTest
 
 
 def most_adversarial(count: int, share: float) -> int:
@@ -87,7 +87,7 @@ class RobustTest(SequentialTest):
     left. That must happen where 2 share/(2p - 1) is above the distance of the levels, p being the chance of the truth.
 
     Args:
-        mechanism, low, high, beta: As of :class:`~common.statistics.loss_tests.SequentialTest`.
+        mechanism, low, high, beta: As of :class:`~common.statistics.evidence.SequentialTest`.
         share: Of the answers, in [0, 1/2).
 
     Raises:

@@ -13,7 +13,7 @@ from common.learners.base import LearnerSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy.sampling_error import check_numbers
+from common.privacy.events import check_numbers
 from curator.metering.access import Access
 from curator.weights.sampling import Sampler
 
@@ -87,7 +87,7 @@ class Learner(LearnerSettings):
         """Refuse more numbers of Gaussian noise than the budget pays for, before anything is charged.
 
         Raises:
-            BadScenario: Saying how many (:func:`common.privacy.sampling_error.check_numbers`).
+            BadScenario: Saying how many (:func:`common.privacy.events.check_numbers`).
         """
         check_numbers(self.event(1.0), self.noise_numbers(sizes))
 

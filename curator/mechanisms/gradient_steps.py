@@ -7,9 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.numerics.kernels import njit, njit_inlined
-from common.numerics.lanes import WIDTH, alike, fma, greatest, least, load, load_some, nearest, store, store_some
-from common.numerics.lanes import total as sum_of
+from common.numerics.kernels import (
+    WIDTH,
+    alike,
+    fma,
+    greatest,
+    least,
+    load,
+    load_some,
+    nearest,
+    njit,
+    njit_inlined,
+    store,
+    store_some,
+)
+from common.numerics.kernels import total as sum_of
 from curator.sample.rows import (
     GatheredRows,
     ask_ahead,

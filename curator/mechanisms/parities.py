@@ -14,7 +14,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Release
 from common.privacy.rounding import down
-from common.privacy.theorems.klnrs import Rates, Rule, rates
+from common.privacy.theorems.randomized_response import Rates, Rule, rates
 from curator.mechanisms.base import CentralMechanism, central
 from curator.numerics.equations import Equations
 
@@ -28,7 +28,8 @@ class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
 
     Each block (``Algorithm A`` of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, Section 4.2) says bottom
     with some probability, keeps each of its records with probability p, and answers with a uniform point of the
-    solutions, or bottom if there is none: pure epsilon-DP by the proof in :func:`common.privacy.theorems.klnrs.rates`.
+    solutions, or bottom if there is none: pure epsilon-DP by the proof in
+    :func:`common.privacy.theorems.randomized_response.rates`.
     Record i belongs to block i mod ``blocks``, a place, so all blocks together cost epsilon (parallel composition).
 
     Attributes:

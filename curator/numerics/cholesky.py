@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.numerics.kernels import njit, njit_inlined
-from common.numerics.lanes import WIDTH, alike, fma, load, store, total
+from common.numerics.kernels import WIDTH, alike, fma, load, njit, njit_inlined, store, total
 
 _TALL = 4
 """Rows of a tile; it is two vectors wide, so that eight sums wait for nothing but their own terms."""

@@ -8,8 +8,7 @@ import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Indices, Singles
 from common.local.hypotheses.linear import Linear
-from common.numerics.kernels import njit, njit_inlined
-from common.numerics.lanes import WIDTH, dot, doubles, fma, load, load_some, total
+from common.numerics.kernels import WIDTH, dot, doubles, fma, load, load_some, njit, njit_inlined, total
 from curator.numerics.cholesky import add_squares, factor, padded, solve
 from curator.sample.rows import GatheredRows, ask_ahead, feature, how_many, label, line_of, row_of
 from curator.weights.sampling import Distinct

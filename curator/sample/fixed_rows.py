@@ -16,8 +16,7 @@ from common.data.population import PopulationSpec
 from common.local.hypotheses.linear import Linear
 from common.local.losses import HypothesisLoss, Weighing
 from common.local.records import Records
-from common.numerics.kernels import njit, njit_exact
-from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
+from common.numerics.kernels import WIDTH, fma, load, load_some, njit, njit_exact, singles, total
 from curator.sample.rows import Codes, GatheredRows, ShardRows, gather, is_long
 
 _UNROLLED = 16

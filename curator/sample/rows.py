@@ -12,8 +12,7 @@ from common.core.arrays import AnyArray, Indices, Labels, Singles
 from common.local.hypotheses.linear import Linear
 from common.local.losses import Weighing
 from common.local.records import Records
-from common.numerics.kernels import njit, njit_inlined, prefetch, prefetch_near
-from common.numerics.lanes import WIDTH, load, load_some, singles, store
+from common.numerics.kernels import WIDTH, load, load_some, njit, njit_inlined, prefetch, prefetch_near, singles, store
 
 _AHEAD = 96
 """How many cache lines ahead memory is asked for one, so that it is there when its turn comes."""

@@ -29,9 +29,8 @@ from common.log.beacon import ROUND
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import StoredEntry
 from common.net.messages import Configuration, Terms
-from common.privacy.accountants.base import grouped
-from common.privacy.budget import certify
-from common.privacy.certificate import Certificate
+from common.privacy.accountants import grouped
+from common.privacy.budget import Certificate, certify
 from common.privacy.events import Event
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.resolved import ResolvedScenario, parse_resolved

@@ -18,8 +18,8 @@ from common.operations.operation import Operation, R
 from common.protocols.base import AskCurator, Testing, Together
 from common.scenario.plan import plan
 from common.scenario.resolved import ResolvedScenario
+from common.statistics.evidence import FixedTest, LossTest, Reached, SequentialTest, Verdict
 from common.statistics.intervals import Estimate, tally
-from common.statistics.loss_tests import FixedTest, LossTest, Reached, SequentialTest, Verdict
 from common.statistics.robustness import RobustTest
 from referee.protocols.base import AnswerSummary
 

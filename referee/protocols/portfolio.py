@@ -29,7 +29,7 @@ from common.protocols.portfolio import Portfolio, compares, judges, label_report
 from common.protocols.portfolio import candidates as candidates_of
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from common.statistics import bins, raking
+from common.statistics import calibration
 from common.statistics.calibration import Calibration, CellShares, Prior, ReportedShare, calibrate, forecast, posterior
 from common.statistics.frequency import signed_shares
 from common.statistics.intervals import certainty, tally
@@ -146,7 +146,7 @@ class PortfolioProtocol(Protocol):
        (:mod:`common.statistics.calibration`). The curator pays only for the shares of its people by which bins are
        chosen. With ``portfolio.repair: 0`` nothing is repaired, and these agents judge as well.
     4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
-       labels (:mod:`common.statistics.raking`), and it learns again.
+       labels (:mod:`common.statistics.calibration`), and it learns again.
     5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
        leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). The last two may
        be compared by where only one of them errs (``portfolio.judging``). What agents reported of their labels judges
@@ -247,7 +247,7 @@ _BY_LABEL = ScoreCells(hypothesis=_PLUS, cuts=(0.0,))
 def _count_labels(plan: PortfolioPlan, reports: tuple[float, float]) -> Generator[Any, Any, tuple[float, float]]:
     shares = (yield from ask(Margins(cells=_BY_LABEL, epsilon=plan.margins))).fractions.tolist()
     held = 0.5 * (shares[1] + shares[3] + 1.0 - shares[0] - shares[2])
-    return raking.label_ratios(*reports, held, plan.deviation(0))
+    return calibration.label_ratios(*reports, held, plan.deviation(0))
 
 
 def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
@@ -259,7 +259,7 @@ def _learn_from_agents(plan: PortfolioPlan) -> Generator[Any, Any, Hypothesis]:
 
 
 def _rake_labels(plan: PortfolioPlan, ratios: tuple[float, float]) -> Generator[Any, Any, None]:
-    parts = raking.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
+    parts = calibration.rake(np.array(ratios * 2), np.ones(4), plan.eta, TILT_PARTS)
     yield from ask(Rake(tilt=Tilt(cells=_BY_LABEL, parts=tuple(parts))))
 
 
@@ -277,8 +277,8 @@ class _Found:
 
     def tilt(self, eta: float) -> Tilt:
         """Return the factors that take the sample's shares to those of T."""
-        wanted = raking.smoothed(self.shares, self.sample, self.scores, self.fit, self.precision)
-        parts = raking.rake(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
+        wanted = calibration.smoothed(self.shares, self.sample, self.scores, self.fit, self.precision)
+        parts = calibration.rake(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
         return Tilt(cells=self.cells, parts=tuple(parts))
 
 
@@ -292,16 +292,16 @@ def _survey(
 ) -> Generator[Any, Any, _Found]:
     """Ask the curator for shares of scores in its people as they weigh now, choose bins, and ask agents for theirs."""
     settings = plan.settings
-    fine = ScoreCells(hypothesis=hypothesis, cuts=bins.FINE_CUTS, groups=settings.groups)
+    fine = ScoreCells(hypothesis=hypothesis, cuts=calibration.FINE_CUTS, groups=settings.groups)
     reports = (yield from ask(Margins(cells=fine, epsilon=plan.margins))).fractions
     known = reports.reshape(number_of(settings.groups), fine.bins, 2)
-    people = bins.project_to_simplex(known.sum(axis=(0, 2)), 1.0)
+    people = calibration.project_to_simplex(known.sum(axis=(0, 2)), 1.0)
     mechanism = plan.mechanism
     clear = (2.0 * mechanism.truth - 1.0) ** 2
     most = min(settings.bins, max(2, math.isqrt(int(plan.repairing * clear)) // 8))
-    chosen = bins.coarser(people, most)
+    chosen = calibration.coarser(people, most)
     cells = ScoreCells(hypothesis=hypothesis, cuts=tuple(fine.cuts[cut] for cut in chosen), groups=settings.groups)
-    within = bins.Within.of(people, chosen, bins.middles(fine.cuts))
+    within = calibration.Within.of(people, chosen, calibration.middles(fine.cuts))
     sample = np.add.reduceat(known, list(within.starts), axis=1)
     asked = yield from ask_coded(ScoreQuery(cells=cells, public=public), plan.repairing)
     shares = signed_shares(asked, mechanism)[: cells.items].reshape(sample.shape)
@@ -381,7 +381,7 @@ def _questions(
 
     While more than two are left, their losses: one answer about a candidate counts against all others. Of the last two
     it may be where only one of them errs, if one loss is not the mirror image of the other: as many questions, each
-    about a rarer event (:func:`common.statistics.paired.bounds`, :func:`common.protocols.portfolio.compares`).
+    about a rarer event (:func:`common.statistics.intervals.bounds`, :func:`common.protocols.portfolio.compares`).
     """
     running = race.running
     if plan.pairs and len(running) == _PAIR and set(running) != {0, 1}:

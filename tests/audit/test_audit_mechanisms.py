@@ -16,8 +16,7 @@ from common.local.mechanisms.frequency import FrequencyOracle, public_words
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import AuditFinding, Subject, audit
-from common.privacy.theorems.domain_adaptation import joint_step
-from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.privacy.theorems.gaussian_dp import delta_of, joint_step, mu_allowed
 from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
 
 pytestmark = pytest.mark.slow

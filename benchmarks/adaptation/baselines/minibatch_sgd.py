@@ -21,7 +21,7 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
-from common.privacy.accountants.renyi import RenyiAccountant
+from common.privacy.accountants import RenyiAccountant
 from common.privacy.events import SubsampledSteps
 from curator.learners.adaptation.domains import DomainSide
 

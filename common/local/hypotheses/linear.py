@@ -12,8 +12,18 @@ from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Singles
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, logistic
 from common.local.naming import Names
 from common.local.records import Records, column_labels
-from common.numerics.kernels import njit, njit_inlined, prefetch_near
-from common.numerics.lanes import WIDTH, fma, load, load_some, magnitude, singles, total
+from common.numerics.kernels import (
+    WIDTH,
+    fma,
+    load,
+    load_some,
+    magnitude,
+    njit,
+    njit_inlined,
+    prefetch_near,
+    singles,
+    total,
+)
 
 MAX_WEIGHTS = 1 << 16
 GREATEST = 1e30

@@ -61,7 +61,7 @@ class CompareQuery(FrequencyQuery):
     Hypotheses that nearly agree differ on few people; their losses, asked about one by one, have the variance of all
     who err. The answer depends on no one on whom both err. With k-ary randomized response
     (:class:`~common.local.mechanisms.k_ary.KaryResponse`) the difference of the losses is estimated by
-    :func:`common.statistics.paired.difference`.
+    :func:`common.statistics.intervals.difference`.
 
     Attributes:
         first, second: The hypotheses. Losses are 0/1: 1 where the prediction differs from my label.
@@ -101,7 +101,7 @@ class SoleErrorQuery(AlikeQuery):
     The share of people on whom only the first of two hypotheses errs, less the share on whom only the second errs, is
     the difference of their 0/1 losses: those on whom both err cancel. So one bit from some agents, and the mirrored
     question to as many others, compare the two. Where both mostly agree, nearly all values are 0, and a randomized bit
-    about a rare event varies less than one about a loss (:mod:`common.statistics.paired`).
+    about a rare event varies less than one about a loss (:mod:`common.statistics.intervals`).
 
     The mechanism is the one for any value in [0, 1]. :class:`~common.local.queries.loss.CompareQuery` has three
     outcomes and needs an oracle for items as the run's mechanism, which a run that asks for losses cannot have.

@@ -3,15 +3,35 @@
 A release is mu-GDP if telling neighbours apart by it is no easier than telling N(0, 1) from N(mu, 1) (Dong, Roth and
 Su 2022). Noise N(0, sigma^2 I) on a vector of L2 sensitivity s is s/sigma-GDP, tightly; adaptive releases compose to
 the root of the sum of their mu^2, exactly (their Corollary 2). That is no limit theorem: nothing here is approximate.
+
+Calibration of the noise of private domain adaptation (Bassily, Cortes, Mao and Mohri 2024), exactly.
+
+An iteration releases two noisy vectors: the gradient of w, of sensitivity s_1, and that of the private records' scales,
+of sensitivity s_2, with noise of deviations sigma_1 and sigma_2. In units of the noise, neighbours are
+mu_step = sqrt(a + b) apart, a = (s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations, each of which may depend on all
+before, are sqrt(T) mu_step-GDP (:mod:`common.privacy.theorems.gaussian_dp`): no approximation, any epsilon.
+
+**Squared loss.** The gradients differ most where both residuals are as large as they can be, and then the losses do not
+differ. With residuals of 1 and q (in shares of the greatest), the distance is at most (1 + q)/2 of s_1 and
+1 - q^2 of s_2, so
+
+    mu_step^2 = max_q  (1 + q)^2 (a/4 + b (1 - q)^2):
+
+1.286 a at a = b instead of 2 a, and a alone up to b = .693 a: so much noise on the scales is free.
+
+**As printed.** sigma_i = 2 s_i sqrt(T ln(3/delta))/eps is mu-GDP with mu = eps/sqrt(2 ln(3/delta)), which is
+(eps, delta)-DP only up to eps = 8.9 (delta = .01), 9.9 (1e-4) or 10.6 (1e-6), far below the eps = 8 ln(1/delta) that
+Theorem 4.3 claims. :func:`paper_mu` refuses what is beyond.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from common.core.errors import BadInput
 from common.numerics.bisection import between, largest
-from common.privacy.rounding import MAX_EPSILON, UNIT, check_delta, check_epsilon
+from common.privacy.rounding import MAX_EPSILON, UNIT, check_delta, check_epsilon, down, up
 
 
 def delta_of(mu: float, epsilon: float) -> float:
@@ -81,3 +101,83 @@ def epsilon_of(mu: float, delta: float) -> float:
             return math.inf
         leaky, private = private, min(2.0 * private, MAX_EPSILON)
     return between(private, leaky, lambda epsilon: delta_of(mu, epsilon) <= delta, 1e-13)
+
+
+FREE = 0.693
+"""b/a up to which the joint bound of the squared loss is a alone: min_q (3 + q)/(4 (1 + q)^2 (1 - q)) = .6933."""
+
+
+class StepNoise(NamedTuple):
+    """Deviations of the noise of one iteration, in units of the sensitivities.
+
+    Attributes:
+        gradient: sigma_1/s_1.
+        scales: sigma_2/s_2.
+    """
+
+    gradient: float
+    scales: float
+
+
+def joint_step(gradient: float, scales: float) -> float:
+    """Return mu_step^2 for the squared loss: ``max_q (1 + q)^2 (a/4 + b (1 - q)^2)`` over [0, 1], rounded up.
+
+    The derivative is 2 (1 + q)(a/4 - 2 b q (1 - q)): a local maximum at q = (1 - sqrt(1 - a/(2b)))/2, beside the end
+    q = 1, where the value is a.
+
+    Args:
+        gradient, scales: a = (s_1/sigma_1)^2 and b = (s_2/sigma_2)^2, not negative.
+    """
+    if 2.0 * scales <= gradient:
+        return up(gradient)
+    q = 0.5 * (1.0 - math.sqrt(1.0 - gradient / (2.0 * scales)))
+    return up(max(gradient, (1.0 + q) ** 2 * (gradient / 4.0 + scales * (1.0 - q) ** 2)), 32.0)
+
+
+def step_noise(mu: float, iterations: int, scales_share: float, *, joint: bool) -> StepNoise:
+    """Return the least noise, so divided, with which all iterations together are mu-GDP.
+
+    Args:
+        mu: Of all iterations, positive.
+        iterations: T.
+        scales_share: theta_2 = b/(a + b), in (0, 1): what the scales get.
+        joint: Whether the joint bound of the squared loss holds; the scales then get what is free, at least.
+    """
+    step = down(down(mu) / math.sqrt(iterations), 16.0)
+    ratio = scales_share / (1.0 - scales_share)
+    if joint:
+        ratio = max(ratio, FREE)
+    total = joint_step(1.0, ratio) if joint else 1.0 + ratio
+    gradient = up(math.sqrt(total) / step, 16.0)
+    return StepNoise(gradient, up(gradient / math.sqrt(ratio), 16.0))
+
+
+def scales_share(gradient: float, scales: float) -> float:
+    """Return theta_2 of the division that minimizes ``a_1 sigma_1 + a_2 sigma_2``: theta_i ~ (a_i s_i)^(2/3).
+
+    Args:
+        gradient: a_1 s_1, a_1 = radius sqrt(d): what the noise of w adds to the bound of Theorem 4.3.
+        scales: a_2 s_2, a_2 = sqrt(n U).
+    """
+    first, second = gradient ** (2.0 / 3.0), scales ** (2.0 / 3.0)
+    return float(second / (first + second))
+
+
+def paper_mu(epsilon: float, delta: float) -> float:
+    """Return the mu of all iterations with the printed noise, ``eps/sqrt(2 ln(3/delta))``, where that is private.
+
+    Raises:
+        BadInput: If epsilon is beyond the range of Theorem 4.3, or the printed noise is not (epsilon, delta)-DP.
+    """
+    check_delta(delta)
+    most = 8.0 * math.log(1.0 / delta)
+    if not 0.0 < epsilon <= most:
+        raise BadInput(f"Theorem 4.3 covers epsilon in (0, 8 ln(1/delta) = {most:.4g}], found {epsilon}")
+    mu = up(epsilon / math.sqrt(2.0 * math.log(3.0 / delta)), 16.0)
+    found = delta_of(mu, epsilon)
+    if found > delta:
+        raise BadInput(
+            f"the printed noise is not private at epsilon = {epsilon:g}: its delta is {found:.3g}, not {delta:g}; "
+            "lower epsilon, or use bounds: tight"
+        )
+    return mu

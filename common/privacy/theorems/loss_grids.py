@@ -2,24 +2,58 @@
 
 A profile H is convex in its level a. The chords between its values at a_j = e^{j w} lie above it, and are themselves
 the profile of a pair of laws whose privacy losses are multiples of w: its second law has at a_j the mass by which the
-slope changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here
-bound both directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid
-below level 1 is needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass.
+slope changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here bound
+both directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid below
+level 1 is needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass.
 
-Rounding. The masses are floating-point numbers, which *are* the pair; they are not taken for exact. What may be
-missing of the profile is then checked: the pair's own profile, summed up again from the masses, falls short of the
-values by at most ``shortfall``. A composition of k such pairs with any others loses k times that at most, since a
-constant that is added to a profile passes unchanged through each composition.
+Rounding. The masses are floating-point numbers, which *are* the pair; they are not taken for exact. What may be missing
+of the profile is then checked: the pair's own profile, summed up again from the masses, falls short of the values by at
+most ``shortfall``. A composition of k such pairs with any others loses k times that at most, since a constant that is
+added to a profile passes unchanged through each composition.
+
+*Composition by one Fourier transform, with a proven bound on every error.* The loss of a composition is a sum of
+independent losses, and its profile is
+
+    delta(epsilon) = sum_n P(sum = n w) (1 - e^{epsilon - n w})_+  +  what is infinite.
+
+*Tilting.* The masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters
+instead of far out in a tail; each mass is then divided by its factor again. An error E of a tilted mass at n counts
+e^{K(theta) - theta n w} E, K being the cumulant generating function: errors are *relative* to delta, not to 1.
+
+*Aliasing.* A transform of length N wraps the line around. Masses are not negative, so what is wrapped into the window
+only adds; what is missing above its top is at most e^{K(t) - t top}, for every t > 0 (Chernoff). Nothing below epsilon
+counts.
+
+*Floating point.* Each output of a transform is a sum over paths of log2(N) butterflies, each with a relative error of a
+few units: it errs by at most 8 log2(N) u sum|x| (Higham 2002, section 24.1, with room for other radices and rounded
+roots of unity; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by at
+most (|phi| + e)^k - |phi|^k. The inverse transform adds the mean of these errors, and its own, to each mass. All of
+that is computed and added, as in Gopi, Lee and Wutschitz (2021) and Koskela, Jalko and Honkela (2020), who bound it in
+other ways.
+
+*Widths.* How wide the cells of a loss grid are is no part of a proof: every width gives a valid bound.
+
+A grid moves losses apart: it adds to the variance of their sum, and that is what it costs. What matters is the variance
+where delta is made, under the tilt that suits it (:mod:`common.privacy.theorems.fourier`). There the rare large losses
+of a few steps with little noise count for most, so the width must not be held against the many small losses, of which a
+grid that reaches as far as the large ones cannot have enough cells.
+
+So widths are halved, from a coarse one that reaches far enough, until that no longer takes anything off the variance
+and the transform would begin to take time; or until a finer one would be too long to transform.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, partial
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 
 from common.core.arrays import Floats
+from common.numerics.bisection import between
 from common.privacy.rounding import MAX_EPSILON, UNIT
 from common.privacy.theorems.profiles import Profile
 
@@ -100,3 +134,285 @@ def reach(profile: Profile, cut: float) -> float:
     losses = np.geomspace(1e-12, MAX_EPSILON, 1024)
     below = np.flatnonzero(profile.at(losses) <= cut + profile.at(np.array([MAX_EPSILON])))
     return float(losses[below[0]])
+
+
+MAX_POINTS = 1 << 20
+"""Longest transform."""
+
+TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())
+"""theta tried."""
+
+_DEVIATIONS = 10.0
+"""Half the window, in standard deviations of the tilted sum, unless Chernoff's bound asks for more."""
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Tilted masses of a composition, ready to be weighed.
+
+    Attributes:
+        losses: n w, ascending.
+        masses: Upper bounds on the tilted masses there.
+        log_scale: An upper bound on K(theta).
+        tilt: theta.
+        beyond: An upper bound on all that is not in the window: its top, infinite losses, and what the grids fall
+            short.
+    """
+
+    losses: Floats
+    masses: Floats
+    log_scale: float
+    tilt: float
+    beyond: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return an upper bound on the composition's delta at epsilon >= 0."""
+        first = int(np.searchsorted(self.losses, epsilon, side="right"))
+        if first == 0:  # the window begins above epsilon: what lies between is not known
+            return 1.0
+        heights, areas, room = self._tails
+        if first == len(self.losses):
+            return min(1.0, self.beyond)
+        # e^{epsilon - n w} is taken from the first loss above epsilon on, so that nothing overflows.
+        gap = float(self.losses[first]) - epsilon
+        found = float(heights[first]) * (1.0 + room) - math.exp(-gap) * float(areas[first]) * (1.0 - room)
+        return min(1.0, found + self.beyond)
+
+    @cached_property
+    def _tails(self) -> tuple[Floats, Floats, float]:
+        """Return, from each loss on, the mass and the mass times e^{this loss - loss}, with their relative error."""
+        from scipy.signal import lfilter  # here, since it takes a quarter of a second to load
+
+        exponents = self.log_scale - self.tilt * self.losses
+        weighed = self.masses * np.exp(np.clip(exponents, -745.0, 700.0))
+        step = float(self.losses[1] - self.losses[0])
+        heights = np.cumsum(weighed[::-1])[::-1]
+        # B_i = w_i + e^{-step} B_{i+1}, by a filter: all terms are positive.
+        areas = lfilter([1.0], [1.0, -math.exp(-step)], weighed[::-1])[::-1]
+        size = abs(self.log_scale) + self.tilt * float(np.max(np.abs(self.losses)))
+        return heights, areas, (8.0 * size + 4.0 * len(self.losses) + 64.0) * UNIT
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smallest epsilon with a delta of at most ``delta``, rounded up; infinite where none is shown."""
+        if self.delta(0.0) <= delta:
+            return 0.0
+        top = min(float(self.losses[-1]), MAX_EPSILON)
+        if self.delta(top) > delta:
+            return math.inf
+        return between(top, 0.0, lambda epsilon: self.delta(epsilon) <= delta, 1e-6)
+
+
+def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> Composed | None:
+    """Compose grids of one width, each so many times, with the tilt that suits ``delta``.
+
+    Returns:
+        The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its
+        values.
+    """
+    suited = _suited(grids, width, delta)
+    if suited is None:
+        return None
+    points = length(grids, width, suited.deviation)
+    while True:
+        if points is None:
+            return None
+        first = round(suited.mean / width) - points // 2
+        top = (first + points - 1) * width
+        chernoff = partial(_chernoff, suited.cumulant, top)
+        log_tail = chernoff(_valley(chernoff))
+        if log_tail <= math.log(delta) - 12.0 and first * width <= 0.0:
+            break
+        points = _fast(1.3 * points)
+    masses = _transform([(s.tilted(suited.tilt), count) for s, count in suited.sums], points)
+    if masses is None:
+        return None
+    failure = min(1.0, sum(count * grid.failure for grid, count in grids) * (1.0 + 1e-12))
+    short = sum(count * grid.shortfall for grid, count in grids) * (1.0 + 1e-12)
+    beyond = math.exp(log_tail) * (1.0 + 1e-9) + failure + short
+    indices = first + np.arange(points)
+    losses: Floats = width * indices.astype(np.float64)
+    return Composed(losses, masses[indices % points], suited.log_scale, suited.tilt, beyond)
+
+
+def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -> int | None:
+    """Return how many points a transform of grids has at least, whose sum has such a deviation; None if too many."""
+    longest = max(len(grid.rising) for grid, _ in grids)
+    return _fast(2.0 * max(_DEVIATIONS * spread / width, longest) + 4.0)
+
+
+def _fast(points: float) -> int | None:
+    return None if points > MAX_POINTS else next_fast_len(math.ceil(points), real=True)
+
+
+def deviation(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> float | None:
+    """Return the standard deviation of the composed loss under the tilt that suits ``delta``; no transform is made.
+
+    Returns:
+        It, not rounded; None where no tilt is finite.
+    """
+    suited = _suited(grids, width, delta)
+    return None if suited is None else suited.deviation
+
+
+@dataclass(frozen=True)
+class _Suited:
+    """Grids with the tilt that suits a delta: K, theta, K(theta), mean and deviation of the tilted sum."""
+
+    sums: list[tuple[_Cumulants, int]]
+    cumulant: Callable[[int], float]
+    tilt: float
+    log_scale: float
+    mean: float
+    deviation: float
+
+
+def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> _Suited | None:
+    sums = [(_Cumulants(grid, width), count) for grid, count in grids]
+
+    @cache
+    def cumulant(place: int) -> float:
+        return sum(count * s.value(TILTS[place]) for s, count in sums)
+
+    # K is convex, so both searches have one valley; where they end is a matter of tightness alone.
+    place = _valley(lambda place: (cumulant(place) - math.log(delta)) / TILTS[place])
+    if not math.isfinite(cumulant(place)):
+        return None
+    tilt = TILTS[place]
+    moments = [(count, s.moments(tilt)) for s, count in sums]
+    mean = sum(count * one for count, (one, _) in moments)
+    spread = math.sqrt(sum(count * one for count, (_, one) in moments))
+    return _Suited(sums, cumulant, tilt, cumulant(place), mean, spread)
+
+
+def _chernoff(cumulant: Callable[[int], float], top: float, place: int) -> float:
+    return cumulant(place) - TILTS[place] * top
+
+
+def _valley(height: Callable[[int], float]) -> int:
+    """Return the place in :data:`TILTS` where a function that falls, then rises, then is infinite is least."""
+    low, high = 0, len(TILTS) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if height(middle) <= height(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+class _Cumulants:
+    """The cumulant generating function of one grid, without its infinite losses, rounded up."""
+
+    def __init__(self, grid: LossGrid, width: float) -> None:
+        self._grid = grid
+        self._losses = width * np.arange(1, len(grid.rising) + 1, dtype=np.float64)
+
+    def value(self, tilt: float) -> float:
+        """Return K(theta); infinite where it overflows."""
+        exponents = tilt * self._losses
+        if exponents[-1] > 600.0:
+            return math.inf
+        up, down = self._grid.rising * np.expm1(exponents), self._grid.falling * -np.expm1(-exponents)
+        gained, lost = float(up.sum()), float(down.sum())
+        rounding = (64.0 + 8.0 * float(exponents[-1])) * UNIT * (gained + lost)
+        return math.log1p(gained - lost - self._grid.failure + rounding + 2.0 * UNIT) + 2.0 * UNIT
+
+    def tilted(self, tilt: float) -> tuple[Floats, Floats]:
+        """Return the tilted masses at w, 2 w, ... and at -w, -2 w, ...; the rest is at 0."""
+        exponents, scale = tilt * self._losses, math.exp(-self.value(tilt))
+        return self._grid.rising * np.exp(exponents) * scale, self._grid.falling * np.exp(-exponents) * scale
+
+    def moments(self, tilt: float) -> tuple[float, float]:
+        """Return mean and variance of the tilted loss (not rounded: they only place the window)."""
+        up, down = self.tilted(tilt)
+        mean = float((up - down) @ self._losses)
+        return mean, max(float((up + down) @ self._losses**2) - mean * mean, 0.0)
+
+
+def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int) -> Floats | None:
+    """Return upper bounds on the masses of the sum modulo ``points``, from 0 on; None where errors swamp them."""
+    depth = 8.0 * math.log2(points) * UNIT
+    log_sum = np.zeros(points // 2 + 1, dtype=np.complex128)
+    log_most, growth = np.zeros(len(log_sum)), np.zeros(len(log_sum))
+    for (up, down), count in tilted:
+        moved = np.zeros(points)
+        moved[1 : len(up) + 1] += up
+        moved[-len(down) :] += down[::-1]
+        total = float(moved.sum())
+        away = rfft(moved) - total
+        error = 2.0 * depth * total + 32.0 * UNIT
+        logs = np.log1p(away)
+        size = np.maximum(np.abs(1.0 + away), 1e-300)
+        log_sum += count * logs
+        log_most += count * np.log(size + error)
+        growth += count * np.log1p(error / size)
+    if log_most.max() > 1.0:
+        return None
+    most = np.exp(log_most)
+    wrong = most * (-np.expm1(-growth) + 8.0 * UNIT * (np.abs(log_sum) + 1.0) * len(tilted))
+    each = 2.0 * float(np.sum(wrong + depth * most)) / points
+    return np.asarray(np.maximum(irfft(np.exp(log_sum), points), 0.0) + each)
+
+
+Parts = Sequence[tuple[Profile, int]]
+"""Profiles of single releases, with how often each happens."""
+
+CUT = 1e-4
+"""Share of delta for losses beyond the grids."""
+
+SHORT = 1e-3
+"""Share of delta that rounding on narrow cells may cost."""
+
+FIRST_CELLS = 256
+"""Cells of the coarsest grid that is tried."""
+
+FEW_POINTS = 1 << 17
+"""Transforms of so many points take no time: grids are made finer up to there in any case."""
+
+FINENESS = 1e-4
+"""The last halving of the width may take so much off the variance of the loss, as a share of it."""
+
+COARSEST = 0.1
+"""The same, where the finest grid that can be transformed is coarser; one that adds more is not worth its time."""
+
+
+def compose_profiles(parts: Parts, delta: float) -> Composed | None:
+    """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1).
+
+    Returns:
+        The composition; None where each grid that is fine enough would be too long.
+    """
+    cut = CUT * delta / sum(count for _, count in parts)
+    coarsest = width = max(reach(profile, cut) for profile, _ in parts) / FIRST_CELLS
+    grids, spread = _tried(parts, width, cut, delta)
+    added, points = 1.0, 0
+    while added > FINENESS or points < FEW_POINTS:
+        finer, less = _tried(parts, 0.5 * width, cut, delta)
+        longer = None if finer is None or less is None else length(finer, 0.5 * width, less)
+        if less is None or longer is None:
+            break
+        added = 1.0 if spread is None else 1.0 - (less / spread) ** 2
+        width, grids, spread, points = 0.5 * width, finer, less, longer
+    found = None
+    while added <= COARSEST and grids is not None and found is None:
+        found = compose(grids, width, delta)
+        if width >= coarsest:
+            break
+        width *= 2.0
+        grids = None if found is not None else _tried(parts, width, cut, delta)[0]
+    return found
+
+
+def _tried(
+    parts: Parts, width: float, cut: float, delta: float
+) -> tuple[list[tuple[LossGrid, int]] | None, float | None]:
+    """Return the grids of a width, and the deviation of their sum; None where there is none, or rounding is felt."""
+    grids = []
+    for profile, count in parts:
+        grid = connect_dots(profile, width, cut)
+        if grid is None:
+            return None, None
+        grids.append((grid, count))
+    if sum(count * grid.shortfall for grid, count in grids) > SHORT * delta:
+        return None, None
+    return grids, deviation(grids, width, delta)

@@ -24,7 +24,7 @@ from common.learners.adaptation import (
 )
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate
-from common.privacy.theorems.domain_adaptation import StepNoise, scales_share, step_noise
+from common.privacy.theorems.gaussian_dp import StepNoise, scales_share, step_noise
 from curator.learners.adaptation.discrepancy import Loss, private_discrepancy
 from curator.learners.adaptation.domains import Domains, DomainSide
 from curator.learners.adaptation.noisy_descent import HARD, Bounds, Course, Found, descend, sensitivities
@@ -192,7 +192,7 @@ def solve_convex(domains: Domains, settings: ConvexSettings, mu: float | None, s
     With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
     the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
     number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
-    (:mod:`common.privacy.theorems.domain_adaptation`) hold as they are with G = 2 C r and B = C^2. A clip
+    (:mod:`common.privacy.theorems.gaussian_dp`) hold as they are with G = 2 C r and B = C^2. A clip
     that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
     without a clip, with its own sensitivity.
 

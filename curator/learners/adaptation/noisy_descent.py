@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.core.arrays import AnyArray, Floats, Singles
-from common.numerics.kernels import bits_of, njit, njit_inlined
-from common.numerics.lanes import WIDTH, fma, load, load_some, singles, total
+from common.numerics.kernels import WIDTH, bits_of, fma, load, load_some, njit, njit_inlined, singles, total
 from common.numerics.loops import exp, log
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up

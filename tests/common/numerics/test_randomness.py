@@ -246,7 +246,7 @@ CODE = """
 import json
 import numpy as np
 from common.numerics.kernels import njit, njit_exact
-from common.numerics.lanes import fma
+from common.numerics.kernels import fma
 
 @njit
 def plain(a, b, c):

@@ -9,7 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from common.core.errors import BadMessage
 from common.privacy import calibration
-from common.privacy.accountants.base import ACCOUNTANTS, Accountant, Plan
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Plan
 from common.privacy.events import (
     Event,
     Gaussian,
@@ -22,8 +22,8 @@ from common.privacy.events import (
     parse_event,
 )
 from common.privacy.rounding import UNIT, down, up
-from common.privacy.theorems import composition, klnrs, stopping, votes
-from common.privacy.theorems import domain_adaptation as adaptation
+from common.privacy.theorems import composition, randomized_response, stopping, votes
+from common.privacy.theorems import gaussian_dp as adaptation
 from common.privacy.theorems import gaussian_dp as gdp
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems import renyi as rdp
@@ -311,10 +311,10 @@ COMPUTED: list[tuple[Callable[[], float], float]] = [
     (lambda: PRINTED[1], 16752),
     (lambda: votes.stability_level(0.3, 1e-5), 36),
     (lambda: votes.stability_margin(1e-3, 0.3, 1e-5), 58),
-    (lambda: klnrs.rates("tight", 1.0).kept, 0.46211715726000924),
-    (lambda: klnrs.rates("tight", 1.0).answers, 0.7880584423829136),
-    (lambda: klnrs.rates("paper", 1.0).kept, 0.25),
-    (lambda: klnrs.rates("paper", 1.0).answers, 0.5),
+    (lambda: randomized_response.rates("tight", 1.0).kept, 0.46211715726000924),
+    (lambda: randomized_response.rates("tight", 1.0).answers, 0.7880584423829136),
+    (lambda: randomized_response.rates("paper", 1.0).kept, 0.25),
+    (lambda: randomized_response.rates("paper", 1.0).answers, 0.5),
     (lambda: local.randomized_response_epsilon(0.75), 1.0986122886681107),
     (lambda: local.randomized_response_probability(0.5), 0.6224593312018544),
     (lambda: local.randomized_response_probability(1e-9), 0.5000000002499999),

@@ -11,12 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput, BudgetExceeded
-from common.privacy.accountants.base import ACCOUNTANTS, Counts, Plan, share_of
-from common.privacy.accountants.game import GameAccountant
+from common.privacy.accountants import ACCOUNTANTS, Counts, Plan, share_of
 from common.privacy.budget import Budget, certify, cost, fits, open_budget, share
 from common.privacy.calibration import release_plan, sampling_schedule, smallest_n, steps_plan
-from common.privacy.events import Event, Gaussian, NoEvent, NonPrivate, Release, SubsampledRelease, SubsampledSteps
-from common.privacy.sampling_error import error_paid
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+    error_paid,
+)
+from common.privacy.profile_accountants import GameAccountant
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.renyi import ORDERS, rho_allowed, step_rdp
 from tests.tiers import for_each

@@ -11,10 +11,22 @@ from scipy.stats import binom
 from common.core.arrays import AnyArray
 from common.core.errors import BadMessage, BadScenario, BudgetExceeded
 from common.numerics.randomness import RandomSource
-from common.privacy import sampling_error as module
+from common.privacy import events as module
 from common.privacy.auditing import LOOKS, exceeds
 from common.privacy.budget import cost, fits, open_budget
-from common.privacy.events import Gaussian, NoEvent, PrivateSelection, Release, SubsampledSteps
+from common.privacy.events import (
+    NUMBER,
+    Gaussian,
+    NoEvent,
+    PrivateSelection,
+    Release,
+    SubsampledSteps,
+    check_numbers,
+    delta_left,
+    error_paid,
+    payable,
+    sampling_error,
+)
 from common.privacy.guarantee import (
     NOTHING,
     PrivacyGuarantee,
@@ -25,7 +37,6 @@ from common.privacy.guarantee import (
     of_curator,
     together,
 )
-from common.privacy.sampling_error import NUMBER, check_numbers, delta_left, error_paid, payable, sampling_error
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
 from curator.numerics.gaussian_noise import EXACT_BITS

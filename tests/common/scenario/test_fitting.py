@@ -23,7 +23,7 @@ from common.scenario.fitting import (
 )
 from common.scenario.loading import altered, load
 from common.scenario.scenario import Scenario
-from common.statistics.gaps import detectable_gap
+from common.statistics.race import detectable_gap
 from referee.protocols.base import PROTOCOLS
 from tests.tiers import for_each
 

@@ -20,9 +20,8 @@ from common.scenario.accepting import violations
 from common.scenario.loading import load
 from common.scenario.plan import Plan, plan, resolve, rows
 from common.scenario.scenario import Scenario
-from common.statistics.gaps import detectable_gap, judges_needed
 from common.statistics.intervals import estimate
-from common.statistics.race import Race
+from common.statistics.race import Race, detectable_gap, judges_needed
 from curator.curator import planned_events
 from curator.learners.base import parse_learner
 from tests.tiers import for_each

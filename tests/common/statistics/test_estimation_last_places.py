@@ -10,8 +10,8 @@ import pytest
 
 from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
 from common.statistics import evidence
+from common.statistics.evidence import FixedTest, SequentialTest
 from common.statistics.intervals import estimate
-from common.statistics.loss_tests import FixedTest, SequentialTest
 from tests.tiers import for_each
 
 

@@ -16,7 +16,8 @@ from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations
 from common.scenario.plan import plan, resolve
 from common.scenario.scenario import Scenario
-from common.statistics import formulas, spanning
+from common.statistics import formulas
+from common.statistics import formulas as spanning
 from common.statistics.formulas import gaussian_moment, truncation
 from tests.tiers import for_each
 

@@ -15,8 +15,8 @@ from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mec
 from common.local.mechanisms.warner import Warner
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
+from common.statistics.evidence import FixedTest, SequentialTest
 from common.statistics.intervals import estimate, tally
-from common.statistics.loss_tests import FixedTest, SequentialTest
 from tests.tiers import for_each, thinned
 
 WARNER = parse_mechanism({"name": "warner", "epsilon": 1.0})

@@ -16,8 +16,7 @@ from common.local.mechanisms.noise import Laplace
 from common.local.mechanisms.warner import NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, gather, implausible, worst_case
-from common.statistics.intervals import Estimate, edge, estimate, tally
-from common.statistics.paired import Matches, bounds, difference, mixture
+from common.statistics.intervals import Estimate, Matches, bounds, difference, edge, estimate, mixture, tally
 from common.statistics.robustness import Silence, estimate_with_missing, silence_bound
 from tests.tiers import for_each, thinned
 

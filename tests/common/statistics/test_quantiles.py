@@ -17,7 +17,7 @@ from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
-from common.statistics.bins import FINE_CUTS, Within, coarser, middles, project_to_simplex
+from common.statistics.calibration import FINE_CUTS, Within, coarser, middles, project_to_simplex
 from common.statistics.heavy_hitters import DetectionGuarantee, agents_needed, find, guarantee, ladder
 from common.statistics.quantiles import Quantile, Search, find_quantile, max_agents
 from local_agent import answers

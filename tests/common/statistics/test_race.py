@@ -5,7 +5,7 @@ import pytest
 
 from common.core.errors import BadInput
 from common.local.mechanisms.warner import Warner
-from common.statistics.paired import Matches, bounds
+from common.statistics.intervals import Matches, bounds
 from common.statistics.race import WIDER, Race
 from tests.tiers import for_each
 

@@ -17,7 +17,7 @@ from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFa
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation, parse_operation
-from common.privacy import sampling_error
+from common.privacy import events
 from common.privacy.events import NoEvent
 from common.scenario.loading import load
 from common.scenario.plan import resolve
@@ -92,7 +92,7 @@ def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler
 
 def test_more_noise_than_delta_pays_for_is_refused_before_the_charge(monkeypatch):
     given = engine()
-    monkeypatch.setattr(sampling_error, "COORDINATES", 1)
+    monkeypatch.setattr(events, "COORDINATES", 1)
     with pytest.raises(PolicyRefused, match=r"numbers of noise.*Nothing was charged"):
         given.admit(LEARN)
     with pytest.raises(BadScenario, match="numbers of noise"):

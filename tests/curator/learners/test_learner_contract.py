@@ -22,7 +22,7 @@ from common.local.hypotheses.hypothesis import Hypothesis, parse_hypothesis
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy import sampling_error
+from common.privacy import events
 from common.privacy.budget import cost
 from common.privacy.events import (
     Event,
@@ -168,8 +168,8 @@ class TestContract:
         learner.check_noise(sizes)
         if isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
             assert drawn
-            monkeypatch.setattr(sampling_error, "COORDINATES", paid - 1)
-            monkeypatch.setattr(sampling_error, "NUMBERS", paid - 1)
+            monkeypatch.setattr(events, "COORDINATES", paid - 1)
+            monkeypatch.setattr(events, "NUMBERS", paid - 1)
             with pytest.raises(BadScenario, match="Nothing was charged"):
                 learner.check_noise(sizes)
 

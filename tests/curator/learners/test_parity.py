@@ -13,10 +13,10 @@ from common.data.distributions.base import parse_distribution
 from common.local.hypotheses.rules import Parity
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.klnrs import rates
+from common.privacy.theorems.randomized_response import rates
 from common.scenario.loading import load
 from common.scenario.plan import resolve
-from common.statistics import spanning
+from common.statistics import formulas
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM, vote
 from curator.numerics.equations import Equations
@@ -193,8 +193,8 @@ def test_the_truth_comes_out_as_often_as_planned():
     shape = {"name": "biased-parity", "side": "source", "d": 20, "secret": [2, 3, 19], "biased": 1, "rate": 0.0669873}
     source, beta = parse_distribution(shape), 0.1
     kept, answers = rates("tight", 1.0)
-    acceptance_table = kept * spanning.escapes(20, source.chi_squared(), source.supremum())  # type: ignore[attr-defined]
-    count, rows = spanning.blocks(acceptance_table, 1.0 - answers, beta)
+    acceptance_table = kept * formulas.escapes(20, source.chi_squared(), source.supremum())  # type: ignore[attr-defined]
+    count, rows = formulas.blocks(acceptance_table, 1.0 - answers, beta)
     chosen, truth = learner(blocks=count), Parity(features=(2, 3, 19))
     right = sum(
         learn_from(chosen, Sample(source.draw(seed, np.arange(count * rows))), RandomSource.seeded(seed), None) == truth

@@ -14,7 +14,7 @@ from common.local.records import Records
 from common.operations.counting import Count, Select
 from common.operations.learning import Learn, LearnParities
 from common.privacy.rounding import down
-from common.privacy.theorems.klnrs import rates
+from common.privacy.theorems.randomized_response import rates
 from curator.learners.base import CallSizes
 from curator.operations import LearnHandler, Standing
 from tests.curator.operations.given import assert_law, geometric, people, release, workspace

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from common.core.errors import AuditFailed
-from common.privacy.accountants.base import ACCOUNTANTS, Plan
-from common.privacy.budget import certify, open_budget
-from common.privacy.certificate import NEIGHBOURS, certificate_of
+from common.privacy.accountants import ACCOUNTANTS, Plan
+from common.privacy.budget import NEIGHBOURS, certificate_of, certify, open_budget
 from common.privacy.events import (
+    NUMBER,
     Event,
     Gaussian,
     NoEvent,
@@ -20,8 +20,9 @@ from common.privacy.events import (
     Release,
     SubsampledRelease,
     SubsampledSteps,
+    error_paid,
+    sampling_error,
 )
-from common.privacy.sampling_error import NUMBER, error_paid, sampling_error
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from referee.audit import certificates, games
 from referee.audit.certificates import recheck

@@ -17,10 +17,9 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from common.core.errors import AuditFailed
-from common.privacy.accountants.base import ACCOUNTANTS, Plan
-from common.privacy.certificate import certificate_of
-from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps
-from common.privacy.sampling_error import error_paid
+from common.privacy.accountants import ACCOUNTANTS, Plan
+from common.privacy.budget import certificate_of
+from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps, error_paid
 from common.privacy.theorems.renyi import closed_form, profile
 from common.privacy.theorems.stopping import Poisson, geometric
 from referee.audit import games

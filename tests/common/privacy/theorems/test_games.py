@@ -13,16 +13,26 @@ from benchmarks.adaptive_pair import value as reached_by_adversary
 from benchmarks.adaptive_pair import ways
 from benchmarks.tightness import epsilon_of_pair
 from common.core.arrays import Floats
-from common.privacy.accountants.base import ACCOUNTANTS
-from common.privacy.accountants.game import GameAccountant
+from common.privacy.accountants import ACCOUNTANTS
 from common.privacy.events import Gaussian, SubsampledSteps
+from common.privacy.profile_accountants import GameAccountant
 from common.privacy.theorems import games
-from common.privacy.theorems.fourier import compose_profiles
-from common.privacy.theorems.games import Game, GameValue, Move, knots, move
+from common.privacy.theorems.games import (
+    Game,
+    GameValue,
+    Gram,
+    Move,
+    _above,
+    chi_squared,
+    cover,
+    gram_of,
+    knots,
+    move,
+    triple_profiles,
+)
 from common.privacy.theorems.gaussian_dp import epsilon_of
-from common.privacy.theorems.loss_grids import connect_dots
+from common.privacy.theorems.loss_grids import compose_profiles, connect_dots
 from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
-from common.privacy.theorems.triples import Gram, _above, chi_squared, cover, gram_of, triple_profiles
 from tests.tiers import for_each
 
 RNG = np.random.default_rng(14)

@@ -17,8 +17,15 @@ from common.core.errors import BadInput
 from common.privacy.theorems import randomized_response as local
 from common.privacy.theorems.comparison import gaussian_price
 from common.privacy.theorems.composition import composed_delta
-from common.privacy.theorems.domain_adaptation import FREE, joint_step, paper_mu, scales_share, step_noise
-from common.privacy.theorems.gaussian_dp import delta_of, mu_allowed
+from common.privacy.theorems.gaussian_dp import (
+    FREE,
+    delta_of,
+    joint_step,
+    mu_allowed,
+    paper_mu,
+    scales_share,
+    step_noise,
+)
 from common.privacy.theorems.profiles import release_profile, step_profile
 from common.privacy.theorems.votes import (
     Thresholds,

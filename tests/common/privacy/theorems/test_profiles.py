@@ -14,11 +14,10 @@ from scipy.special import ndtr
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.privacy.theorems.composition import composed_delta
-from common.privacy.theorems.fourier import Composed, compose
+from common.privacy.theorems.games import triple_profiles
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of, mu_allowed
-from common.privacy.theorems.loss_grids import connect_dots
+from common.privacy.theorems.loss_grids import Composed, compose, connect_dots
 from common.privacy.theorems.profiles import Profile, gaussian_excess, gaussian_profile, release_profile, step_profile
-from common.privacy.theorems.triples import triple_profiles
 from tests.tiers import for_each
 
 

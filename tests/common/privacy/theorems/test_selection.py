@@ -19,7 +19,7 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadMessage
 from common.learners.chosen import combinations
 from common.numerics.randomness import RandomSource
-from common.privacy.accountants.base import ACCOUNTANTS
+from common.privacy.accountants import ACCOUNTANTS
 from common.privacy.budget import cost
 from common.privacy.events import Gaussian, PrivateSelection, SubsampledSteps
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of

@@ -12,7 +12,7 @@ from benchmarks.adaptation.objective import Objective
 from common.core.errors import BadInput, BadScenario
 from common.learners.adaptation import Private, split
 from common.numerics.randomness import RandomSource
-from common.privacy.theorems.domain_adaptation import joint_step
+from common.privacy.theorems.gaussian_dp import joint_step
 from curator.learners.adaptation import algorithms
 from curator.learners.adaptation.algorithms import (
     ConvexSettings,

@@ -1,1 +1,0 @@
-"""Accountants: what events cost. One file each."""

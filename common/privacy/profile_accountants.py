@@ -1,0 +1,493 @@
+"""Accountants that work with the privacy profiles of events: Gaussian prices, loss distributions, games."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from common.core.errors import BadInput
+from common.numerics.bisection import between
+from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Counts, Plan, RenyiAccountant, total_of
+from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
+from common.privacy.rounding import MAX_EPSILON, up
+from common.privacy.theorems.comparison import gaussian_price
+from common.privacy.theorems.composition import subsampled
+from common.privacy.theorems.games import Game, GameValue, Move, cover, knots, move, triple_profiles
+from common.privacy.theorems.gaussian_dp import epsilon_of, mu_allowed
+from common.privacy.theorems.loss_grids import Composed, compose_profiles, reach
+from common.privacy.theorems.profiles import Profile, gaussian_profile, release_profile, step_profile
+
+
+@lru_cache(maxsize=1 << 12)
+def profile_of(event: Event) -> Profile:
+    """Return the profile of *one* release of an event (of one of its ``count``).
+
+    Raises:
+        BadInput: If no profile is known for this kind of event.
+    """
+    if isinstance(event, SubsampledSteps):
+        return step_profile(event.tv_bound, event.ratio)
+    if isinstance(event, Gaussian):
+        return gaussian_profile(event.mu)
+    if isinstance(event, Release):
+        return release_profile(event.epsilon, event.delta)
+    if isinstance(event, SubsampledRelease):
+        return release_profile(*subsampled(event.draws, event.tv_bound, event.epsilon, event.delta))
+    raise BadInput(f"an event of kind {event.kind} has no privacy profile")
+
+
+def leading(event: Event) -> float:
+    """Return the mu^2 that an event tends to: the chi-squared of one release, times ``count``."""
+    if isinstance(event, NoEvent):
+        return 0.0
+    if isinstance(event, Gaussian):
+        return event.count * event.mu * event.mu
+    return (event.count if isinstance(event, SubsampledSteps) else 1) * profile_of(event).chi_squared
+
+
+def limit(plan: Iterable[tuple[Event, int]], delta: float) -> float:
+    """Return the epsilon of a plan's envelopes if they were Gaussian: an estimate; 0 where there is none."""
+    square = sum(count * _spread(event) for event, count in plan)
+    return epsilon_of(math.sqrt(square), delta) if 0.0 < square < 1e12 and delta > 0.0 else 0.0
+
+
+@lru_cache(maxsize=1 << 12)
+def _spread(event: Event) -> float:
+    """Return the chi-squared divergence of the envelope of an event, all of its ``count`` added."""
+    if not isinstance(event, SubsampledSteps):
+        return leading(event)
+    profile = profile_of(event)
+    losses = np.geomspace(1e-4, 60.0 * event.ratio + 4.0, 400) * event.tv_bound * min(event.ratio, 1.0)
+    values = profile.at(losses) * np.exp(-losses / 2.0) * np.cosh(1.5 * losses)
+    return event.count * 4.0 * float(np.trapezoid(values, losses))
+
+
+@ACCOUNTANTS.register("gdp")
+class GaussianAccountant(Accountant):
+    """Adds mu^2 of Gaussian releases (Dong, Roth and Su 2022, Corollary 2) and converts the sum once.
+
+    As a filter: adaptively chosen mu_i with sum mu_i^2 <= mu*^2 keep to mu*-GDP (Smith and Thakurta 2022, "Fully
+    adaptive composition for Gaussian differential privacy", Theorem 1). Sums are exact rationals, so that neither the
+    order nor the grouping of events matters.
+    """
+
+    def covers(self, event: Event) -> bool:
+        return isinstance(event, Gaussian | NoEvent)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        total = sum((count * _square(event) for event, count in plan), Fraction(0))
+        if total == 0:
+            return 0.0
+        mu = _root(total)
+        return epsilon_of(mu, delta) if delta > 0.0 and math.isfinite(mu) else math.inf
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        cap = Fraction(0)
+        if delta > 0.0:
+            cap = Fraction(mu_allowed(min(epsilon, MAX_EPSILON), delta)) ** 2
+            if self.epsilon(plan, delta) <= epsilon:
+                # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
+                cap = max(cap, sum((count * _square(event) for event, count in plan), Fraction(0)))
+
+        def amount(event: Event) -> Fraction | None:
+            return _square(event) if self.covers(event) else None
+
+        return BudgetFilter("mu^2 of Gaussian differential privacy", cap, amount)
+
+
+def _square(event: Event) -> Fraction:
+    return event.count * Fraction(event.mu) ** 2 if isinstance(event, Gaussian) else Fraction(0)
+
+
+def _root(square: Fraction) -> float:
+    try:
+        return up(math.sqrt(square))
+    except OverflowError:
+        return math.inf
+
+
+SLACK = 1e-3
+"""Share of delta that pays for what the comparison leaves out, where releases cost what their chi-squared says."""
+
+_Terms = tuple[float, float]
+"""The pad m0, and the delta that an event may take for each unit of its price."""
+
+
+@ACCOUNTANTS.register("comparison")
+class ComparisonAccountant(Accountant):
+    """Adds up squares of Gaussian releases that are as dear, beside a pad: :mod:`common.privacy.theorems.comparison`.
+
+    With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m
+    <= M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: the theorem is
+    about adaptive choices, and both sums are bounded by M alone. So the filter is sound for any covered events, not
+    only for planned ones. Sums are exact rationals.
+    """
+
+    def covers(self, event: Event) -> bool:
+        pure = isinstance(event, SubsampledRelease | Release) and event.delta == 0.0
+        return pure or isinstance(event, SubsampledSteps | Gaussian | NoEvent)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        return self._best(plan, delta)[1]
+
+    def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
+        square = sum(count * leading(event) for event, count in plan)
+        return (
+            delta > 0.0 and math.isfinite(square) and (square == 0.0 or epsilon_of(math.sqrt(square), delta) <= epsilon)
+        )
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        terms = self._best(plan, delta)[0]
+        return {} if terms is None else {"pad": terms[0], "rate": terms[1]}
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        terms, planned = self._best(plan, delta)
+        cap = Fraction(0)
+        if terms is not None:
+            pad, rate = terms
+            # What is kept for the rate's part allows sums up to SLACK/2 delta/rate.
+            allowed = mu_allowed(min(epsilon, MAX_EPSILON), delta * (1.0 - SLACK / 2.0)) if delta > 0.0 else 0.0
+            cap = max(
+                cap, min(Fraction(allowed) ** 2 - Fraction(pad) ** 2, Fraction(delta * SLACK / 2.0) / Fraction(rate))
+            )
+            total = _total(plan, terms)
+            if total is not None and planned <= epsilon:
+                cap = max(cap, total)
+
+        def amount(event: Event) -> Fraction | None:
+            if isinstance(event, NoEvent):
+                return Fraction(0)
+            return _price(event, terms) if terms is not None and self.covers(event) else None
+
+        return BudgetFilter("mu^2 of Gaussian releases as dear", cap, amount)
+
+    def _best(self, plan: Plan, delta: float) -> tuple[_Terms | None, float]:
+        return _best_pad(tuple(plan), delta)
+
+
+@lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the numbers, then for the filter of one plan
+def _best_pad(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[_Terms | None, float]:
+    """Try pads, powers of sqrt(2), upwards, until they cost more again."""
+    square = sum(count * leading(event) for event, count in plan)
+    if square == 0.0:
+        return None, 0.0
+    best: tuple[_Terms | None, float] = (None, math.inf)
+    if delta == 0.0 or not math.isfinite(square):
+        return best
+    first = math.floor(2.0 * math.log2(0.03 * math.sqrt(square)))
+    for power in range(first, first + 16):
+        pad = 2.0 ** (0.5 * power)
+        terms = pad, SLACK / 4.0 * delta / square
+        found = _epsilon_beside(plan, terms, delta)
+        if found < best[1]:
+            best = terms, found
+        elif math.isfinite(best[1]):
+            break
+    return best
+
+
+def _epsilon_beside(plan: Plan, terms: _Terms, delta: float) -> float:
+    total = _total(plan, terms)
+    if total is None:
+        return math.inf
+    pad, rate = terms
+    left = delta - up(rate * float(total), 8.0)
+    mu = up(math.sqrt(up(float(total)) + up(pad * pad)))
+    return epsilon_of(mu, left * (1.0 - 1e-15)) if left > 0.0 else math.inf
+
+
+def _total(plan: Plan, terms: _Terms) -> Fraction | None:
+    return total_of(plan, lambda event: _price(event, terms))
+
+
+def _price(event: Event, terms: _Terms) -> Fraction | None:
+    """Return the price of an event; None if none is shown."""
+    if isinstance(event, NoEvent):
+        return Fraction(0)
+    if isinstance(event, Gaussian):
+        return event.count * Fraction(event.mu) ** 2
+    count = event.count if isinstance(event, SubsampledSteps) else 1
+    each = _one(event.model_copy(update={"count": 1}) if count > 1 else event, *terms)
+    return count * Fraction(each) if math.isfinite(each) else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _one(event: Event, pad: float, rate: float) -> float:
+    profile = profile_of(event)
+    allowance = rate * profile.chi_squared
+    # The price is raised where the allowance is more than the rate times it.
+    return max(gaussian_price(profile, pad, allowance), up(profile.chi_squared, 4.0)) if allowance > 0.0 else math.inf
+
+
+MAX_KINDS = 8
+"""Most kinds of events that are composed: more are merged, each into the next dearer one of its kind."""
+
+
+@ACCOUNTANTS.register("pld")
+class LossDistributionAccountant(Accountant):
+    """Composes upper envelopes of profiles on a grid: theorems ``profiles``, ``loss_grids`` and ``tilting``.
+
+    Dominating pairs compose: if each event's laws, given all that was released before, are dominated by a pair, so is
+    the whole by the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10).
+
+    The filter counts by kinds that the plan fixes. An event takes one place of the cheapest kind that dominates it,
+    and passes only while there is one. Proof: given the places that are left, an adversary that stops has at most the
+    profile of nothing, below that of any pair; one that goes on releases something dominated by the pair whose place
+    it takes, after which the rest is at most the product of the places left, by induction. Products do not depend on
+    the order. So all admitted events together are dominated by the product of the plan's pairs, however adaptively
+    they were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
+    """
+
+    quick = False
+
+    def covers(self, event: Event) -> bool:
+        return isinstance(event, SubsampledSteps | Gaussian | SubsampledRelease | Release | NoEvent)
+
+    def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
+        kinds = _kinds(plan)
+        if len(kinds) == 1 and not isinstance(kinds[0][0], SubsampledSteps):
+            return False  # the other accountants are exact
+        return limit(plan, delta) < epsilon
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        kinds = _kinds(plan)
+        if not kinds:
+            return 0.0
+        return _composed_epsilon(tuple(kinds), delta) if delta > 0.0 else math.inf
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        found = composed(plan, delta) if delta > 0.0 else None
+        if found is None:
+            return {}
+        width = float(found.losses[1] - found.losses[0])
+        return {"width": width, "tilt": found.tilt, "points": float(len(found.losses)), "beyond": found.beyond}
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        kinds = _kinds(plan)
+        if not kinds:
+            return BudgetFilter(
+                "places of the plan", Fraction(0), lambda event: Fraction(0) if isinstance(event, NoEvent) else None
+            )
+        private = self.epsilon(plan, delta) <= epsilon
+        none = Counts((Fraction(0),) * len(kinds))
+        cap = Counts(tuple(amount if private else Fraction(0) for _, amount in kinds))
+
+        def amount(event: Event) -> Counts | None:
+            if isinstance(event, NoEvent):
+                return none
+            place = next((i for i, (kind, _) in enumerate(kinds) if _dominates(kind, event)), None)
+            if place is None:
+                return None
+            taken = _amount(event)
+            return Counts(tuple(taken if i == place else Fraction(0) for i in range(len(kinds))))
+
+        return BudgetFilter("places of the plan", cap, amount)
+
+
+def composed(plan: Plan, delta: float) -> Composed | None:
+    """Return the composition of a plan, tuned to a delta > 0; None where its grid would be too long."""
+    return _compose(tuple(_kinds(plan)), delta) if plan else None
+
+
+@lru_cache(maxsize=64)
+def _composed_epsilon(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> float:
+    found = _compose(kinds, delta)
+    return found.epsilon(delta) if found is not None else math.inf
+
+
+@lru_cache(maxsize=2)
+def _compose(kinds: tuple[tuple[Event, Fraction], ...], delta: float) -> Composed | None:
+    parts = [
+        (profile_of(_single(kind, amount)), 1 if isinstance(kind, Gaussian) else int(amount)) for kind, amount in kinds
+    ]
+    return compose_profiles(parts, delta)
+
+
+def _kinds(plan: Plan) -> list[tuple[Event, Fraction]]:
+    """Return kinds with amounts, cheaper ones before those that dominate them; all Gaussian releases are one kind."""
+    amounts: dict[Event, Fraction] = {}
+    for event, count in plan:
+        if not isinstance(event, NoEvent):
+            kind = _kind(event)
+            amounts[kind] = amounts.get(kind, Fraction(0)) + count * _amount(event)
+    ordered = sorted(amounts.items(), key=lambda item: _order(item[0]))
+    return _merged(ordered)
+
+
+def _merged(kinds: list[tuple[Event, Fraction]]) -> list[tuple[Event, Fraction]]:
+    """Merge kinds into dearer ones with nearly their tv_bound, until few are left or none can be merged."""
+    spread = 0.01
+    while len(kinds) > MAX_KINDS and spread < 100.0:
+        kept: list[tuple[Event, Fraction]] = []
+        for kind, amount in reversed(kinds):
+            if kept and _dominates(kept[-1][0], kind) and _gap(kind, kept[-1][0]) <= spread:
+                kept[-1] = (kept[-1][0], kept[-1][1] + amount)
+            else:
+                kept.append((kind, amount))
+        kinds, spread = kept[::-1], 1.5 * spread
+    return kinds
+
+
+def _gap(cheap: Event, dear: Event) -> float:
+    return math.log(getattr(dear, "tv_bound", 1.0) / getattr(cheap, "tv_bound", 1.0))
+
+
+def _kind(event: Event) -> Event:
+    if isinstance(event, SubsampledSteps):
+        return event.model_copy(update={"count": 1})
+    return Gaussian(mu=1.0) if isinstance(event, Gaussian) else event
+
+
+def _amount(event: Event) -> Fraction:
+    if isinstance(event, Gaussian):
+        return event.count * Fraction(event.mu) ** 2
+    return Fraction(event.count if isinstance(event, SubsampledSteps) else 1)
+
+
+def _single(kind: Event, amount: Fraction) -> Event:
+    return Gaussian(mu=up(math.sqrt(amount))) if isinstance(kind, Gaussian) else kind
+
+
+def _order(kind: Event) -> tuple[str, tuple[float, ...]]:
+    if isinstance(kind, SubsampledSteps):
+        return kind.kind, (kind.ratio, kind.tv_bound)
+    if isinstance(kind, SubsampledRelease):
+        return kind.kind, (kind.draws, kind.epsilon, kind.delta, kind.tv_bound)
+    return kind.kind, (kind.epsilon, kind.delta) if isinstance(kind, Release) else ()
+
+
+def _dominates(kind: Event, event: Event) -> bool:
+    """Tell whether each event of a kind is at least as dear at every level, by its declared numbers alone."""
+    if isinstance(kind, SubsampledSteps) and isinstance(event, SubsampledSteps):
+        return event.tv_bound <= kind.tv_bound and event.ratio <= kind.ratio
+    if isinstance(kind, SubsampledRelease) and isinstance(event, SubsampledRelease):
+        pairs = ((event.draws, kind.draws), (event.tv_bound, kind.tv_bound))
+        return all(a <= b for a, b in (*pairs, (event.epsilon, kind.epsilon), (event.delta, kind.delta)))
+    if isinstance(kind, Release) and isinstance(event, Release):
+        return event.epsilon <= kind.epsilon and event.delta <= kind.delta
+    return isinstance(kind, Gaussian) and isinstance(event, Gaussian)
+
+
+EXCESS = 0.02
+"""By this share the chi-squared of a move may exceed the greatest of all triples."""
+
+WIDTH = 0.2
+"""Width of the grid, in standard deviations of one step's loss."""
+
+CUT = 1e-3
+"""Share of delta for losses beyond the grid."""
+
+LEADERS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
+"""By these shares, beside :data:`EXCESS`, the squares of leaders' distances exceed the greatest."""
+
+ABOVE = 1.15
+"""The game aims at that much more than a pad shows, which is nearly right: leaders are found sooner from above."""
+
+MOST_POINTS = 100_000
+"""Longest grid that is worth its time."""
+
+
+@ACCOUNTANTS.register("game")
+class GameAccountant(Accountant):
+    """Plays the game of :mod:`common.privacy.theorems.games` on a cover of all triples of Gaussians in the ball.
+
+    The filter counts steps, each of at most the plan's tv_bound and ratio: a step with smaller ones, (1-s')A + s'B, is
+    (1-s)A + s B' with B' a mixture of A and B, so that it is a mixture of laws of the game. Which steps are taken is
+    the adversary's choice, and to take fewer is no better, since T f >= f for convex f.
+    """
+
+    quick = False
+    patient = True
+
+    def covers(self, event: Event) -> bool:
+        return isinstance(event, SubsampledSteps | NoEvent)
+
+    def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
+        kind = _single_kind(plan)
+        if kind is None or delta <= 0.0:
+            return False
+        square = (1.0 + EXCESS + WIDTH**2 / 6.0) * sum(count * leading(event) for event, count in plan)
+        return math.isfinite(square) and 0.0 < square < 100.0 and epsilon_of(math.sqrt(square), delta) < epsilon
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        if all(isinstance(event, NoEvent) for event, _ in plan):
+            return 0.0
+        kind = _single_kind(plan)
+        if kind is None or delta <= 0.0:
+            return math.inf
+        return _game_epsilon(kind.tv_bound, kind.ratio, _steps(plan), delta)
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        kind = _single_kind(plan)
+        return {} if kind is None else {"width": _width(kind.tv_bound, kind.ratio)}
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        kind = _single_kind(plan)
+        cap = Fraction(_steps(plan) if kind is not None and self.epsilon(plan, delta) <= epsilon else 0)
+
+        def amount(event: Event) -> Fraction | None:
+            if isinstance(event, NoEvent):
+                return Fraction(0)
+            if kind is None or not isinstance(event, SubsampledSteps):
+                return None
+            dominated = event.tv_bound <= kind.tv_bound and event.ratio <= kind.ratio
+            return Fraction(event.count) if dominated else None
+
+        return BudgetFilter("steps of the plan", cap, amount)
+
+
+def _single_kind(plan: Plan) -> SubsampledSteps | None:
+    events = [event for event, _ in plan if not isinstance(event, NoEvent)]
+    steps = [event for event in events if isinstance(event, SubsampledSteps)]
+    one = len(steps) == len(events) and len({(event.tv_bound, event.ratio) for event in steps}) == 1
+    return steps[0] if one else None
+
+
+def _steps(plan: Plan) -> int:
+    return sum(event.count * count for event, count in plan if isinstance(event, SubsampledSteps))
+
+
+def _width(tv_bound: float, ratio: float) -> float:
+    return WIDTH * tv_bound * math.sqrt(math.expm1(ratio * ratio))
+
+
+@lru_cache(maxsize=8)
+def _game_epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> float:
+    plan = [(SubsampledSteps(count=steps, tv_bound=tv_bound, ratio=ratio), 1)]
+    by_order, by_pad = (kind().epsilon(plan, delta) for kind in (RenyiAccountant, ComparisonAccountant))
+    shown, aim = min(by_order, by_pad), min(by_order, ABOVE * by_pad)
+    found = value_of_game(tv_bound, ratio, steps, delta, aim) if 0.0 < shown < MAX_EPSILON else None
+    if found is None or found.delta(shown) > delta:
+        return shown
+    return 0.0 if found.delta(0.0) <= delta else between(shown, 0.0, lambda e: found.delta(e) <= delta, 1e-7)
+
+
+def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> GameValue | None:
+    """Return the value of the game of so many steps, good near an epsilon; None where it would take too long.
+
+    Args:
+        tv_bound, ratio: s in (0, 1] and u > 0.
+        steps: At least 1.
+        delta: In (0, 1).
+        aim: About the epsilon that is expected, from above; positive.
+    """
+    square, width = ratio * ratio, _width(tv_bound, ratio)
+    grams = cover(ratio, EXCESS)
+    leaders = [(1.0 + EXCESS + share, 1e-9, 0.0) for share in LEADERS]
+    longest = max(max(gram[:2]) for gram in (*grams, *leaders))
+    far = math.ceil(reach(step_profile(tv_bound, ratio * math.sqrt(longest)), CUT * delta / steps) / width)
+    if 2.2 * aim / width + 4.0 * far > MOST_POINTS:
+        return None
+    places = knots(far)
+    pairs = [triple_profiles(tv_bound, (square * x, square * y, square * z)) for x, y, z in (*grams, *leaders)]
+    envelope = profile_of(SubsampledSteps(count=1, tv_bound=tv_bound, ratio=ratio))
+    made = [move(pair, places, width) for pair in (*pairs, (envelope, envelope))]
+    found: list[Move] = [each for each in made if each is not None]
+    if len(found) < len(made):
+        return None
+    game = Game(found[: len(grams)], found[len(grams) :], width, (-0.6 * aim, 1.6 * aim))
+    return game.value(steps, aim, delta)
