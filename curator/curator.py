@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from common.core.about import about_run
 from common.core.errors import (
     BadInput,
     BadScenario,
@@ -28,7 +27,8 @@ from common.core.errors import (
     Forged,
     RolledBack,
 )
-from common.core.schedule import Schedule
+from common.core.machine import Schedule
+from common.core.plain import about_run
 from common.core.threads import Supervised
 from common.crypto.identity import Signed, verify
 from common.lifetime.account import Account
@@ -57,7 +57,7 @@ from curator.sample.base import Sample
 from curator.state import StateDirectory
 
 if TYPE_CHECKING:
-    from common.data.tables.examining import Notes
+    from common.data.examining import Notes
 
 log = logging.getLogger("tandem.curator")
 RELEASE_UNIT = 1 / 16

@@ -32,7 +32,7 @@ from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Density
 
 if TYPE_CHECKING:
-    from common.data.tables.examining import Notes
+    from common.data.examining import Notes
 
 log = logging.getLogger("tandem")
 OWNERS = "owner.json"

@@ -31,8 +31,8 @@ from curator.sample.source import OnProgress, in_blocks
 from curator.weights.reweighing import Reweighing
 
 if TYPE_CHECKING:
+    from common.data.examining import Notes
     from common.data.population import RecordSource
-    from common.data.tables.examining import Notes
     from curator.contributions.opening import Contributions
 
 log = logging.getLogger("tandem")

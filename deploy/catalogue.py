@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from common import operations
 from common import protocols as problems
-from common.core import plugins
-from common.core.registry import Registry, declared
+from common.core.registry import Registry, declared, installed
 from common.data import distributions
 from common.local import hypotheses, mechanisms, queries
 from curator import learners
@@ -40,7 +39,7 @@ KINDS = {
 def registered() -> dict[str, list[str]]:
     """Return the names of all there is of each kind, shipped and installed; imports none of them."""
     return {
-        group: sorted({*declared(kind.package, kind.registry), *(entry.name for entry in plugins.installed(group))})
+        group: sorted({*declared(kind.package, kind.registry), *(entry.name for entry in installed(group))})
         for group, kind in KINDS.items()
     }
 

@@ -234,7 +234,7 @@ def record_command(
     Example: local-agent record examples/own_data/scenario.yaml my-fields.json --output me.json
     """
     from common.core.durable import write_durably
-    from common.data.tables.record import record_of
+    from common.data.tables import record_of
     from common.local.naming import Names
     from common.scenario import loading
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from common.core import canonical
-from common.core.about import about_run
 from common.core.errors import BadInput, BrokenLedger, Forged, Refused, RolledBack, TandemError
-from common.core.schedule import Schedule
+from common.core.machine import Schedule
+from common.core.plain import about_run
 from common.core.values import run_name
 from common.crypto.identity import Identity, Signed, verify
 from common.log.receipts import check_receipt
@@ -204,7 +204,7 @@ def seconds_for(people: float, length: int) -> float:
     That is measured, not proven: ``python -m benchmarks.answer_times`` compares both, for each mechanism and query and
     for the largest hypotheses that hosts of real people accept, on one core. A slower or busy machine, or the first
     call of a function that is compiled, may take longer; then an answer takes twice as long, or four times
-    (:class:`~common.core.schedule.Schedule`).
+    (:class:`~common.core.machine.Schedule`).
 
     Args:
         people: How many are asked.

@@ -15,7 +15,7 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput, BadScenario
 from common.core.machine import works_after_fork
-from common.data.tables.record import record_of as mapped
+from common.data.tables import record_of as mapped
 from common.models.explain import lines
 from common.models.export import export as export_model
 from common.models.model import Model as Model

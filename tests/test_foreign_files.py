@@ -13,7 +13,7 @@ PLACES = (
     "tandem",
     "common/models",
     "common/scenario",
-    "common/data/tables/schema.py",
+    "common/data/schema.py",
     "common/crypto/vouching.py",
     "common/log/transcript.py",
     "local_agent/person/receipts.py",
@@ -36,7 +36,7 @@ ALLOWED = {
     ("referee/cli.py", "load"): "common.scenario.loading",
     ("common/models/export.py", "loads"): "of what it has just dumped",
     ("common/scenario/loading.py", "load"): "strictyaml",
-    ("common/data/tables/schema.py", "load"): "strictyaml",
+    ("common/data/schema.py", "load"): "strictyaml",
     ("tandem/runs.py", "load"): "common.scenario.loading",
     ("tandem/ui/planning.py", "load"): "common.scenario.loading",
 }

@@ -21,8 +21,8 @@ from common.core.version import check_stated
 from common.crypto import identity
 from common.crypto.identity import Identity, Signed, verify
 from common.data.distributions.base import DISTRIBUTIONS
-from common.data.tables.loading import numbered
-from common.data.tables.source import TableSource
+from common.data.loading import numbered
+from common.data.tables import TableSource
 from common.learners.base import SETTINGS
 from common.local import packing
 from common.local.hypotheses.hypothesis import HYPOTHESES

@@ -20,7 +20,7 @@ from benchmarks.histories.disk import Disk, Tree, moved
 from benchmarks.histories.faults import Channel, Crash, Faults
 from common.core.database import sqlite_url
 from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemError
-from common.core.schedule import Schedule
+from common.core.machine import Schedule
 from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.startup import open_curator

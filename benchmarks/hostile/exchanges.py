@@ -29,7 +29,7 @@ from benchmarks.hostile.network import Network, Request, Unbounded, connected
 from benchmarks.hostile.recorded import Recorded, recorded
 from common.core import canonical
 from common.core.errors import AlreadyAnswered, BadData, NotFound, RunCancelled, TandemError
-from common.core.schedule import Schedule
+from common.core.machine import Schedule
 from common.crypto.blindrsa import blind_sign
 from common.crypto.identity import Identity, Signed, verify
 from common.crypto.vouching import Credential, blinded_in, check_credential

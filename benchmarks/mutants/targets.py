@@ -38,7 +38,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "curator/mechanisms/**/*.py",
     ),
     "sampling": (
-        "common/data/tables/sampling.py",
+        "common/data/population.py",
         "curator/sample/**/*.py",
         "curator/weights/*.py",
     ),

@@ -12,8 +12,8 @@ import polars
 
 from benchmarks.real.datasets import DATASETS
 from common.core.arrays import AnyArray
-from common.data.tables.loading import encode
-from common.data.tables.source import TableSource
+from common.data.loading import encode
+from common.data.tables import TableSource
 from common.local.records import Records
 
 Rows = Callable[[polars.DataFrame], AnyArray]

@@ -1,4 +1,4 @@
-"""The machine and the process that Tandem runs in: processors, interrupts, forks, and processes of its own."""
+"""The machine and the process that Tandem runs in: processors, memory, interrupts, forks, and when an answer leaves."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from common.core.errors import BadInput, BadScenario, RunFailed
@@ -353,3 +354,38 @@ def _check(what: str, where: str, needed: int, available: int, remedy: str) -> N
 def size(count: int) -> str:
     """Return a number of bytes as people read it."""
     return f"{count / 2**30:.1f} GiB" if count >= 1 << 30 else f"{count / 2**20:.0f} MiB"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Holds what was begun until the next of the public points unit, 2 unit, 4 unit, ... after its beginning.
+
+    Whoever sees when it leaves learns which point that was: with a unit that is a bound on the time, nothing; else the
+    logarithm of the time, rounded up.
+
+    Attributes:
+        now, sleep: The clock, in seconds; replaced in tests.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def held(self, unit: float | None) -> AbstractContextManager[None]:
+        """Return a block that ends at a point of the schedule, also by an exception; None: without one, at once."""
+        return nullcontext() if unit is None else _Held(self, unit)
+
+
+class _Held(AbstractContextManager[None]):
+    def __init__(self, schedule: Schedule, unit: float) -> None:
+        self._schedule, self._unit = schedule, unit
+
+    def __enter__(self) -> None:
+        self._began = self._schedule.now()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        took, point = self._schedule.now() - self._began, self._unit
+        while point < took:
+            point *= 2.0
+        self._schedule.sleep(max(0.0, point - took))

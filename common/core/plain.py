@@ -9,13 +9,13 @@ import re
 import shlex
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
-
-from common.core.about import present_run
 
 MAX_LENGTH = 2000
 """Characters that are shown of one text."""
@@ -150,3 +150,21 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["raised"] = "\n".join(_raised(self.formatException(record.exc_info)))
         return json.dumps(line)
+
+
+_RUN: ContextVar[str] = ContextVar("run", default="")
+
+
+@contextmanager
+def about_run(run: str) -> Iterator[None]:
+    """Work for a run until the block ends; a run inside a run is the inner one's."""
+    before = _RUN.set(run)
+    try:
+        yield
+    finally:
+        _RUN.reset(before)
+
+
+def present_run() -> str:
+    """Return the run that is worked for; empty if none is."""
+    return _RUN.get()

@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import resources
+from importlib.metadata import EntryPoint, distributions
 from importlib.resources.abc import Traversable
 from types import ModuleType
 from typing import Any, Generic, Literal, TypeVar
 
-from common.core import plugins
 from common.core.errors import BadInput, BadMessage, BadPlugin
 from common.core.machine import uninterrupted
 from common.core.plain import nearest
@@ -27,7 +28,7 @@ V = TypeVar("V", bound=Value)
 class Registry(Generic[T]):
     """Names to classes (or factories) of one kind, found by importing every module of a package.
 
-    Installed packages add their own by entry points (:mod:`common.core.plugins`). Nothing else is ever imported: a name
+    Installed packages add their own by entry points (docs/extending.md). Nothing else is ever imported: a name
     in a message is looked up among those that are there, and leads to no import.
 
     Args:
@@ -86,12 +87,10 @@ class Registry(Generic[T]):
                 self._loading = False
 
     def _load_installed(self) -> None:
-        for entry in plugins.installed(self.group):
-            plugins.load(entry, self.noun)
+        for entry in installed(self.group):
+            import_plugin(entry, self.noun)
             if entry.name not in self._entries and not self._optional:
-                raise BadPlugin(
-                    f"{plugins.described(entry, self.noun)} is not there: the module registers no such name"
-                )
+                raise BadPlugin(f"{describe_plugin(entry, self.noun)} is not there: the module registers no such name")
 
     @property
     def group(self) -> str:
@@ -199,3 +198,44 @@ class TypeRegistry(Registry[type[V]], Generic[V]):
             hint, listed = nearest(name, known), ", ".join(known)
             raise BadMessage(f"no {self.noun} has the {self._field} {name!r:.80}{hint}; known: {listed}")
         return self[name].parse(wire)
+
+
+PREFIX = "tandem."
+
+
+def installed(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of one group that the packages on the present path declare; imports none of them."""
+    return _scanned(tuple(sys.path)).get(PREFIX + group, ())
+
+
+@cache
+def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Look once at what is installed. Only the files that name a group of ours are parsed: that takes 2 ms, not 20."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    seen: set[str] = set()
+    for package in distributions(path=list(path)):
+        if PREFIX not in (package.read_text("entry_points.txt") or "") or package.name in seen:
+            continue
+        seen.add(package.name)  # the first place on the path wins, as it does for imports
+        for entry in package.entry_points:
+            found[entry.group] = (*found.get(entry.group, ()), entry)
+    return found
+
+
+def import_plugin(entry: EntryPoint, noun: str) -> None:
+    """Import the module of an entry point, which registers what it declares.
+
+    Raises:
+        BadPlugin: If that fails: names the package and the module.
+    """
+    try:
+        entry.load()
+    except Exception as error:
+        why = error.detail if isinstance(error, BadPlugin) else f"{type(error).__name__}: {error}"
+        raise BadPlugin(f"{describe_plugin(entry, noun)} cannot be loaded: {why}") from error
+
+
+def describe_plugin(entry: EntryPoint, noun: str) -> str:
+    """Name an entry point, its package and its module."""
+    package = "an unknown package" if entry.dist is None else f"package {entry.dist.name} {entry.dist.version}"
+    return f"the {noun} {entry.name!r} of {package} (module {entry.module})"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from common.core.errors import BadScenario, BrokenLedger
-from common.data.tables.files import found
+from common.data.files import found
 from common.lifetime.charging import Charging, GivenPeople, Side, table_of
 from common.lifetime.ledger import Charge, PeopleLedger
 from common.lifetime.recognition import Digester, People, rows_of_files

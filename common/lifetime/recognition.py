@@ -38,10 +38,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadData
+from common.data.files import CACHE, columns_of, found, is_typed, pieces, plain
+from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
-from common.data.tables.files import CACHE, columns_of, found, is_typed, pieces, plain
-from common.data.tables.frames import is_file, is_frame
-from common.data.tables.texts import canonical_texts
+from common.data.texts import canonical_texts
 
 DIGITS = 6
 """Significant digits to which numbers are compared."""

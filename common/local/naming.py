@@ -58,7 +58,7 @@ class Names(Value):
 
     @classmethod
     def of_table(cls, table: Any) -> Self:
-        """Return the names that the JSON form of a table gives (:class:`common.data.tables.source.TableSource`).
+        """Return the names that the JSON form of a table gives (:class:`common.data.tables.TableSource`).
 
         It is read here without the code for tables, which an individual's agent does not load.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 from common.core.values import Value
-from common.data.tables.source import Number
+from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump

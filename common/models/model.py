@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 from common.core.errors import BadInput, BadMessage
 from common.core.values import Value
 from common.data.population import PopulationSpec
-from common.data.tables.schema import Schema
-from common.data.tables.source import Label
+from common.data.schema import Schema
+from common.data.tables import Label
 from common.local.hypotheses.hypothesis import AnyHypothesis, Hypothesis, parse_hypothesis
 from common.privacy.guarantee import PrivacyGuarantee
 from common.scenario.scenario import Scenario

@@ -21,9 +21,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
-from common.data.tables.frames import rows_of
-from common.data.tables.loading import numbers_of
-from common.data.tables.source import Category, Number, longest
+from common.data.loading import numbers_of, rows_of
+from common.data.tables import Category, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear, Regressor

@@ -11,10 +11,9 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats, Singles
 from common.core.errors import BadData
 from common.core.machine import works_after_fork
-from common.data.tables.examining import Notes
-from common.data.tables.frames import rows_of
-from common.data.tables.loading import encode_piece
-from common.data.tables.source import Feature, Number
+from common.data.examining import Notes
+from common.data.loading import encode_piece, rows_of
+from common.data.tables import Feature, Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Regressor

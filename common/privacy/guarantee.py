@@ -99,7 +99,7 @@ def of_curator(pair: tuple[float | None, float | None], protects: Protected, cov
     """Return what a curator promises: its cap, (None, None) or an infinite epsilon where there is none.
 
     It is about rows of the *file*: a sample in which a changed row changes one record in its slot
-    (:mod:`common.data.tables.sampling`); where labels alone are protected, about one label.
+    (:func:`common.data.population.placed`); where labels alone are protected, about one label.
     """
     epsilon, delta = _finite(pair)
     neighbours: Neighbours = "one label" if protects == "labels" else "one row"

@@ -13,7 +13,7 @@ from common.core.arrays import Floats
 from common.core.errors import BadScenario
 from common.core.values import Value, Word
 from common.data.distributions.base import Distribution
-from common.data.distributions.zipf_items import ZipfItems
+from common.data.distributions.bits import ZipfItems
 from common.local.mechanisms.frequency import FrequencyOracle
 from common.local.mechanisms.noise import Laplace
 from common.privacy.rounding import down

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.boolean_features import BiasedCoins
+from common.data.distributions.bits import BiasedCoins
 from common.local.mechanisms.noise import Laplace
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence

@@ -11,7 +11,7 @@ from pydantic import Field
 from common.core.errors import BadScenario
 from common.core.values import Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.boolean_features import BiasedCoins
+from common.data.distributions.bits import BiasedCoins
 from common.numerics.bisection import least
 from common.protocols.base import DEMANDS, PROBLEMS, Demands, PlanInputs, Problem
 from common.protocols.patterns import agents, curator, sequence

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from common.core.errors import BadScenario
 from common.core.values import PLAN, Value
 from common.data.distributions.base import Distribution
-from common.data.distributions.shared_secrets import OneOfManyParitiesPeople, ParityChoosesSecretPeople
+from common.data.distributions.parities import OneOfManyParitiesPeople, ParityChoosesSecretPeople
 from common.learners.parity import OpenParity
 from common.local.hypotheses.rules import FeatureSet
 from common.privacy.theorems.randomized_response import rates

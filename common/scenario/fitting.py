@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from common.core.values import PLAN, Value
-from common.data.tables.source import Feature, Label
+from common.data.tables import Feature, Label
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.mechanisms.warner import Warner
 from common.protocols import portfolio

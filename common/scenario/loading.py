@@ -15,8 +15,8 @@ from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import SCENARIO, read
 from common.core.plain import nearest
 from common.data.population import locate
-from common.data.tables.schema import described
-from common.data.tables.source import TableSource
+from common.data.schema import described
+from common.data.tables import TableSource
 from common.net.cli import version
 from common.scenario.scenario import Scenario, parse
 

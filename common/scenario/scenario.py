@@ -19,7 +19,7 @@ from common.core import canonical
 from common.core.errors import BadScenario, TandemError
 from common.core.values import PLAN, Value, explain
 from common.data.population import PopulationSpec, PublicPopulationSpec, locate, open_public
-from common.data.tables.source import disjoint
+from common.data.tables import disjoint
 from common.local.hypotheses.composed import Task
 from common.local.records import Records
 from common.numerics.randomness import subseed

@@ -25,7 +25,7 @@ from common.core.errors import (
     Unauthorized,
 )
 from common.crypto.identity import Identity, Signed, verify
-from common.data.tables.source import TableSource
+from common.data.tables import TableSource
 from common.net.app import Service, create_app, invitation_hash, read_signed, same, signed_body, token_hash
 from common.net.edge import TINY, Admitted, Guarded, Opening
 from common.net.monitoring import Check, disk

@@ -14,9 +14,8 @@ from typing import Any
 
 from common.core import canonical
 from common.core.errors import BadData, BadMessage
-from common.data.tables import spelling
-from common.data.tables.record import record_of, text_of
-from common.data.tables.source import Category, Feature, Number, TableSource
+from common.data import spelling
+from common.data.tables import Category, Feature, Number, TableSource, record_of, text_of
 
 MAX_NUMBER = 32
 """Characters of a number: a double needs at most 24."""
@@ -32,7 +31,7 @@ def checked(fields: Mapping[str, Any], table: TableSource) -> Fields:
     A field that means a listed value is written as it is listed, so that its length is one of the offer's.
 
     Args:
-        fields: As for :func:`common.data.tables.record.record_of`.
+        fields: As for :func:`common.data.tables.record_of`.
         table: The table of the offer.
 
     Raises:

@@ -19,7 +19,7 @@ from common.core.errors import BadMessage
 from common.core.values import DIGEST, Value
 from common.crypto import hpke
 from common.crypto.identity import KEY_PATTERN
-from common.data.tables.source import TableSource
+from common.data.tables import TableSource
 from common.log.receipts import Time
 from common.privacy.guarantee import PrivacyGuarantee
 

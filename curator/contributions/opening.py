@@ -16,7 +16,7 @@ import numpy as np
 from common.core.durable import durable_key, hold, make_folder
 from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, Forged, RunBegun
 from common.crypto.identity import Identity, verify
-from common.data.tables.source import TableSource
+from common.data.tables import TableSource
 from common.lifetime.charging import GivenPeople
 from common.log.ledger import KEY, REMEDY, SAMPLE, Journal
 from common.net.app import invitation, invitation_hash
@@ -28,8 +28,8 @@ from curator.contributions.messages import Contribution
 from curator.contributions.store import FILE, Store
 
 if TYPE_CHECKING:
-    from common.data.tables.files import Piece
-    from common.data.tables.loading import Numbered
+    from common.data.files import Piece
+    from common.data.loading import Numbered
 
 
 CONTRIBUTOR = "contributor's key"
@@ -118,8 +118,8 @@ class Contributions:
         """
         import polars
 
-        from common.data.tables.files import Piece, typed
-        from common.data.tables.loading import Numbered, select_rows
+        from common.data.files import Piece, typed
+        from common.data.loading import Numbered, select_rows
 
         private = durable_key(self._folder / SEAL_KEY)
         positions, rows, contributors = [], [], []

@@ -16,9 +16,8 @@ from common.local.losses import Weighing
 from common.local.records import Records
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.rejection import AcceptanceTable, Picked
-from curator.sample.rows import ShardRows
+from curator.sample.rows import ShardRows, SingleRows
 from curator.sample.shard import ScoreHistogram, Shard
-from curator.sample.single_rows import SingleRows
 
 Answer = TypeVar("Answer")
 

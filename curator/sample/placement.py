@@ -16,12 +16,11 @@ from common.local.records import Records
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import data_folder
 from curator.sample.base import LocalSample, Sample
-from curator.sample.source import OnProgress, Source, Work, in_blocks
-from curator.sample.storage import RecordLayout
+from curator.sample.source import OnProgress, RecordLayout, Source, Work, in_blocks
 
 if TYPE_CHECKING:
+    from common.data.examining import Notes
     from common.data.population import Contributed
-    from common.data.tables.examining import Notes
 
 
 def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:

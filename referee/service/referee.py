@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from common.core import canonical
-from common.core.about import about_run
 from common.core.database import sqlite_url
 from common.core.durable import durable_key, hold
 from common.core.errors import BadInput, Forged, NotFound, PeerUnavailable, PeerUntrusted, Superseded, TandemError
+from common.core.plain import about_run
 from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body, verify
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload

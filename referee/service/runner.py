@@ -17,8 +17,8 @@ from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from common.core.about import about_run
 from common.core.errors import BadPlugin, Superseded
+from common.core.plain import about_run
 from common.core.threads import Supervised
 from common.data.distributions.base import DISTRIBUTIONS
 from common.learners.base import SETTINGS

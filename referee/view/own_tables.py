@@ -20,10 +20,10 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario
 from common.core.plain import nearest
 from common.core.terminal import say
+from common.data.examining import Examined, TableFinding, examine
+from common.data.files import columns_of, is_typed, pieces
 from common.data.population import locate
-from common.data.tables.examining import Examined, TableFinding, examine
-from common.data.tables.files import columns_of, is_typed, pieces
-from common.data.tables.source import Category, Feature, Label, Layout, Number
+from common.data.tables import Category, Feature, Label, Layout, Number
 from common.scenario.fitting import Advice, Start, advised, scenario_tree, usual_delta
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse

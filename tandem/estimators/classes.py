@@ -13,9 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadFit
+from common.data.spelling import NoText, canonical_text, look_alikes, matching, plain_text
 from common.data.tables import Label, Layout, TableSource
-from common.data.tables.spelling import NoText, canonical_text, look_alikes, matching, plain_text
-from common.data.tables.texts import canonical_texts
+from common.data.texts import canonical_texts
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
 from tandem.estimators.frames import LABEL, described, labelled
@@ -27,7 +27,7 @@ class ClassNames:
 
     Attributes:
         names: Shape (2,): the negative and the positive one.
-        negative, positive: The canonical texts that mean each (:mod:`common.data.tables.spelling`).
+        negative, positive: The canonical texts that mean each (:mod:`common.data.spelling`).
         above: In their place: numbers above this one mean the positive class, all others the negative.
     """
 

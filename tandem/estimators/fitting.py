@@ -21,9 +21,10 @@ import polars
 from sklearn.base import BaseEstimator
 
 from common.core.errors import BadFit, BadInput, BudgetExceeded, FitFailed
-from common.data.tables import Number, Schema
-from common.data.tables.loading import numbers_and_wrong
-from common.data.tables.texts import canonical_texts
+from common.data.loading import numbers_and_wrong
+from common.data.schema import Schema
+from common.data.tables import Number
+from common.data.texts import canonical_texts
 from common.lifetime.charging import Charging, GivenPeople, Side
 from common.local.hypotheses.hypothesis import ordinary_kinds, parse_hypothesis
 from common.local.records import Records

@@ -15,11 +15,11 @@ import polars
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadData, BadFit
-from common.data.tables import Label, Layout, Number, Schema, TableSource, parse_schema, read_schema
-from common.data.tables.files import pieces
-from common.data.tables.frames import is_file, is_frame
-from common.data.tables.loading import numbers_and_wrong
-from common.data.tables.texts import canonical_texts
+from common.data.files import pieces
+from common.data.loading import is_file, is_frame, numbers_and_wrong
+from common.data.schema import Schema, parse_schema, read_schema
+from common.data.tables import Label, Layout, Number, TableSource
+from common.data.texts import canonical_texts
 from common.lifetime.charging import GivenPeople
 from common.lifetime.recognition import rows_of_data
 

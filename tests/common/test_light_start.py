@@ -164,7 +164,7 @@ def test_a_person_s_record_is_made_without_what_reads_tables(tmp_path):
     assert [named["column"] for named in record["names"]["features"]] == ["visits", "months", "plan", "plan", "plan"]
     assert output.stat().st_mode & 0o777 == 0o600
     assert not tops(modules) & HEAVY
-    assert not {"common.scenario.plan", "common.data.tables.files", "common.data.tables.loading"} & set(modules)
+    assert not {"common.scenario.plan", "common.data.files", "common.data.loading"} & set(modules)
 
 
 def test_loops_are_plain_functions_for_single_records_only():

@@ -11,7 +11,7 @@ from common.local.hypotheses.rules import Conjunction
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from curator.sample.base import LocalSample
-from curator.sample.single_rows import SingleRows
+from curator.sample.rows import SingleRows
 from curator.weights.reweighing import Reweighing
 
 

@@ -12,9 +12,10 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 import tandem
+from common.data.loading import load
 from common.data.population import locate
-from common.data.tables import Schema, load
-from common.data.tables.record import record_of
+from common.data.schema import Schema
+from common.data.tables import record_of
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.trees import Trees

@@ -15,10 +15,9 @@ from typing import Any, cast
 
 import pytest
 
-from common.core import plugins
 from common.core.errors import BadMessage, BadPlugin
 from common.core.machine import uninterrupted
-from common.core.registry import Registry
+from common.core.registry import Registry, _scanned
 from tests.plugins.installing import leave
 
 _numbers = count()
@@ -179,7 +178,7 @@ def test_of_what_is_installed_only_packages_with_a_group_of_ours_are_parsed(shop
     with pytest.MonkeyPatch.context() as patched:
         noted = property(lambda package: (parsed.append(package.name), entry_points(package))[1])
         patched.setattr(Distribution, "entry_points", noted)
-        plugins._scanned.__wrapped__(tuple(sys.path))
+        _scanned.__wrapped__(tuple(sys.path))
     assert "kennel" in parsed
     assert not {"pytest", "ruff", "scipy"} & set(parsed)
 

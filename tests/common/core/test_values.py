@@ -28,8 +28,8 @@ from common.core.errors import (
     every_error,
     from_document,
 )
+from common.core.machine import Schedule
 from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
-from common.core.schedule import Schedule
 from common.net.cli import application, fail_clearly
 from common.scenario import loading
 from tests.tiers import for_each

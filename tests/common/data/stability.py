@@ -11,10 +11,10 @@ import numpy as np
 import polars
 
 from common.core.arrays import AnyArray, Indices, Words
-from common.data.population import PopulationSpec, open_records
-from common.data.tables import TableSource, numbered
-from common.data.tables.files import found, plain
-from common.data.tables.sampling import placed
+from common.data.files import found, plain
+from common.data.loading import numbered
+from common.data.population import PopulationSpec, open_records, placed
+from common.data.tables import TableSource
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 

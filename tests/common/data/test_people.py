@@ -12,8 +12,8 @@ import yaml
 from common.core.durable import claim_people
 from common.core.errors import BadInput, BadScenario
 from common.crypto.identity import Identity
+from common.data.loading import load as load_table
 from common.data.population import locate
-from common.data.tables import load as load_table
 from common.log.entries import Extension, Head
 from common.net.messages import Terms
 from common.protocols.base import demands_of

@@ -9,11 +9,17 @@ from scipy import stats
 
 from common.core.errors import BadData, BadScenario
 from common.data import population as people_module
-from common.data.population import PopulationSpec, SimulatedRecordSource, TableRecordSource, locate, open_records
-from common.data.tables import TableSource
-from common.data.tables.files import pieces
-from common.data.tables.sampling import placed, ranked
-from common.data.tables.source import disjoint
+from common.data.files import pieces
+from common.data.population import (
+    PopulationSpec,
+    SimulatedRecordSource,
+    TableRecordSource,
+    locate,
+    open_records,
+    placed,
+    ranked,
+)
+from common.data.tables import TableSource, disjoint
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load, shipped
 from common.scenario.scenario import Scenario

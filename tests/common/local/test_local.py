@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadMessage
-from common.data.tables.record import record_of
-from common.data.tables.source import TableSource
+from common.data.tables import TableSource, record_of
 from common.local import losses
 from common.local.hypotheses.composed import Relabelled
 from common.local.hypotheses.linear import Linear

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from common.core.errors import BadInput
-from common.data.tables.schema import Schema
+from common.data.schema import Schema
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.models.model import Model
 

@@ -11,7 +11,8 @@ import polars
 import pytest
 
 from common.core.errors import BadData, BadInput, BadMessage
-from common.data.tables import Label, Layout, encode
+from common.data.loading import encode
+from common.data.tables import Label, Layout
 from common.local.hypotheses.composed import Argmax, Recalibrated
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor

@@ -21,7 +21,7 @@ from curator.learners.svm import Svm
 from curator.numerics.gaussian_noise import normals
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
-from curator.sample.single_rows import SingleRows
+from curator.sample.rows import SingleRows
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import Sampler
 from deploy.simulation import conduct

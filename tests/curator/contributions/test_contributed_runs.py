@@ -29,8 +29,8 @@ from common.core.errors import (
     Unauthorized,
 )
 from common.crypto.identity import Identity
-from common.data.tables import load
-from common.data.tables.record import record_of
+from common.data.loading import load
+from common.data.tables import record_of
 from common.lifetime.ledger import PeopleLedger
 from common.log.ledger import KEY, LEDGER, Chain
 from common.scenario import loading

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from common.core.errors import BadData, BadMessage, Conflict, Forged, NotFound, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed
-from common.data.tables import load
-from common.data.tables.record import record_of
-from common.data.tables.source import TableSource
+from common.data.loading import load
+from common.data.tables import TableSource, record_of
 from curator.cli import app as curator_command
 from curator.contributions import collection as limits
 from curator.contributions import fields, messages

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
-from common.data.distributions.class_clusters import ClassClusters
+from common.data.distributions.clusters import ClassClusters
 from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.records import Records

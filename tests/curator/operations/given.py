@@ -13,7 +13,7 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation
 from curator.engine.engine import Workspace
 from curator.sample.base import LocalSample
-from curator.sample.single_rows import SingleRows
+from curator.sample.rows import SingleRows
 from curator.weights.reweighing import Reweighing
 
 FAILURE = 1e-6

@@ -14,8 +14,8 @@ from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from, parse_learner
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
+from curator.sample.rows import SingleRows
 from curator.sample.shard import ScoreHistogram
-from curator.sample.single_rows import SingleRows
 from curator.weights.reweighing import Reweighing
 from curator.weights.sampling import MIN_ACCEPTANCE, Density, Sampler, TaskSampler
 from tests.curator.given import cumulative_losses, law, reweighed, split

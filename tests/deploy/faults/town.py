@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from common.core.schedule import Schedule
+from common.core.machine import Schedule
 from common.crypto.identity import Identity, Signed
 from common.lifetime.charging import Charging
 from common.local.records import Records

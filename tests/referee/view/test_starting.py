@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from common.core import strictyaml
 from common.core.errors import BadData
+from common.data.examining import examine
+from common.data.loading import load as load_table
+from common.data.spelling import look_alikes
 from common.data.tables import Category, Label, Number, TableSource
-from common.data.tables import load as load_table
-from common.data.tables.examining import examine
-from common.data.tables.spelling import look_alikes
 from common.scenario.fitting import Start, advised, scenario_tree, usual_delta
 from common.scenario.loading import load
 from common.scenario.scenario import parse

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from common.core.errors import BadFit
-from common.data.tables import parse_schema
+from common.data.schema import parse_schema
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
 from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
 from tests.tandem.estimators.plain import Plain

@@ -11,9 +11,8 @@ from scipy.stats import chi2
 
 from common.core.errors import BadMessage
 from common.data.distributions.base import DISTRIBUTIONS, parse_distribution
-from common.data.distributions.boolean_features import SparseConjunction
-from common.data.distributions.class_clusters import ClassClusters
-from common.data.distributions.drifting_line import DriftingLine
+from common.data.distributions.bits import SparseConjunction
+from common.data.distributions.clusters import ClassClusters, DriftingLine
 from common.data.distributions.gaussians import GaussianBall, GaussianHalfSpace
 from common.data.distributions.parities import BiasedParity
 from common.local.hypotheses.linear import Linear

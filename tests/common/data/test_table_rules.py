@@ -1,5 +1,7 @@
 """What is missing, unknown or out of bounds is treated by a public rule, person by person, in every kind of file."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.core.errors import BadData, BadMessage, BadScenario
-from common.data.tables import Label, Layout, Number, Schema, Selection, TableSource, load, parse_schema, read_schema
-from common.data.tables.files import Piece
-from common.data.tables.loading import volunteering
+from common.data.files import Piece
+from common.data.loading import load, volunteering
+from common.data.schema import Schema, parse_schema, read_schema
+from common.data.tables import Label, Layout, Number, Selection, TableSource
 from common.scenario.loading import load as load_scenario
 from tests.tiers import for_each, thinned
 
@@ -113,7 +116,7 @@ def test_a_numeric_label_is_strict_at_its_bound(tmp_path):
     np.testing.assert_array_equal(load(tmp_path, source("people.csv")).labels, [-1, 1, -1])
 
 
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data" / "scenario.yaml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data" / "scenario.yaml"
 TREE = {
     "label": {"column": "renews", "positive": ["yes"], "negative": ["no"]},
     "features": [

@@ -18,10 +18,10 @@ import polars
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
-from common.data.tables.files import Piece, columns_of, pieces
-from common.data.tables.loading import numbers_and_wrong, numbers_of
-from common.data.tables.schema import Schema
-from common.data.tables.source import Category, Label, Number, TableSource
+from common.data.files import Piece, columns_of, pieces
+from common.data.loading import numbers_and_wrong, numbers_of
+from common.data.schema import Schema
+from common.data.tables import Category, Label, Number, TableSource
 
 _EXAMPLES = 5
 """Lines that are named of each finding."""

@@ -1,4 +1,4 @@
-"""Canonical texts of whole columns, of whatever library and type: those of :mod:`common.data.tables.spelling`."""
+"""Canonical texts of whole columns, of whatever library and type: those of :mod:`common.data.spelling`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
-from common.data.tables.spelling import SPACES, NoText, canonical, plain_text
+from common.data.spelling import SPACES, NoText, canonical, plain_text
 
 _SPELLED = (
     r"^(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}[ T].*"

@@ -1,5 +1,7 @@
 """Tables: what a row becomes, and what each flaw of a file is called. Private values appear in no message."""
 
+from __future__ import annotations
+
 import datetime
 import gzip
 import lzma
@@ -17,12 +19,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from common.core.errors import BadData, BadMessage
-from common.data.tables import Category, TableSource, files, load
-from common.data.tables import files as reading
-from common.data.tables import load as load_table
-from common.data.tables.examining import examine
-from common.data.tables.files import SETTLED, Piece, PieceCache, pieces
-from common.data.tables.source import Layout
+from common.data import files
+from common.data import files as reading
+from common.data.examining import examine
+from common.data.files import SETTLED, Piece, PieceCache, pieces
+from common.data.loading import load
+from common.data.loading import load as load_table
+from common.data.tables import Category, Layout, TableSource
 from common.scenario.fitting import advice_of
 from common.scenario.loading import load as load_scenario
 from tests.tiers import for_each
@@ -469,7 +472,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path, memory):
         memory.rows(tmp_path / "none.csv")
 
 
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "own_data"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data"
 
 
 @pytest.mark.slow

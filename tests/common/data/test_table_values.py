@@ -1,5 +1,7 @@
 """One value has one canonical text, and one person one record, whatever type, container and neighbours there are."""
 
+from __future__ import annotations
+
 import contextlib
 import datetime as dt
 import decimal
@@ -17,13 +19,11 @@ from polars.selectors import float as floats
 
 import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
-from common.data.tables import TableSource, encode, load, parse_schema
-from common.data.tables.frames import rows_of
-from common.data.tables.loading import select_rows
-from common.data.tables.record import record_of
-from common.data.tables.source import disjoint
-from common.data.tables.spelling import NUMBER, NoText, as_listed, canonical, canonical_text, look_alikes, matching
-from common.data.tables.texts import canonical_texts
+from common.data.loading import encode, load, rows_of, select_rows
+from common.data.schema import parse_schema
+from common.data.spelling import NUMBER, NoText, as_listed, canonical, canonical_text, look_alikes, matching
+from common.data.tables import TableSource, disjoint, record_of
+from common.data.texts import canonical_texts
 from tests.tiers import for_each, thinned
 
 ONE_TEXT = {

@@ -25,7 +25,7 @@ from common.core import strictyaml
 from common.core.errors import BadData, BadMessage, BadScenario, NotFound
 from common.core.folder import SCHEMA, read
 from common.core.values import Value
-from common.data.tables.source import Feature, Label, Layout, TableSource, check_missing, longest
+from common.data.tables import Feature, Label, Layout, TableSource, check_missing, longest
 
 
 class Schema(Value):
@@ -36,7 +36,7 @@ class Schema(Value):
         label: The column to predict; None where labels are given otherwise.
         norm: If given, longer feature vectors are shortened to this L2 norm.
         layout: How text files are written.
-        id: The column that says who is who; as of :class:`~common.data.tables.source.TableSource`.
+        id: The column that says who is who; as of :class:`~common.data.tables.TableSource`.
     """
 
     features: tuple[Feature, ...] = Field(min_length=1)
