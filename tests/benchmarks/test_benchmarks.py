@@ -5,37 +5,31 @@ import random
 import re
 import subprocess
 import sys
-from contextlib import closing
 from importlib import import_module
 
 import numpy as np
 import pytest
 
 from benchmarks import answer_times
-from benchmarks.adaptive_pair import value, ways
+from benchmarks.adaptive_pair import value
 from benchmarks.cheats.__main__ import lines, played
 from benchmarks.cheats.playing import CHEATS
-from benchmarks.enrolled import AT_ONCE, enrol_before
-from benchmarks.hand_over import SECOND, promised, second_task
+from benchmarks.hand_over import SECOND, second_task
 from benchmarks.kills.once import EVERYBODY, once
 from benchmarks.private_choice import main
 from benchmarks.rounds import compare
 from common.core import canonical
 from common.data.population import TableRecordSource
-from common.local.hypotheses.onnx import Onnx
 from common.local.mechanisms.warner import Warner
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.scenario.loading import load
-from common.scenario.plan import resolve
 from common.scenario.resolved import settled
 from curator.curator import Curator
 from local_agent.answers import answer_together
-from referee.collection.roster import Roster
 from referee.protocols.base import small_ball
-from referee.store import RefereeStore
 from tests.documents.reading import ROOT, commands
 from tests.support import TINY
 
@@ -43,11 +37,6 @@ from tests.support import TINY
 def test_full_draws_of_one_pair_are_gaussian_releases() -> None:
     found = value(1.0, [(0.0, 0.1, 0.0)], 25, 0.5, 0.005)
     assert found == pytest.approx(delta_of(0.5, 0.5), rel=0.01)
-
-
-def test_more_pairs_reach_no_less_and_little_more() -> None:
-    one, most = (value(0.05, ways(0.5)[name], 40, 0.3, 0.01) for name in ("forth", "adaptive"))
-    assert 0.0 < one <= most * (1.0 + 1e-9) < 1.2 * one
 
 
 NAMES = sorted(path.stem for path in (ROOT / "benchmarks" / "corrections").glob("[a-z]*.py"))
@@ -81,14 +70,6 @@ def test_it_counts_the_last_task():
     assert 0.0 <= both["loss"] < 0.5
 
 
-def test_two_runs_are_promised_for_more_people_than_one():
-    scenario = resolve(load("hand-over", ["curator.rounds=40", "curator.n=100000", "curator.learner.steps=20000"]))
-    one, two = promised(scenario, 40, 1), promised(scenario, 39, 2)
-    assert (one["calls"], two["calls"]) == (40.0, 78.0)
-    assert one["epsilon"] < two["epsilon"]
-    assert one["least_n"] < two["least_n"]
-
-
 @pytest.mark.slow
 def test_parties_are_killed_at_work_and_nothing_acknowledged_is_lost(tmp_path):
     found = once(tmp_path, None, random.Random(3), 3, (0.1, 2.0))
@@ -116,12 +97,6 @@ def test_prices_as_documented(capsys):
     for law, (epsilon, left) in documented.items():
         assert (round(prices[law]["epsilon"], 2), round(prices[law]["mu_left"], 2)) == (epsilon, left)
         assert prices[law]["epsilon"] <= prices[law]["renyi"]
-
-
-@pytest.mark.slow
-def test_a_table_for_people(capsys):
-    assert main(["--repetitions", "0"]) == 0
-    assert "geometric, 10" in capsys.readouterr().out
 
 
 PAGE = (ROOT / "docs" / "audit-evidence.md").read_text()
@@ -152,15 +127,6 @@ def test_every_line_of_the_page_is_printed_in_its_order(name):
     assert statuses == [line for line in CHEATS_SHOWN[name] if line.startswith("--- ")]
 
 
-def test_everybody_is_listed_with_a_number_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.enrolled.AT_ONCE", 4)
-    assert AT_ONCE > 4
-    enrol_before(tmp_path / "referee", 10)
-    with closing(RefereeStore(f"sqlite:///{tmp_path}/referee/referee.sqlite")) as store:
-        roster = Roster(store.participants())
-    assert (len(roster), roster.agents, roster.hosts) == (10, 10, 0)
-
-
 @pytest.mark.slow
 def test_requests_beside_many_who_are_enrolled_are_answered_and_measured():
     command = [sys.executable, "-m", "benchmarks.enrolled", "--sizes", "5000", "--individuals", "200", "--json"]
@@ -168,17 +134,6 @@ def test_requests_beside_many_who_are_enrolled_are_answered_and_measured():
     assert found["enrolled"] == 5000
     assert all(found[name]["requests"] == 200 and not found[name]["rejected"] for name in ("enrol", "poll", "report"))
     assert found["first_question_seconds"] > 0.0
-
-
-def test_arms_have_as_many_steps_as_there_can_be():
-    trees = answer_times.arms(3, 4)
-    assert len(trees.feature) == 3 * 9
-    assert trees._arrays[1].tolist() == [4, 4, 4]
-
-
-def test_hosts_of_real_people_accept_no_graphs():
-    """Their work is bounded by the shapes within, and not by a question's length."""
-    assert Onnx.by_choice
 
 
 def test_a_question_is_digested_once_and_not_for_each_person(monkeypatch):

@@ -1,8 +1,5 @@
 """The comparison of frequency oracles: its data, its errors, and what it says when there is nothing to compare with."""
 
-import builtins
-import json
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,8 +14,6 @@ from benchmarks.frequencies import (
     made,
     our_rates,
     ours,
-    rivals,
-    rows,
     summary,
     true_shares,
     zipf,
@@ -48,14 +43,6 @@ def slow(boost: float) -> Rival:
         return client, server
 
     return Rival("krr", "plain", f"{boost:g}", "none", 8, make)
-
-
-def test_items_follow_the_law_and_are_the_same_again():
-    items = zipf(16, 50_000, 1)
-    assert items.tolist() == zipf(16, 50_000, 1).tolist()
-    shares = np.sort(true_shares(items, 16))[::-1]
-    law = np.arange(1, 17) ** -1.1
-    np.testing.assert_allclose(shares, law / law.sum(), atol=0.01)
 
 
 def test_shares_are_finished_as_multi_freq_ldpy_does():
@@ -89,25 +76,6 @@ def test_an_equal_library_is_equal_and_a_better_one_is_better(monkeypatch):
     assert summary([equal, better]).startswith("errors equal or better in 1 of 2 comparisons")
 
 
-def test_every_library_is_asked_what_it_can_do(monkeypatch):
-    monkeypatch.setattr(frequencies, "SIZES", {**SIZES, 16: (10, 2)})
-    found = list(rows([slow(1.0)], 100))
-    assert [(row.items, row.epsilon) for row in found] == [(8, 0.5), (8, 1.0), (8, 2.0)]
-
-
-def test_without_the_libraries_it_says_what_to_install(monkeypatch):
-    real = builtins.__import__
-
-    def absent(name: str, *rest: Any) -> Any:
-        if name.startswith(("pure_ldp", "multi_freq_ldpy")):
-            raise ModuleNotFoundError(f"No module named {name!r}")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(SystemExit, match=r"uv pip install --constraint constraints.txt --editable '.\[compare\]'"):
-        rivals()
-
-
 @pytest.mark.parametrize("search", list(heavy_hitters.SEARCHES))
 @pytest.mark.parametrize("name", ["hadamard", "olh"])
 def test_every_search_finds_what_most_people_hold(search: str, name: str) -> None:
@@ -118,19 +86,3 @@ def test_every_search_finds_what_most_people_hold(search: str, name: str) -> Non
     query = ItemQuery(bits=64, prefixes=heavy_hitters.lengths(search, oracle), public=3)
     listed = heavy_hitters.SEARCHES[search](query, oracle, heavy_hitters.asked(query, oracle, items, source))
     assert listed.tolist() == heavy.tolist()
-
-
-def test_rows_are_as_declared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(heavy_hitters, "KINDS", 100)
-    oracle = parse_mechanism({"name": "hadamard", "epsilon": 1.0})
-    assert isinstance(oracle, FrequencyOracle)
-    row = heavy_hitters.measure("prefix extending", oracle, "Zipf", 20_000, runs=1)
-    assert row.surely is None
-    assert row.promised == pytest.approx(0.255, abs=0.01)
-    monkeypatch.setattr(heavy_hitters, "rows", lambda sizes, runs: iter([row]))
-    for options, first in (([], "search"), (["--json"], "[")):
-        monkeypatch.setattr(sys, "argv", ["heavy_hitters", *options])
-        heavy_hitters.main()
-        said = capsys.readouterr().out
-        assert said.startswith(first)
-    assert json.loads(said)[0]["agents"] == 20_000

@@ -35,28 +35,6 @@ def test_the_picture_shows_every_phase(tmp_path):
     assert drawn.count('<g id="line2d') > 6
 
 
-def test_what_was_kept_is_drawn_by_database_without_what_is_no_curve(tmp_path):
-    lines = []
-    for size, database, hosted in ((1000, False, 0), (10_000, False, 0), (1000, True, 0), (10, False, 5000)):
-        options = {"individuals": size, "hosted": hosted, "schedule": "closed", "database": database}
-        lines.append(json.dumps({**document(size), "options": options, "idle": None}))
-    (tmp_path / "kept.jsonl").write_text("\n".join(lines))
-    found = load_curve.kept(tmp_path / "kept.jsonl")
-    assert [test["options"]["individuals"] for test in found] == [1000, 1000, 10_000]
-    load_curve.picture(found, tmp_path / "curve.svg")
-    assert "PostgreSQL" in (tmp_path / "curve.svg").read_text()
-
-
-@pytest.mark.parametrize(("missing", "arguments"), [("flwr", ["--flower"]), ("matplotlib", ["--picture", "x.svg"])])
-def test_what_is_not_installed_is_named_before_anything_is_measured(monkeypatch, capsys, missing, arguments):
-    monkeypatch.setattr(load_curve, "find_spec", lambda name: None)
-    monkeypatch.setattr(load_curve, "curve", lambda sizes: pytest.fail("it measured"))
-    monkeypatch.setattr(sys, "argv", ["load_curve", *arguments])
-    with pytest.raises(SystemExit, match="2"):
-        load_curve.main()
-    assert "pip install" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_what_is_measured_is_drawn(tmp_path):
     picture = tmp_path / "curve.svg"

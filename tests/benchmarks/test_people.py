@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from benchmarks import model_agnostic as bench
 from benchmarks.model_agnostic import V, accounting, measured, setting, teachers
 from benchmarks.people import __main__ as command
-from benchmarks.people.measuring import clopper_pearson, smallest
+from benchmarks.people.measuring import smallest
 from benchmarks.people.reductions import (
     NOISE,
     STEPS,
     batch_rdp,
     gaussian_limit,
-    kappa_by_moment,
-    people_by_batch,
     people_by_noise,
     steps_for,
 )
-from benchmarks.people.settings import APPENDIX_D, DELTA, EPSILON, Gaussians, appendix_d, ladder, settings
+from benchmarks.people.settings import APPENDIX_D, DELTA, EPSILON, appendix_d, ladder, settings
 from common.learners.base import Calls
 from common.privacy.budget import cost
 from common.privacy.calibration import steps_plan
@@ -46,20 +43,6 @@ def test_what_is_run_fits_its_budget() -> None:
         curator = resolve(scenario).curator
         cost = Calls(curator.n, curator.kappa, curator.eta, curator.rounds).spent(curator.settings, curator.delta)
         assert cost <= curator.epsilon
-
-
-def test_without_a_supremum_the_density_comes_from_a_higher_moment() -> None:
-    wide = Gaussians(2, 0.11)
-    assert wide.supremum is None
-    assert wide.kappa > 6 * (1 - 0.03) * 0.08 / wide.chi_squared
-
-
-def test_the_interval_is_exact() -> None:
-    low, high = clopper_pearson(95, 100, 0.95)
-    assert binom.sf(94, 100, low) == pytest.approx(0.025)
-    assert binom.cdf(95, 100, high) == pytest.approx(0.025)
-    assert clopper_pearson(0, 10, 0.95)[0] == 0.0
-    assert clopper_pearson(10, 10, 0.95)[1] == 1.0
 
 
 def test_the_smallest_n_has_only_good_ones_above_it() -> None:
@@ -129,15 +112,6 @@ def test_the_exact_accountant_is_below_renyi_everywhere():
     assert all(row["gdp"] < row["rdp"] < 1.2 * row["gdp"] for row in rows)
 
 
-def test_a_figure_is_drawn(tmp_path, monkeypatch):
-    plans = {"realizable, against m": ([(1e7, 100), (1e7, 300)], 0.0)}
-    monkeypatch.setattr(bench, "PLANS", plans)
-    found = list(bench.rates(1))
-    assert len(found) == 6
-    bench.draw(found, tmp_path / "figure.svg")
-    assert (tmp_path / "figure.svg").stat().st_size > 1000
-
-
 @pytest.mark.parametrize("order", [2, 3, 17, 60])
 def test_a_batch_of_one_is_a_single_draw(order: int) -> None:
     assert batch_rdp(order, 1 / 1700, 1 / 6, 1) == pytest.approx(closed_form(order, 1 / 1700, 1 / 6), rel=1e-9)
@@ -170,11 +144,6 @@ def test_a_twin_that_forgets_how_often_a_batch_draws_is_caught(order: int, batch
     assert exact(order, batch, 0.05, 1.5, 0.0) > closed_form(order, 0.05, 1.5 / batch)
 
 
-def test_batches_save_no_people() -> None:
-    people = [people_by_batch(batch) for batch in (1, 2, 4)]
-    assert people == sorted(people)
-
-
 def test_the_n_for_a_noise_fits_and_one_less_does_not() -> None:
     n, ratio = people_by_noise(NOISE), math.nextafter(2.0 / NOISE, math.inf)
     assert (
@@ -187,9 +156,3 @@ def test_more_noise_with_more_steps_needs_fewer_people() -> None:
     assert steps_for(NOISE) == STEPS
     assert steps_for(2 * NOISE) == 4 * STEPS
     assert people_by_noise(4.0) > people_by_noise(2 * NOISE)
-
-
-def test_a_higher_moment_shows_more() -> None:
-    shown = [kappa_by_moment(APPENDIX_D, order) for order in (2.0, 4.0, 16.0)]
-    assert shown == sorted(shown, key=lambda kappa: kappa or 0.0)
-    assert kappa_by_moment(Gaussians(2, 0.11), 16.0) is None

@@ -23,11 +23,11 @@ from benchmarks.adaptation.datasets import DATASETS
 from benchmarks.adaptation.datasets.base import Raw
 from benchmarks.adaptation.datasets.scaling import CONSTANT, NORM, scaled
 from benchmarks.adaptation.paper import ACCURACY, RELATIVE_ERROR
-from benchmarks.adaptation.points import METHODS, MONTHS, Point, points
+from benchmarks.adaptation.points import METHODS, Point, points
 from benchmarks.adaptation.splits import resampled, split
-from benchmarks.adaptation.tables import TABLES, needs, scores, table
+from benchmarks.adaptation.tables import TABLES, scores, table
 from benchmarks.adaptation.unconverged import descend
-from benchmarks.figures.store import ResultFile, Row
+from benchmarks.figures.store import Row
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
@@ -94,12 +94,6 @@ def test_the_score_clips_where_the_public_source_says():
     assert ours.largest_residual(small, replace(parts, source=wider)) > 2.0 * ours.largest_residual(small, parts)
 
 
-@pytest.mark.parametrize("method", ["CnvxAdap, epsilon 10, chosen privately", "CnvxAdap, epsilon 10, tuned for free"])
-def test_private_methods_repeat(quick, method):
-    first, again = (measuring.measure(Point("wind", "none", method), 1, None).measured for _ in range(2))
-    assert first == again
-
-
 def test_ours_learns_without_privacy(quick):
     for dataset, method in (("wind", "CnvxAdap"), ("adult", "NCnvxAdap")):
         found = measuring.measure(Point(dataset, "none", method), 0, None).measured
@@ -125,40 +119,6 @@ def test_errors_are_relative_to_training_on_the_target_split_by_split():
     assert (found["mean"], found["deviation"]) == (0.625, 0.177)
     assert (found["paper_mean"], found["paper_deviation"]) == RELATIVE_ERROR["wind"]["SBest"]
     assert "2 splits only" in found["note"]
-
-
-def test_accuracies_are_per_cent_and_copies_are_told():
-    point = Point("south_german_credit", "leaky", "SBest")
-    (found,) = table(2, scores([row(point, 0, 0.75), row(point, 1, 0.77)]))
-    assert found["dataset"] == "south_german_credit (leaky copies)"
-    assert found["mean"] == 76.0
-    assert "test rows were trained on" in found["note"]
-
-
-def test_wind_has_the_range_over_all_months():
-    rows = []
-    for place, name in enumerate(("wind", *MONTHS)):
-        for number in range(2):
-            rows.append(row(Point(name, "none", "train on target"), number, 1.0))
-            rows.append(row(Point(name, "none", "SBest"), number, 1.0 + place / 10))
-    (found,) = table(1, scores(rows))
-    assert found["mean"] == 1.0
-    assert "means 1.000 to 1.600 over the seven months" in found["note"]
-
-
-def test_earlier_rows_stand_beside_those_that_are_redone():
-    point, reference = (
-        Point("wind", "none", "CnvxAdap, epsilon 1, chosen privately"),
-        Point("wind", "none", "train on target"),
-    )
-    rows = [row(reference, number, 1.0) for number in range(2)]
-    rows += [row(point, number, 1.1) for number in range(2)]
-    rows += [replace(row(point, number, 1.9), point="earlier; " + point.name) for number in range(2)]
-    now, before = table(1, scores(rows))
-    assert (now["method"], now["mean"]) == (point.method, 1.1)
-    assert (before["method"], before["mean"]) == (f"{point.method} (earlier)", 1.9)
-    assert "residuals clipped at Lambda r + 1" in before["note"]
-    assert "before" not in now["note"]
 
 
 def test_every_number_of_the_paper_has_a_row():
@@ -187,22 +147,6 @@ def test_the_command_measures_what_is_missing_and_prints_one_list(quick, monkeyp
     assert (tmp_path / "adaptation.jsonl").read_bytes() == lines
 
 
-def test_a_table_has_what_it_is_compared_with():
-    reference = Point("gas_drift", "none", "train on target")
-    assert needs(3, reference)
-    assert reference.method not in TABLES[3]
-    assert not needs(2, reference)
-    assert needs(6, Point("adult", "none", "KMM"))
-
-
-def test_without_data_and_results_the_command_says_what_is_missing(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("TANDEM_DATA", str(tmp_path / "nowhere"))
-    assert command.main(["--json", "--output", str(tmp_path)]) == 1
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "--data or TANDEM_DATA" in printed.err
-
-
 def test_committed_results_need_no_data(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TANDEM_DATA", str(tmp_path / "nowhere"))
     assert command.main(["--json"]) == 0
@@ -224,14 +168,6 @@ def test_figures_draw_what_is_there(quick, monkeypatch, tmp_path):
     drawn = {path.name for path in tmp_path.iterdir()}
     assert drawn >= {f"adaptation-figure{number}.{ending}" for number in (1, 2, 3) for ending in ("svg", "png")}
     assert not scores(found for found in rows if not figures.holds(found))
-
-
-def test_results_are_kept_as_they_come(tmp_path):
-    file = ResultFile(tmp_path / "adaptation.jsonl")
-    point = points()[0]
-    with file.writing() as append:
-        append(row(point, 0, 1.0))
-    assert measuring.missing((point,), file.rows(), 3) == [(point, 1), (point, 2)]
 
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -260,13 +196,6 @@ def test_sizes(name):
         assert np.abs(side.responses).max() <= 1.0
     if found.task == "classification":
         assert set(np.unique(found.target.responses)) == {-1.0, 1.0}
-
-
-@pytest.mark.skipif(not SHELF.is_dir(), reason="the public data sets are not here (TANDEM_DATA)")
-def test_seven_months_may_be_the_target_of_wind():
-    months = [DATASETS[name](SHELF) for name in DATASETS if name.startswith("wind")]
-    assert [len(found.target) for found in months] == [558] * 7
-    assert len({found.name for found in months}) == 7
 
 
 @pytest.mark.slow
@@ -302,15 +231,6 @@ def test_a_target_row_is_scaled_by_itself_and_the_public_source():
     assert (after.target.features[:, -1] == CONSTANT).all()
 
 
-def test_columns_that_are_constant_in_the_source_are_centred():
-    source, target = raw(50), raw(20)
-    source.features[:, 1] = 4.0
-    target.features[:, 1] = 5.0
-    found = scaled("toy", "regression", source, target, (5, 5, 5), 1.0)
-    assert np.isfinite(found.target.features).all()
-    assert not np.allclose(found.target.features[:, 1], 0.0)
-
-
 def _distinct(side):
     return {row.tobytes() for row in side.features}
 
@@ -324,12 +244,6 @@ def test_clean_splits_share_no_row_and_leaky_ones_do():
         shared = _distinct(found.train) & _distinct(found.test)
         assert bool(shared) == (copies == "leaky")
     assert _distinct(parts["none"].train) == _distinct(parts["clean"].train)
-
-
-def test_a_split_is_the_same_whenever_it_is_asked_for():
-    first, again, other = (split(pair(), number) for number in (1, 1, 2))
-    np.testing.assert_array_equal(first.train.features, again.train.features)
-    assert _distinct(first.train) != _distinct(other.train)
 
 
 def test_resampled_rows_come_from_the_training_rows_alone():
@@ -459,13 +373,6 @@ def test_discrepancy_minimization_is_certified(generator):
     assert found.least <= found.norm <= found.least + 0.01 * start
 
 
-def test_discrepancy_minimization_in_one_dimension():
-    # Squares 1 and 4, wanted 9: all weight on the larger one, and 5 is left.
-    found = match(np.array([[1.0], [2.0]]), np.array([[3.0]]), iterations=400)
-    assert found.norm == pytest.approx(5.0, abs=0.05)
-    assert found.least <= 5.0 + 1e-9
-
-
 @pytest.mark.parametrize(
     "penalties", [Penalties(0, 0, 0), Penalties(0, 0.8, 0), Penalties(0, 0, 2), Penalties(0, 0.5, 1)]
 )
@@ -510,19 +417,6 @@ def test_the_noise_of_minibatches_is_private_and_little_more():
     assert minibatch_sgd.epsilon_of_steps(event, 0.01) <= 2.0
     less = SubsampledSteps(count=100, tv_bound=0.2, ratio=2.0 / (0.99 * noise))
     assert minibatch_sgd.epsilon_of_steps(less, 0.01) > 2.0
-
-
-def test_whole_batches_need_at_least_the_noise_of_the_exact_gaussian():
-    exact = 2.0 * np.sqrt(50) / mu_allowed(3.0, 0.01)
-    assert exact <= minibatch_sgd.noise_for(3.0, 0.01, 50, 1.0) <= 1.3 * exact
-
-
-def test_minibatch_sgd_learns_and_repeats():
-    target = pair().source
-    runs = [minibatch_sgd.descend(target, 50.0, 0.01, 1.0, 2.0, RandomSource.seeded(3), 200, 100) for _ in range(2)]
-    np.testing.assert_array_equal(*runs)
-    assert score("regression", target, runs[0]) < 0.5 * np.mean(target.responses**2)
-    assert np.linalg.norm(runs[0]) <= 1.0 + 1e-12
 
 
 def test_gradient_descent_is_least_squares_in_the_end_and_not_before(generator):

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import __main__ as command
 from benchmarks.figures import figure1, figure2, figure3
 from benchmarks.figures.running import missing, run
 from benchmarks.figures.store import ResultFile, Row
-from benchmarks.figures.summary import grouped, summaries
-from common.core.errors import BadData, BadInput
+from common.core.errors import BadInput
 from common.scenario import loading
-from tests.benchmarks.figures.toy import DEADLY, FIGURE, draw, repeat
+from tests.benchmarks.figures.toy import DEADLY, FIGURE, repeat
 
 
 @pytest.fixture
@@ -57,12 +55,6 @@ def test_figure_3_judges_every_round(small, monkeypatch, tmp_path):
     assert (found["first loss"], found["last loss"]) == (found["curve"][0], found["curve"][-1])
     figure3.draw({"R=75M D=3": [found], "R=50M D=3 full": [found, found]}, tmp_path / "figure3.svg")
     assert (tmp_path / "figure3.svg").read_text("utf-8").startswith("<?xml")
-
-
-def test_the_points_of_figure_3_are_the_papers_grid():
-    assert {steps for steps, _, _ in figure3.POINTS.values()} == {50, 75, 100}
-    assert {n for _, _, n in figure3.POINTS.values()} == {14_000_000, 324_700_000}
-    assert loading.load("ball-paper-size").curator.n == figure3.FULL
 
 
 @pytest.mark.parametrize("name", ["ball-paper-nonprivate", "ball-paper-size"])
@@ -144,10 +136,6 @@ def stored(path, rows):
     return file
 
 
-def test_what_was_appended_is_read_again(tmp_path):
-    assert stored(tmp_path / "new" / "toy.jsonl", ROWS).rows() == ROWS
-
-
 def test_a_line_that_was_cut_off_is_none_and_is_written_anew(tmp_path):
     file = stored(tmp_path / "toy.jsonl", ROWS)
     whole = file.path.read_bytes()
@@ -158,30 +146,10 @@ def test_a_line_that_was_cut_off_is_none_and_is_written_anew(tmp_path):
     assert file.path.read_bytes() == whole
 
 
-def test_a_damaged_line_is_named(tmp_path):
-    file = stored(tmp_path / "toy.jsonl", ROWS)
-    file.path.write_bytes(b'{"point":1}\n' + file.path.read_bytes())
-    with pytest.raises(BadData, match="line 1"):
-        file.rows()
-
-
 def test_one_process_writes_at_a_time(tmp_path):
     file = ResultFile(tmp_path / "toy.jsonl")
     with file.writing(), pytest.raises(BadInput, match="another process"), file.writing():
         pass
-
-
-def test_every_point_has_its_first_repetition_before_any_has_its_second():
-    tasks = missing(FIGURE, FIGURE.points, 2, [])
-    assert tasks == [("quick", 0), ("slow", 0), ("quick", 1), ("slow", 1)]
-    assert missing(FIGURE, ("slow",), 2, []) == [("slow", 0), ("slow", 1)]
-    assert missing(FIGURE, FIGURE.points, 3, ROWS) == [("quick", 2), ("slow", 2)]
-
-
-def test_each_repetition_has_a_seed_of_its_own():
-    seeds = {FIGURE.seed(point, k) for point in FIGURE.points for k in range(50)}
-    assert len(seeds) == 100
-    assert FIGURE.seed("quick", 0) == FIGURE.seed("quick", 0) != DEADLY.seed("quick", 0)
 
 
 def test_processes_measure_what_the_seeds_say():
@@ -223,24 +191,3 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert json.loads(done.stdout)[0]["repetitions"] == 8
     assert (tmp_path / "toy.svg").exists()
     assert (tmp_path / "toy.png").exists()
-
-
-def test_the_same_results_give_the_same_picture(tmp_path):
-    pictures = []
-    for name in ("a", "b"):
-        draw(grouped(FIGURE, ROWS), tmp_path / name / "toy.svg")
-        pictures.append((tmp_path / name / "toy.svg").read_bytes())
-    assert pictures[0] == pictures[1]
-
-
-def test_summaries_are_of_numbers_only():
-    summary = summaries(FIGURE, ROWS)[0]
-    assert (summary["point"], summary["repetitions"]) == ("quick", 2)
-    assert summary["loss"] == {"mean": 0.005, "deviation": pytest.approx(0.00707, abs=1e-5), "least": 0.0, "most": 0.01}
-    assert set(summary) == {"figure", "point", "repetitions", "seconds", "loss", "rounds"}
-
-
-def test_an_unknown_point_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        command.main(["2", "--points", "nowhere"], {2: "tests.benchmarks.figures.toy"})
-    assert "nowhere" in capsys.readouterr().err

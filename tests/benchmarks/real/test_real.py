@@ -13,8 +13,8 @@ from benchmarks.real import __main__ as command
 from benchmarks.real import balance
 from benchmarks.real.balance import DESIGN_EFFECT, Margins, design_effect, odds, raked
 from benchmarks.real.methods import METHODS, Split, logistic
-from benchmarks.real.page import largest, text, write
-from benchmarks.real.running import Planned, Task, plan, run, split
+from benchmarks.real.page import text
+from benchmarks.real.running import Task, plan, run, split
 from benchmarks.real.shifts import SHIFTS, Shift, by_name, load, rows, table
 from benchmarks.real.verdicts import verdict
 from common.local.records import Records
@@ -90,11 +90,6 @@ def test_a_feature_that_all_volunteers_share_is_left_out() -> None:
     np.testing.assert_array_equal(logistic(here).predict(there.features), logistic(volunteers).predict(others.features))
 
 
-def test_the_design_effect_is_kishs() -> None:
-    assert design_effect(np.ones(7)) == 1.0
-    assert design_effect(np.array([1.0, 0.0, 0.0, 0.0])) == 4.0
-
-
 ROWS = [
     row("constant", 0.3, 0.3),
     row("curator-alone", 0.2, 0.24),
@@ -120,34 +115,10 @@ def test_tables_verdicts_and_winners_are_those_of_the_rows() -> None:
     assert "| 12.0* (" in page  # drawn with replacement: n is above N
 
 
-def test_other_rows_give_another_page() -> None:
-    moved = [{**one, "mean": 0.19} if one["method"] == "portfolio" else one for one in ROWS]
-    assert "| 19.0 | +3.0" in text(moved, "pictures")
-
-
 def test_a_gap_that_is_wider_than_the_loss_is_said_to_guarantee_nothing() -> None:
     wide = [{**one, "gap": 0.5} if one["method"] == "portfolio" else one for one in ROWS]
     assert "In 1 the stated gap is wider" in text(wide, "pictures")
     assert "In 0 the stated gap is wider" in text(ROWS, "pictures")
-
-
-def test_the_main_tables_are_about_all_agents_and_fewer_have_a_table_of_their_own() -> None:
-    fewer = row("portfolio", 0.29, 0.29, gap=0.4, agents=100)
-    assert {one["agents"] for one in largest([*ROWS, fewer])} == {2_000}
-    page = text([*ROWS, fewer], "pictures")
-    assert "| `wine-red` | 100 | 29.0 (29.0 to 29.0) |  | 40.0 |" in page
-    assert "Fewer agents" not in text(ROWS, "pictures")
-
-
-def test_pictures_are_written_beside_the_page_and_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
-    write(ROWS, tmp_path / "docs" / "real.md", tmp_path / "docs" / "pictures" / "real")
-    picture = tmp_path / "docs" / "pictures" / "real" / "wine-red.svg"
-    first = picture.read_bytes()
-    assert b"curator-alone" in first
-    assert b"agents-alone" not in first  # refused: there is no line
-    assert "(pictures/real/wine-red.svg)" in (tmp_path / "docs" / "real.md").read_text()
-    write(ROWS, tmp_path / "docs" / "real.md", tmp_path / "docs" / "pictures" / "real")
-    assert picture.read_bytes() == first
 
 
 STATIONS = ["RPT", "VAL", "ROS", "KIL", "SHA", "BIR", "DUB", "CLA", "MUL", "CLO", "BEL", "MAL"]
@@ -253,12 +224,6 @@ def test_what_cannot_help_is_refused_in_words_before_anybody_is_asked(
     assert "refused: agents.count: 4 agents are too few for a portfolio" in printed.err
 
 
-def test_a_refused_plan_runs_on_nobody(data: Path) -> None:
-    task = Task("wind-seasons", "portfolio", (1.0,), 1, None, data)
-    found = run(task, Planned(None, "far too few", 0.0), 0)
-    assert (found.loss, found.refused, found.seconds) == (None, "far too few", 0.0)
-
-
 SHELF = Path(os.environ.get("TANDEM_DATA", Path(__file__).resolve().parents[3].parent / "shared" / "data"))
 SIZES = {
     "wine-red": (4_898, 1_599),
@@ -324,21 +289,3 @@ def test_a_gain_and_a_loss_that_may_be_chance_are_neither_better_nor_worse() -> 
         assert found is not None
         assert found.gained * sign > 0.0
         assert found.relation == "open", losses
-
-
-def test_where_there_is_next_to_nothing_to_close_no_share_of_it_is_stated() -> None:
-    near = row("private-optimum", 0.21, 0.2)
-    found = verdict(cells(CONSTANT, SOURCE, near, row("portfolio", 0.2, 0.2, gap=0.1)), "portfolio")
-    assert found is not None
-    assert found.distance == pytest.approx(0.015)
-    assert found.closed is None
-
-
-def test_what_was_refused_is_no_verdict_and_no_best() -> None:
-    refused = row("portfolio", refused="too few")
-    assert verdict(cells(CONSTANT, refused), "portfolio") is None
-    found = verdict(
-        cells(row("curator-alone", refused="n"), CONSTANT, row("portfolio", 0.2, 0.2, gap=0.1)), "portfolio"
-    )
-    assert found is not None
-    assert (found.best, found.distance, found.closed) == ("constant", None, None)
