@@ -1,23 +1,12 @@
 """The tree shows the architecture: imports point one way."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 PARTIES = {"curator", "issuer", "local_agent", "referee"}
-
-
-def test_the_contracts_of_the_project_hold():
-    program = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "0 broken" in done.stdout
 
 
 def imported(path: Path) -> set[str]:

@@ -418,14 +418,14 @@ def escapes(dimension: int, chi_squared: float, supremum: float | None) -> Float
 def spanning_rows(chances: Floats, beta: float) -> int:
     """Return the least m such that m records have full rank with probability at least 1 - beta.
 
+    Whatever came before, the wait at rank i is stochastically at most geometric with chances[i], so the number of
+    records needed is at most a sum of independent geometric variables. Its tail is computed exactly, as the law of a
+    walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank. Nothing much less follows from X
+    alone: S = (1 - 1/X) [x = 0] + (1/X) T has this X, and waits X times as long as T at every rank.
+
     Args:
         chances: For each rank i = 0..d-1 a lower bound on the chance that the next record is kept and raises it; not
             increasing. In this way p q_i also covers how many of the block's records are kept.
-        Whatever came before, the wait at rank i is stochastically at most geometric with chances[i], so the:
-        number of records needed is at most a sum of independent geometric variables. Its tail is computed:
-        exactly, as the law of a walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank.:
-        Nothing much less follows from X alone: S = (1 - 1/X) [x = 0] + (1/X) T has this X, and waits X times as:
-        long as T at every rank.:
 
     Raises:
         BadInput: If beta is not in (0, 1), or m times d exceeds 2^31.

@@ -33,19 +33,6 @@ def once(mechanism: Mechanism) -> Any:
     return subject
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("inputs", [BITS, REALS, (-5.0, math.inf), (math.nan, 1.0)])
-def test_randomized_response_passes_and_the_audit_comes_close(epsilon: float, inputs: tuple[Any, Any]) -> None:
-    warner = parse_mechanism({"name": "warner", "epsilon": epsilon})
-    found = audit(once(warner), inputs, RandomSource.seeded(1, "warner"), runs=RUNS)
-    assert 0.98 * epsilon - 0.1 < found.epsilon <= epsilon
-
-
-def test_randomized_response_that_tells_the_truth_too_often_is_caught() -> None:
-    twin = parse_mechanism({"name": "warner", "epsilon": 1.15})
-    assert audit(once(twin), BITS, RandomSource.seeded(2), runs=RUNS).epsilon > 1.0
-
-
 def test_a_fresh_answer_on_every_retry_is_caught() -> None:
     warner: Any = parse_mechanism({"name": "warner", "epsilon": 1.0})
 
@@ -60,14 +47,6 @@ def test_no_privacy_is_seen_for_what_it_is() -> None:
     assert audit(once(none), BITS, RandomSource.seeded(4), runs=RUNS).epsilon > 9.0
 
 
-def test_laplace_passes_and_half_its_scale_is_caught() -> None:
-    for epsilon in (0.5, 1.0):
-        right = parse_mechanism({"name": "laplace", "epsilon": epsilon})
-        assert 0.8 * epsilon < audit(once(right), REALS, RandomSource.seeded(5), runs=RUNS).epsilon <= epsilon
-    twin = parse_mechanism({"name": "laplace", "epsilon": 2.0})
-    assert audit(once(twin), REALS, RandomSource.seeded(6), runs=RUNS).epsilon > 1.0
-
-
 def test_values_that_nobody_clamped_are_caught() -> None:
     def twin(value: float, runs: int, source: RandomSource) -> AnyArray:
         noise = np.random.default_rng(int(source.words(1)[0])).laplace(0.0, 1.0, runs)
@@ -75,16 +54,6 @@ def test_values_that_nobody_clamped_are_caught() -> None:
 
     assert audit(twin, (0.0, 1.0), RandomSource.seeded(7), runs=RUNS).epsilon <= 1.0
     assert audit(twin, (0.0, 3.0), RandomSource.seeded(7), runs=RUNS).epsilon > 1.0
-
-
-def test_gaussian_noise_passes_at_its_delta_and_half_of_it_is_caught() -> None:
-    right: Any = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 0.01})
-    assert audit(once(right), REALS, RandomSource.seeded(8), runs=RUNS, delta=0.01).epsilon <= 1.0
-
-    def twin(value: float, runs: int, source: RandomSource) -> AnyArray:
-        return value + 0.5 * (right.randomize(np.full(runs, value), source) - value)
-
-    assert audit(twin, REALS, RandomSource.seeded(9), runs=RUNS, delta=0.01).epsilon > 1.0
 
 
 def test_a_rare_leak_is_charged_to_delta() -> None:
@@ -186,11 +155,6 @@ def test_the_answers_themselves_pass(name: str) -> None:
 
     for inputs in ((2, 5), (0, DOMAIN - 1), (3, (1 << 64) - 1)):
         assert found(subject, inputs).epsilon <= 1.0
-
-
-@pytest.mark.parametrize("name", ORACLES)
-def test_an_oracle_that_tells_the_truth_too_often_is_caught(name: str) -> None:
-    assert found(told(made(name, 1.15), separating)).epsilon > 1.0
 
 
 @pytest.mark.parametrize("name", ORACLES)

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 
 from common.core.errors import BadInput, BadScenario
 from common.data.population import TableRecordSource, open_records
-from common.local.hypotheses.composed import Relabelled
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.queries.loss import LossQuery
@@ -53,12 +52,6 @@ def test_the_same_seed_is_the_same_run_and_another_seed_another(tmp_path, undist
 def test_a_finished_run_is_handed_over_again(tmp_path):
     first = Embedded(tmp_path).run(tiny(), 1, "run", quiet)
     assert Embedded(tmp_path).run(tiny(), 1, "run", quiet) == first
-
-
-def test_progress_is_told(tmp_path):
-    told = []
-    Embedded(tmp_path).run(tiny(), 1, "run", lambda text, numbers: told.append(text))
-    assert [text for text in told if text.startswith("round")] == ["round 1", "round 2", "round 3"]
 
 
 def test_too_few_people_end_the_run_at_once(tmp_path):
@@ -125,12 +118,6 @@ def test_the_same_seed_is_the_run_of_a_deployment(undisturbed):
     assert [h.wire() for _, h in told] == [r["hypothesis"] for r in released if "hypothesis" in r]
 
 
-def test_the_same_seed_is_the_same_experiment_and_another_seed_another():
-    first, again, other = (conduct(tiny(), seed, ignore) for seed in (1, 1, 2))
-    assert first == again
-    assert first.answer != other.answer
-
-
 def test_the_sample_is_kept_as_the_scenario_says():
     fixed = conduct(tiny("curator.storage.numbers=fixed"), 1, ignore)
     mapped = conduct(tiny("curator.storage.numbers=fixed", "curator.storage.place=disk"), 1, ignore)
@@ -183,10 +170,6 @@ def test_real_people_are_refused():
 RESULT = {"answer": {"kind": "linear", "weights": [0.0] * 8, "threshold": 1.0}, "iterations": 1}
 
 
-def truth_ignore(text, numbers):
-    """Nobody watches."""
-
-
 def test_the_constant_answer_has_the_loss_that_its_distribution_says():
     chosen = tiny()
     assert can_judge(chosen)
@@ -200,13 +183,13 @@ def test_an_operator_without_the_table_gets_no_truth_and_no_baselines(tmp_path, 
     monkeypatch.chdir(tmp_path)
     asked = loading.load("adult")
     assert not can_judge(asked)
-    completed = complete(RESULT, asked, None, tmp_path, truth_ignore)
+    completed = complete(RESULT, asked, None, tmp_path, quiet)
     assert completed["truth"] is None
 
 
 def test_simulated_people_are_judged_without_baselines_if_none_are_named(tmp_path):
     asked = tiny("baselines=[]")
-    truth = complete(RESULT, asked, 1, tmp_path, truth_ignore)["truth"]
+    truth = complete(RESULT, asked, 1, tmp_path, quiet)["truth"]
     # The constant -1: right about those inside, wrong about all others.
     assert truth == {
         "loss_on_target": pytest.approx(0.6, abs=0.0017),
@@ -240,10 +223,6 @@ def test_a_wrong_label_is_a_squared_error_of_one_and_half_of_them_are_a_half():
     assert loss(between, four) == 0.5
 
 
-def baselines_ignore(text, numbers):
-    """Nobody watches."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "loss"), thinned([pytest.param("agents-once", 0.1), pytest.param("agents-only", 0.31)], 1)
@@ -252,9 +231,7 @@ def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss, tmp
     rates = "[{features: [17], source: 0.95, target: 0.6}]"
     few = [f"{side}.distribution.{what}" for side in ("source", "target") for what in ("d=20", f"rates={rates}")]
     chosen = load("sparse", [f"baselines=[{name}]", "agents.mechanism={name: none}", *few])
-    found = run_baselines(
-        chosen, {"agents": {"asked": 60_000}}, 1, tmp_path, Attempts(baselines_ignore), baselines_ignore
-    )
+    found = run_baselines(chosen, {"agents": {"asked": 60_000}}, 1, tmp_path, Attempts(quiet), quiet)
     assert list(found) == [name]
     assert "60,000 agents (no privacy)" in found[name]["note"]
     # The constant answer misses 30%, and thirty steps of descent do not come far from it.
@@ -264,14 +241,14 @@ def test_agents_alone_get_as_many_agents_as_the_hybrid_run_asked(name, loss, tmp
 @pytest.mark.slow
 def test_a_run_that_asked_nobody_has_its_baselines_all_the_same(tmp_path):
     chosen = tiny("baselines=[agents-once]")
-    found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, tmp_path, Attempts(baselines_ignore), baselines_ignore)
+    found = run_baselines(chosen, {"agents": {"asked": 0}}, 1, tmp_path, Attempts(quiet), quiet)
     assert 0.3 < found["agents-once"]["loss_on_target"] < 0.7
 
 
 def test_the_optimum_is_that_of_the_hypotheses_in_question(tmp_path):
     # No half-space is better than a coin for a parity of many features.
     chosen = load("parity", ["baselines=[optimum]"])
-    found = run_baselines(chosen, {}, 1, tmp_path, Attempts(baselines_ignore), baselines_ignore)
+    found = run_baselines(chosen, {}, 1, tmp_path, Attempts(quiet), quiet)
     assert found["optimum"]["loss_on_target"] == 0.0
 
 
@@ -281,7 +258,7 @@ def test_a_baseline_without_an_answer_is_left_out_and_told_of(tmp_path):
     chosen = load(
         "ball-nonprivate", ["baselines=[agents-once]", "source.distribution.norm=null", "target.distribution.norm=null"]
     )
-    found = run_baselines(chosen, {"agents": {"asked": 1000}}, 1, tmp_path, attempts, baselines_ignore)
+    found = run_baselines(chosen, {"agents": {"asked": 1000}}, 1, tmp_path, attempts, quiet)
     assert found == {}
     assert attempts.left_out["agents-once"].startswith("local averages need records of bounded norm")
     assert not any(tmp_path.iterdir())  # what a baseline worked with is gone
@@ -310,24 +287,11 @@ def test_a_fit_is_judged_on_those_it_has_not_seen():
     assert baselines.cross_validated(records) > 0.3
 
 
-def over_ignore(text, numbers):
-    """Nobody watches."""
-
-
 @pytest.mark.slow
 def test_each_task_is_judged_by_its_own_label(tmp_path):
     asked = settled(load("hand-over", [*TINY, "accuracy.halt_below=5.9", "accuracy.reweigh_above=5.5"]))
-    finished = Embedded(tmp_path).run(asked, 1, "run", over_ignore)
-    result = complete(finished.result, asked, 1, tmp_path, over_ignore)
+    finished = Embedded(tmp_path).run(asked, 1, "run", quiet)
+    result = complete(finished.result, asked, 1, tmp_path, quiet)
     assert len(result["tasks"]) == len(result["truth"]["tasks"]) == 2
     assert result["truth"]["loss_on_target"] == result["truth"]["tasks"][-1]
     assert all(0.0 <= value < 0.5 for value in result["truth"]["tasks"])
-
-
-def test_rare_labels_are_those_that_the_hypothesis_is_about():
-    features = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]], dtype=np.float32)
-    population = TableRecordSource(Records(features, np.ones(4, dtype=np.int8)))
-    found = judge(Relabelled(column=1, hypothesis=Linear(weights=(1.0,), threshold=0.5)), population)
-    assert found.loss == 0.25
-    assert found.on_negative == 0.0
-    assert found.on_positive == pytest.approx(1 / 3)

@@ -4,6 +4,7 @@ A document is a Markdown page, the Makefile (its help, and what ``make demo`` pr
 Whatever looks like code in it is of exactly one kind; what is of none is ``unknown``, and a test fails.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -217,3 +218,19 @@ def _of_compose() -> Iterator[Printed]:
             text, _, beside = _split(comment[1])
             if COMMAND.match(text):
                 yield Printed("docker-compose.yml", number, text, beside)
+
+
+def defined(body: list[ast.stmt]) -> set[str]:
+    """Return the names that the statements of a module or a class define."""
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+        elif isinstance(node, ast.If):  # TYPE_CHECKING: names that are loaded when they are first asked for
+            found |= defined(node.body)
+    return found

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from common.scenario.sections import CuratorSection
 from local_agent.cli import app as local_agent
 from referee.cli import app as referee
-from tests.documents.reading import ROOT, pages
+from tests.documents.reading import ROOT, defined, pages
 from tests.tiers import for_each
 
 SOURCES = ("common", "curator", "issuer", "local_agent", "referee", "deploy", "tandem", "scenarios")
@@ -46,22 +46,7 @@ def _files() -> frozenset[str]:
 
 @cache
 def _names(module: Path) -> frozenset[str]:
-    return frozenset(_defined(ast.parse(module.read_text("utf-8")).body))
-
-
-def _defined(body: list[ast.stmt]) -> set[str]:
-    found: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-        elif isinstance(node, ast.If):  # TYPE_CHECKING: names that are loaded when they are first asked for
-            found |= _defined(node.body)
-    return found
+    return frozenset(defined(ast.parse(module.read_text("utf-8")).body))
 
 
 @cache

@@ -8,11 +8,9 @@ import pytest
 import yaml
 
 from tests.documents import table, unrun
-from tests.documents.finishing import finish
-from tests.documents.jobs import BETA, TRIES, Step, finished
+from tests.documents.jobs import BETA
 from tests.documents.parsing import examples, named_only, options, understood
 from tests.documents.reading import ROOT, Block, Printed, blocks, commands, mentions, of_page, pages
-from tests.documents.running import Clone
 from tests.documents.table import QUICK, SLOW
 from tests.tiers import for_each
 
@@ -74,13 +72,6 @@ def test_a_new_command_in_a_page_is_noticed(tmp_path: Path, text: str) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# Title\n\n{text}\n\nMore.\n")
     assert len(without_a_row(list(of_page(page)))) == 1
-
-
-@for_each("text", ["    frobnicate --all", "```\nhelm install tandem\n```", "```perl\nprint 1\n```"])
-def test_code_of_an_unknown_kind_is_noticed(tmp_path: Path, text: str) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"# Title\n\n{text}\n")
-    assert len(without_a_kind(blocks(page))) == 1
 
 
 def test_no_row_is_dead() -> None:
@@ -156,36 +147,6 @@ def test_what_is_taken_from_a_record_stands_in_it(start: str) -> None:
     assert {" ".join(line.split()) for line in block.lines} <= {" ".join(line.split()) for line in record}
 
 
-COUNTING = "echo tried >> tries; test $(wc -l < tries) -ge 2 && echo found || echo missed"
-
-
-def tried(folder: Path) -> int:
-    return len((folder / "tries").read_text().splitlines())
-
-
-def test_what_draws_its_own_seed_may_miss_twice(tmp_path: Path) -> None:
-    finish(Step(COUNTING, ("found",), tries=3), Clone(tmp_path), COUNTING)
-    assert tried(tmp_path) == 2
-
-
-def test_what_misses_each_time_fails(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="does not show 'never'"):
-        finish(Step(COUNTING, ("never",), tries=3), Clone(tmp_path), COUNTING)
-    assert tried(tmp_path) == 3
-
-
-def test_another_exit_status_is_no_bad_luck(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError):
-        finish(Step(f"{COUNTING}; exit 1", ("found",), tries=3), Clone(tmp_path), f"{COUNTING}; exit 1")
-    assert tried(tmp_path) == 1
-
-
-def test_only_a_run_without_a_seed_is_tried_again() -> None:
-    tries = [finished(command).steps[0].tries for command in ("referee run ball", "referee run ball --seed 2")]
-    assert tries == [TRIES, 1]
-    assert Step("make demo").tries == 1
-
-
 def test_all_tries_miss_less_often_than_once_in_a_million_runs() -> None:
     """Each misses with probability beta at most, which is the scenario's; a seed of its own makes it independent."""
     likely = [step for job in (*QUICK, *SLOW) for step in job.steps if step.chance]
@@ -218,8 +179,3 @@ def test_the_changelog_begins_with_this_version_and_its_day_or_what_came_after()
     else:
         assert re.fullmatch(rf"{re.escape(version())} \(\d{{4}}-\d\d-\d\d\)", heads[0])
     assert len({head.split()[0] for head in heads}) == len(heads)
-
-
-def test_this_version_is_supported() -> None:
-    minor = ".".join(version().split(".")[:2])
-    assert f"| {minor}.x | yes |" in (ROOT / "SECURITY.md").read_text()

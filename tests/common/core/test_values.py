@@ -214,7 +214,7 @@ def test_nothing_of_it_is_a_command(text):
     shown.encode()
 
 
-@for_each("text", ["", "loss 0.1 < 0.2", "Übermaß: 5 µs, 日本語, 🙂"])
+@for_each("text", ["", "loss 0.1 < 0.2", "Übermaß: ½ €, 日本語, 🙂"])
 def test_what_can_be_seen_stays(text):
     assert plain(text) == text
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import OperationalError
 
-import referee.runs.execution
 import referee.service.runner
 from common.core.errors import BadInput, BadMessage, BadScenario, Conflict, NotFound
 from common.crypto.identity import Identity
