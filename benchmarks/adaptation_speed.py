@@ -23,8 +23,8 @@ from common.core.arrays import AnyArray
 from common.numerics.kernels import njit_inlined
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
-from curator.learners.adaptation.domains import Domains, DomainSide
+from curator.learners.adaptation import ConvexSettings, fit_convex
+from curator.learners.domains import Domains, DomainSide
 
 MAX_SECONDS = 60.0
 BEYOND_CACHES = 1 << 28

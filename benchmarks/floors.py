@@ -39,13 +39,13 @@ from common.scenario import loading
 from common.scenario.plan import resolve
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.sgd import Sgd
-from curator.numerics.equations import Equations
+from curator.mechanisms.parities import Equations
 from curator.sample.base import LocalSample, Sample
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.placement import open_sample
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import GatheredRows
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler
+from curator.sample.sampling import Sampler
 
 PAPER = "ball-paper-size"
 PLANE = Linear(weights=(1.0, -0.5, 0.25, 0.125, -1.0, 0.3, 0.2, 0.1), threshold=0.1)

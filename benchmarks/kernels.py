@@ -27,9 +27,9 @@ from common.net import messages
 from common.numerics import chacha
 from common.numerics.randomness import RandomSource
 from curator.learners.base import learn_from, parse_learner
-from curator.numerics.gaussian_noise import normals
+from curator.mechanisms.gaussian_noise import normals
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from local_agent.hosted.population import Population
 from local_agent.policy import PersonalPolicy
 from referee.collection.order import Order

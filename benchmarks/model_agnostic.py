@@ -40,8 +40,7 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.votes import answer_mu, answers_sigma, calibrated, stability_margin, stability_share
-from curator.learners.teacher_answers import enough_bottoms, release_if_stable, release_until_cutoff
-from curator.learners.teachers import distances, winners
+from curator.learners.teachers import distances, enough_bottoms, release_if_stable, release_until_cutoff, winners
 from curator.mechanisms.sums import noisy_winners
 
 V, EPSILON, DELTA, BETA = 10, 1.0, 1e-6, 0.05

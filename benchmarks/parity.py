@@ -30,7 +30,7 @@ from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from curator.learners.base import parse_learner
 from curator.learners.parity import ParityLearner, vote
-from curator.numerics.equations import Equations, eliminate, pack
+from curator.mechanisms.parities import Equations, eliminate, pack
 
 DIMENSIONS = (64, 128, 200)
 DIVERGENCES = (1.0, 4.0, 64.0)

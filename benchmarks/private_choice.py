@@ -27,7 +27,7 @@ from common.privacy.theorems.renyi import ORDERS, epsilon_at
 from common.privacy.theorems.selection import AnyLaw, epsilon_of_selection, mu_for_selection, selection_rdp
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from curator.learners.base import learn_from, parse_learner
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 
 EPSILON, DELTA = 1.0, 1e-6
 LAWS: dict[str, AnyLaw] = {

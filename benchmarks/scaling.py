@@ -32,7 +32,7 @@ from common.numerics.randomness import RandomSource
 from common.scenario import loading
 from common.scenario.resolved import settled
 from curator.sample.placement import open_sample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 
 SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 324_700_000, 10**9)
 PLANES = (Linear(weights=(1.0,) * 8, threshold=0.0), Linear(weights=(1.0, 1.0, *(0.0,) * 6), threshold=-0.05))

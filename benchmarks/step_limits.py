@@ -34,11 +34,11 @@ from common.numerics import chacha
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
 from curator.learners.sgd import Sgd
+from curator.mechanisms.gaussian_noise import LANES, normals
 from curator.mechanisms.gradient_steps import coordinates, descend
-from curator.numerics.gaussian_noise import LANES, normals
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 
 SECONDS = 3.0
 """How long each stage is repeated."""

@@ -1,6 +1,6 @@
 """The curator: its own policy, its own accountant, its own ledger. Trusts nobody, the referee included.
 
-Every operation goes the way of the engine (:mod:`curator.engine.engine`), to which the service adds what makes it
+Every operation goes the way of the engine (:mod:`curator.engine`), to which the service adds what makes it
 binding: check the whole remaining budget, record the charge durably, run, store the result, release. All randomness of
 an operation is derived from the curator's durable secret and the operation's history, so work that a crash cut off is
 repeated bit for bit: there never is a second sample; a repeated request gets what was stored.
@@ -48,8 +48,7 @@ from common.privacy.guarantee import PrivacyGuarantee, of_curator
 from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse, policy_digest
-from curator.engine.engine import Engine
-from curator.engine.policy import CuratorPolicy
+from curator.engine import CuratorPolicy, Engine
 from curator.learners.base import Learner
 from curator.ledger import ChargedOperation, Holder, Ledger
 from curator.owner import OwnersFile

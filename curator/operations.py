@@ -24,10 +24,10 @@ from common.privacy.events import Event, NoEvent, Release
 from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic
 from curator.mechanisms import counts
-from curator.mechanisms.counts import MostFrequent
+from curator.mechanisms.access import Access
 from curator.mechanisms.parities import RankParities
+from curator.mechanisms.selection import MostFrequent
 from curator.mechanisms.sparse_histogram import NoisyHead
-from curator.metering.access import Access
 
 Kind = TypeVar("Kind", bound=Operation[Any])
 
@@ -58,7 +58,7 @@ class Standing:
 class OperationHandler(ABC, Generic[Kind, R]):
     """How the curator carries out one kind of operation.
 
-    A handler holds no sample: it works through an :class:`~curator.metering.access.Access`, which pays for what
+    A handler holds no sample: it works through an :class:`~curator.mechanisms.access.Access`, which pays for what
     :meth:`event` declared. Weights are changed by the engine, for operations with a ``reweighs_by``.
     """
 
@@ -140,7 +140,7 @@ class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
     also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
-    The engine changes them (:meth:`curator.engine.engine.Workspace.advance`).
+    The engine changes them (:meth:`curator.engine.Workspace.advance`).
     """
 
     def event(self, operation: Reweigh, standing: Standing) -> Event:
@@ -173,7 +173,7 @@ class RakeHandler(OperationHandler[Rake, Reweighed]):
 
 @HANDLERS.register("margins")
 class MarginsHandler(OperationHandler[Margins, NoisyMargins]):
-    """Weighted shares with noise (:class:`curator.mechanisms.shares.NoisyShares`: theorem and proof)."""
+    """Weighted shares with noise (:class:`curator.mechanisms.counts.NoisyShares`: theorem and proof)."""
 
     def event(self, operation: Margins, standing: Standing) -> Event:
         return Release(epsilon=operation.epsilon)

@@ -28,8 +28,8 @@ from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
 from common.scenario.resolved import ResolvedScenario
 from curator.ledger import CHARGE, OPEN, RESULT
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Density
+from curator.sample.reweighing import Reweighing
+from curator.sample.sampling import Density
 
 if TYPE_CHECKING:
     from common.data.examining import Notes

@@ -22,13 +22,13 @@ from common.privacy.budget import open_budget
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import policy_digest, public_sample
 from curator.curator import Curator, SampleOrigin, planned_by
-from curator.engine.policy import CuratorPolicy, check_features
+from curator.engine import CuratorPolicy, check_features
 from curator.learners.base import CallSizes, parse_learner
 from curator.ledger import OPEN
 from curator.operations import HANDLERS, Standing
 from curator.sample.placement import check_sample, layout_of, open_sample
+from curator.sample.reweighing import Reweighing
 from curator.sample.source import OnProgress, in_blocks
-from curator.weights.reweighing import Reweighing
 
 if TYPE_CHECKING:
     from common.data.examining import Notes

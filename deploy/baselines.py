@@ -28,8 +28,8 @@ from common.protocols.base import demands_of
 from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario, settled
 from common.scenario.scenario import Scenario, data_folder, parse
-from curator.learners.adaptation.algorithms import one_thread
-from curator.numerics.equations import Equations
+from curator.learners.adaptation import one_thread
+from curator.mechanisms.parities import Equations
 from deploy.deployment import Embedded, OnProgress
 
 MAX_PEOPLE = 1 << 21

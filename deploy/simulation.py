@@ -27,8 +27,7 @@ from common.operations.learning import Learn
 from common.protocols.base import AskCurator, Progress, Testing
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import public_sample
-from curator.engine.engine import Engine
-from curator.engine.policy import CuratorPolicy
+from curator.engine import CuratorPolicy, Engine
 from curator.sample.base import LocalSample, Sample
 from curator.sample.placement import open_sample
 from curator.startup import check_room

@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from common.statistics.formulas import PlannedValue, fixed, follow
     from common.statistics.intervals import Estimate
     from curator.learners.base import LEARNERS, CallSizes, Learner
+    from curator.mechanisms.access import Access
     from curator.mechanisms.clipped_steps import ClippedSteps
-    from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+    from curator.mechanisms.counts import NoisyCount, NoisyHistogram
+    from curator.mechanisms.selection import MostFrequent
     from curator.mechanisms.sums import ClippedSum
-    from curator.metering.access import Access
     from curator.operations import HANDLERS, OperationHandler, Standing
     from referee.protocols.asking import (
         EstimatePlan,

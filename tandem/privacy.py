@@ -3,7 +3,7 @@
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.selection import epsilon_of_selection, mu_for_selection
 from common.privacy.theorems.stopping import geometric
-from curator.mechanisms.random_stopping import choose
+from curator.mechanisms.selection import choose
 from curator.mechanisms.sums import noisy_sum
 
 __all__ = ["RandomSource", "choose", "epsilon_of_selection", "geometric", "mu_for_selection", "noisy_sum"]

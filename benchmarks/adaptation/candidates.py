@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
-from curator.learners.adaptation.domains import DomainSide
+from curator.learners.domains import DomainSide
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from benchmarks.adaptation.ours import DELTA, fit
 from benchmarks.adaptation.splits import split
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from curator.learners.adaptation.domains import Domains
+from curator.learners.domains import Domains
 
 EPSILON = 1.0
 FIXED: dict[str, Any] = {"alpha": 0.5, "iterations": 400}

@@ -31,7 +31,7 @@ from benchmarks.figures.plotting import COLOURS, panels
 from benchmarks.figures.store import Row
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from curator.learners.adaptation.domains import Domains
+from curator.learners.domains import Domains
 
 SIZES = (1000, 2500, 5000, 10_000)
 """Target rows, n."""

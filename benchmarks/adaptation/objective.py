@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from common.core.arrays import Floats
-from curator.learners.adaptation.discrepancy import Loss
-from curator.learners.adaptation.domains import Domains
+from curator.learners.domains import Domains, Loss
 
 
 @dataclass(frozen=True)

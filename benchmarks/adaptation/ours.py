@@ -27,11 +27,10 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial
-from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
-from curator.learners.adaptation.discrepancy import discrepancy
-from curator.learners.adaptation.domains import Domains
-from curator.learners.adaptation.public_fits import fit_public
-from curator.mechanisms.random_stopping import choose
+from curator.learners.adaptation import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
+from curator.learners.discrepancy import discrepancy
+from curator.learners.domains import Domains, fit_public
+from curator.mechanisms.selection import choose
 from curator.mechanisms.sums import noisy_sum
 
 DELTA = 0.01

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.adaptation.datasets.base import Pair, Task
 from common.core.arrays import Indices
 from common.core.errors import BadInput
-from curator.learners.adaptation.domains import DomainSide
+from curator.learners.domains import DomainSide
 
 Copies = Literal["none", "leaky", "clean"]
 

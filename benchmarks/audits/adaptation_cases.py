@@ -17,12 +17,12 @@ from common.learners.adaptation import Private
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
-from curator.learners.adaptation import algorithms as convex_module
-from curator.learners.adaptation import algorithms as settings_module
-from curator.learners.adaptation.algorithms import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
-from curator.learners.adaptation.discrepancy import private_discrepancy, sensitivity
-from curator.learners.adaptation.domains import Domains, DomainSide
-from curator.learners.adaptation.noisy_descent import Bounds, Found, descend
+from curator.learners import adaptation as convex_module
+from curator.learners import adaptation as settings_module
+from curator.learners.adaptation import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
+from curator.learners.discrepancy import private_discrepancy, sensitivity
+from curator.learners.domains import Domains, DomainSide
+from curator.learners.noisy_descent import Bounds, Found, descend
 from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {

@@ -22,8 +22,8 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.stopping import Poisson, geometric
 from curator.learners.base import learn_from, parse_learner
 from curator.mechanisms import sums
-from curator.mechanisms.random_stopping import choose
-from curator.weights.reweighing import Reweighing
+from curator.mechanisms.selection import choose
+from curator.sample.reweighing import Reweighing
 from deploy.auditing import Case
 
 AUDITED = {

@@ -30,14 +30,14 @@ from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.calibration import sampling_schedule
 from common.scenario.resolved import ResolvedScenario
+from curator import engine as engine_workspace
 from curator.curator import Curator, planned_events
-from curator.engine import engine as engine_workspace
 from curator.learners.base import Learner, learn_from, parse_learner
-from curator.mechanisms import exponential as exponential_mechanism
-from curator.mechanisms.exponential import choose_level
+from curator.mechanisms import selection as exponential_mechanism
+from curator.mechanisms.selection import choose_level
 from curator.sample.base import LocalSample, Sample
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler, TaskSampler
+from curator.sample.reweighing import Reweighing
+from curator.sample.sampling import Sampler, TaskSampler
 from deploy.auditing import Case
 
 AUDITED = {

@@ -28,13 +28,13 @@ from common.operations.learning import LabelPoints
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import Rates, Rule, rates
-from curator.engine.engine import Workspace
+from curator.engine import Workspace
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM
 from curator.mechanisms import parities
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler
+from curator.sample.reweighing import Reweighing
+from curator.sample.sampling import Sampler
 from deploy.auditing import Case, without
 
 AUDITED = {

@@ -24,18 +24,17 @@ from common.operations.weighting import Margins
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.randomized_response import rates
-from curator.engine.engine import Workspace
+from curator.engine import Workspace
 from curator.mechanisms import counts as counting
-from curator.mechanisms import moments, parities, shares, sums
+from curator.mechanisms import parities, sums
 from curator.mechanisms.counts import NoisyHistogram
-from curator.mechanisms.exponential import choose_level
-from curator.mechanisms.moments import ClassMoments, Moments
+from curator.mechanisms.gaussian_noise import fine_normals, whole_normals
 from curator.mechanisms.parities import RankParities
+from curator.mechanisms.selection import choose_level
 from curator.mechanisms.sparse_histogram import NoisyHead
-from curator.mechanisms.sums import ClippedSum
-from curator.numerics.gaussian_noise import fine_normals, whole_normals
+from curator.mechanisms.sums import ClassMoments, ClippedSum, Moments
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from deploy.auditing import Case, Safeguard, without
 
 AUDITED = {
@@ -150,7 +149,7 @@ def margins_case() -> Case:
     """One of 44 people, who weighs as much as four and is in the one bin of a score or in the other."""
     inputs = tuple(people([[bin_], *[[0]] * 43], [1] + 43 * [0]) for bin_ in (1, 0))
     plain = without((Reweighing, "share_bound"), lambda weights: 1.0 / weights.n, raked_margins)
-    whole = without((shares, "down"), lambda each: 2.0 * each, raked_margins)
+    whole = without((counting, "down"), lambda each: 2.0 * each, raked_margins)
     twins = {"noise for a weight of 1/n": plain, "noise for one item": whole}
     name = "weighted shares by score and label"
     return Case(name, claimed(HEAVY), (inputs[0], inputs[1]), raked_margins, 2500, twins=twins, least=0.4)
@@ -223,7 +222,7 @@ def moments_case() -> Case:
         "half the noise": applied(
             mechanism,
             number,
-            (moments, "whole_normals"),
+            (sums, "whole_normals"),
             lambda deviation, count, source: whole_normals(deviation, count, source) // 2,
         )
     }

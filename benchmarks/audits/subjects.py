@@ -28,8 +28,8 @@ from common.scenario.resolved import ResolvedScenario, parse_resolved
 from curator import state
 from curator.curator import Curator
 from curator.learners.base import LEARNERS, Learner
+from curator.mechanisms.access import Access
 from curator.mechanisms.sums import ClippedSum
-from curator.metering.access import Access
 from curator.sample.base import LocalSample
 
 REFEREE = Identity.create()

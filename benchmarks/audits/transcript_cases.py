@@ -22,10 +22,10 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.scenario.resolved import ResolvedScenario, parse_resolved
+from curator import engine
 from curator.curator import planned_events
-from curator.engine import engine
 from curator.learners.base import parse_learner
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from deploy.auditing import Case
 from deploy.deployment import Embedded
 

@@ -17,12 +17,11 @@ from common.numerics.randomness import RandomSource
 from common.privacy.auditing import Subject
 from common.privacy.budget import cost
 from common.privacy.theorems.votes import Thresholds, calibrated
-from curator.learners import teacher_answers
+from curator.learners import teachers
 from curator.learners.base import parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.learners.teacher_answers import aggregate, release_until_cutoff
-from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
-from curator.mechanisms.whole_numbers import geometric_noise
+from curator.learners.teachers import aggregate, chunk_of, count_votes, distances, release_until_cutoff, votes, winners
+from curator.mechanisms.counts import geometric_noise
 from curator.sample.base import LocalSample
 from deploy.auditing import Case
 
@@ -185,7 +184,7 @@ def compared(
         found = np.zeros(runs)
         unneeded = Unneeded()
         drawn = {law.of_threshold: iter(levels), law.of_query: iter(others)}
-        with patch.object(teacher_answers, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
+        with patch.object(teachers, "geometric_noise", lambda count, epsilon, source: next(drawn[epsilon])):
             for run in range(runs):
                 passed = release_until_cutoff(values, stable, law, unneeded) >= 0
                 right = (passed == expected).reshape(-1, epoch).all(axis=1)

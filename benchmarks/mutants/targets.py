@@ -24,23 +24,14 @@ AREAS: dict[str, tuple[str, ...]] = {
     "learners": (
         "common/learners/*.py",
         "curator/learners/sgd.py",
-        "curator/metering/*.py",
+        "curator/mechanisms/access.py",
         *(f"curator/learners/{name}.py" for name in ("exponential", "parity", "model_agnostic", "chosen")),
-        "curator/learners/adaptation/learners.py",
     ),
-    "adaptation": (
-        "curator/**/adaptation/algorithms.py",
-        "curator/**/adaptation/noisy_descent.py",
-        "curator/**/adaptation/discrepancy.py",
-    ),
-    "curator's noise and draws": (
-        "curator/numerics/gaussian_noise.py",
-        "curator/mechanisms/**/*.py",
-    ),
+    "adaptation": tuple(f"curator/learners/{name}.py" for name in ("adaptation", "noisy_descent", "discrepancy")),
+    "curator's noise and draws": ("curator/mechanisms/**/*.py",),
     "sampling": (
         "common/data/population.py",
         "curator/sample/**/*.py",
-        "curator/weights/*.py",
     ),
     "people's ledger": tuple(f"common/lifetime/{name}.py" for name in ("ledger", "account", "charging")),
     "digests of people": ("common/lifetime/recognition.py",),
@@ -57,7 +48,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "ledger and curator": (
         "curator/**/ledger.py",
         "curator/curator.py",
-        "curator/engine/*.py",
+        "curator/engine.py",
     ),
     "votes": ("curator/learners/teacher*.py",),
     "operations": ("curator/operations.py",),

@@ -201,7 +201,7 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
 
 
 class OpenCnvxAdap(OpenAdaptation, ConvexFields):
-    """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.learners.CnvxAdap`).
+    """Settings of adaptation for linear regression (:class:`curator.learners.adaptation.CnvxAdap`).
 
     Attributes:
         response: The feature that is predicted, in [0, 1] by its public bounds, behind those that are looked at: the
@@ -227,7 +227,7 @@ class CnvxAdapSettings(OpenCnvxAdap, AdaptationSettings):
 
 
 class OpenNcnvxAdap(OpenAdaptation, NonconvexFields):
-    """Settings of adaptation by the logistic loss (:class:`curator.learners.adaptation.learners.NcnvxAdap`)."""
+    """Settings of adaptation by the logistic loss (:class:`curator.learners.adaptation.NcnvxAdap`)."""
 
     name: Literal["ncnvx-adap"] = "ncnvx-adap"
 

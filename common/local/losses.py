@@ -61,7 +61,7 @@ class Weighing(Protocol):
 
     A reweigh multiplies each weight by ``exp(-eta (1 - value))``. Whatever the function is, log-weights stay functions
     of the record and of public messages, and two of them differ by ``eta t`` at most after t reweighs: this is all that
-    the sampling bound rests on (:meth:`curator.weights.reweighing.Reweighing.sampling_bound`).
+    the sampling bound rests on (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
     """
 
     @property

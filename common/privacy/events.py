@@ -7,7 +7,7 @@ sample is used as it is).
 By how much what is drawn may differ from what is priced, and what that adds to delta.
 
 Accountants price the exact Gaussian mechanism. Its noise is drawn from tables whose law is within tau of the exact one,
-in total variation, for each number (:data:`NUMBER`; :mod:`curator.numerics.gaussian_noise` proves it). The noise of
+in total variation, for each number (:data:`NUMBER`; :mod:`curator.mechanisms.gaussian_noise` proves it). The noise of
 everything else is drawn exactly as its theorem has it, to the last bit, and adds nothing.
 
 Everything that a run releases is then within T = sum of tau of what the exact mechanisms would have released, whatever

@@ -14,8 +14,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import check_numbers
-from curator.metering.access import Access
-from curator.weights.sampling import Sampler
+from curator.mechanisms.access import Access
+from curator.sample.sampling import Sampler
 
 
 class CallSizes(NamedTuple):
@@ -42,8 +42,8 @@ class CallSizes(NamedTuple):
 class Learner(LearnerSettings):
     """A learner: its public settings, and how it learns with them. Its class derives from that of the settings.
 
-    A learner never holds the sample. It works through an :class:`~curator.metering.access.Access`, which pays for what
-    the event of its settings declares, and stops it where it asks for more.
+    A learner never holds the sample. It works through an :class:`~curator.mechanisms.access.Access`, which pays for
+    what the event of its settings declares, and stops it where it asks for more.
     """
 
     @classmethod

@@ -14,8 +14,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.losses import count, grain
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner, parse_learner
+from curator.mechanisms.access import Access
 from curator.mechanisms.sums import LossSum
-from curator.metering.access import Access
 
 
 @LEARNERS.register("chosen")
@@ -25,7 +25,7 @@ class ChosenLearner(ChosenSettings, Learner):
     The sample is split by place: a share of the places, evenly spread, is for validation, the others are for
     training. Each run trains a mu-GDP learner on the training part and scores what it gives on the validation part:
     minus the sum of losses, with noise that makes it mu-GDP. One record is in one of the parts, so a run with its
-    score is mu-GDP (the proof is in :func:`curator.mechanisms.random_stopping.choose`), and the best of K runs,
+    score is mu-GDP (the proof is in :func:`curator.mechanisms.selection.choose`), and the best of K runs,
     K secret, costs what :func:`common.privacy.theorems.selection.epsilon_of_selection` says: Papernot
     and Steinke (2022), Theorems 2 and 6, and better. Only the best hypothesis is released, never a score, K, or the
     settings that it was made with.

@@ -12,8 +12,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner
-from curator.mechanisms.moments import ClassMoments, Moments
-from curator.metering.access import Access
+from curator.mechanisms.access import Access
+from curator.mechanisms.sums import ClassMoments, Moments
 
 
 @LEARNERS.register("discriminant")
@@ -21,7 +21,7 @@ class Discriminant(DiscriminantSettings, Learner):
     """The half-space ``<(W + lambda I)^-1 (m_+ - m_-), x - (m_+ + m_-)/2> + ln(n_+/n_-) > 0``.
 
     W is the covariance within classes, m the means of the classes and n their sizes, all from one noisy release
-    (:class:`curator.mechanisms.moments.ClassMoments`); what is done with it costs nothing more. lambda is ``ridge``
+    (:class:`curator.mechanisms.sums.ClassMoments`); what is done with it costs nothing more. lambda is ``ridge``
     times the spectral norm that W's noise has, about 2 tau sqrt(d) for symmetric noise of deviation tau (Wigner): where
     the covariance is noise the difference of means decides, and where it is not the discriminant is Fisher's (1936).
     With few people it keeps more of the signal than gradient steps do, which pay for each direction anew

@@ -12,8 +12,8 @@ from common.learners.exponential import ExponentialSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.records import Records
 from curator.learners.base import LEARNERS, CallSizes, Learner
-from curator.mechanisms.exponential import FewestMistakes
-from curator.metering.access import Access
+from curator.mechanisms.access import Access
+from curator.mechanisms.selection import FewestMistakes
 
 MAX_HYPOTHESES = 1 << 31
 """So many conjunctions are gone through in a quarter of a minute or so; each round goes through them twice."""
@@ -23,7 +23,7 @@ MAX_HYPOTHESES = 1 << 31
 class Exponential(ExponentialSettings, Learner):
     """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on m draws.
 
-    See :class:`curator.mechanisms.exponential.FewestMistakes`.
+    See :class:`curator.mechanisms.selection.FewestMistakes`.
     """
 
     @classmethod

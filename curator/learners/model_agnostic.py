@@ -15,9 +15,8 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.scikit import Trainable
-from curator.learners.teacher_answers import MAX_SET_ASIDE, TeacherAnswers
-from curator.learners.teacher_classes import ColumnClasses, LabelClasses, TeacherClasses
-from curator.metering.access import Access, Stream
+from curator.learners.teachers import MAX_SET_ASIDE, ColumnClasses, LabelClasses, TeacherAnswers, TeacherClasses
+from curator.mechanisms.access import Access, Stream
 
 _TRIED, _MAX_TRIED = 1000, 1 << 14
 """Random records on which classifiers are tried before anything is charged."""
@@ -151,7 +150,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         """Train the student on answered points; chance fills in where nothing was released (a negative answer).
 
         Args:
-            coins: Randomness for what is released already; see :meth:`curator.metering.access.Access.coins`.
+            coins: Randomness for what is released already; see :meth:`curator.mechanisms.access.Access.coins`.
         """
         chance = coins("coins").integers(self._classes.number, len(answers))
         classes = np.where(answers < 0, chance, answers)

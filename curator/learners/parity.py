@@ -14,8 +14,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.rules import MAX_FEATURES, Constant, FeatureSet, Parity
 from common.local.records import Records
 from curator.learners.base import LEARNERS, Learner
+from curator.mechanisms.access import Access
 from curator.mechanisms.parities import PlaceParities
-from curator.metering.access import Access
 
 BOTTOM = Constant(label=-1)
 """What is released when no block has an answer."""

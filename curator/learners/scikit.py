@@ -19,7 +19,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.export import as_hypothesis
 from curator.learners.base import LEARNERS, CallSizes, Learner
-from curator.metering.access import Access
+from curator.mechanisms.access import Access
 
 MIN_AGREEMENT = 0.999
 """Share of the draws on which the hypothesis must predict as the fitted model does."""

@@ -14,8 +14,8 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.records import Records
 from curator.learners.base import LEARNERS, Learner
+from curator.mechanisms.access import Access
 from curator.mechanisms.clipped_steps import ClippedSteps
-from curator.metering.access import Access
 
 
 @LEARNERS.register("sgd")

@@ -16,10 +16,10 @@ from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
 from common.core.machine import processors
 from common.numerics.randomness import RandomSource
+from curator.mechanisms.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
 from curator.mechanisms.gradient_steps import LOSSES, Rule, coordinates, descend
-from curator.numerics.gaussian_noise import FINE_GRID, GRID, fine_normals, normals
 from curator.sample.rows import GatheredRows
-from curator.weights.sampling import Sampler
+from curator.sample.sampling import Sampler
 
 SHRINK = 2.0**-32
 """Gradients are clipped to this share less than ``clip``, so that rounding errors cannot take one beyond it."""
@@ -46,7 +46,7 @@ class ClippedSteps:
     deviation ``noise`` L in every coordinate. What is made of it is post-processing.
 
     With noise, gradient and noise are whole multiples of one public unit, sigma / 2^11 (or sigma / 2^26 where
-    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.numerics.gaussian_noise`. Before
+    the noise is so large that a gradient would be lost in a cell): see :mod:`curator.mechanisms.gaussian_noise`. Before
     it is rounded, a gradient is clipped to L less half a unit times sqrt(dim), so that rounding cannot take it
     beyond L. What a step does to the iterate before it is scaled is then a multiple of the unit.
 

@@ -22,7 +22,8 @@ from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.protocols.blender import threshold
 from curator.mechanisms.base import CentralMechanism, central
-from curator.mechanisms.whole_numbers import noisy_counts, random_bits
+from curator.mechanisms.counts import noisy_counts
+from curator.mechanisms.selection import random_bits
 
 
 @central

@@ -17,7 +17,7 @@ from common.local.mechanisms.mechanism import MECHANISMS, Mechanism, parse_mecha
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import AuditFinding, Subject, audit
 from common.privacy.theorems.gaussian_dp import delta_of, joint_step, mu_allowed
-from curator.learners.adaptation.algorithms import ConvexSettings, fit_convex
+from curator.learners.adaptation import ConvexSettings, fit_convex
 
 pytestmark = pytest.mark.slow
 

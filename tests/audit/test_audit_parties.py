@@ -32,16 +32,16 @@ from common.operations.operation import OPERATIONS
 from common.privacy.auditing import Subject
 from common.privacy.calibration import sampling_schedule
 from curator.learners.base import LEARNERS, learn_from, parse_learner
+from curator.mechanisms.access import as_it_is
 from curator.mechanisms.base import CENTRAL
-from curator.metering.access import as_it_is
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from deploy import auditing
 from deploy.auditing import Case
 from local_agent.answers import evaluate
 from referee.cli import app
 from tests.curator.learners.test_cheating_learners import PROMISING, given, run
-from tests.curator.metering.greedy import Honest
+from tests.curator.mechanisms.greedy import Honest
 from tests.tiers import for_each
 
 pytestmark = pytest.mark.slow

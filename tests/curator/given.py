@@ -11,8 +11,8 @@ from common.local.hypotheses.rules import Conjunction
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
-from curator.weights.reweighing import Reweighing
 
 
 def losses_of(table: AnyArray) -> Records:

@@ -13,8 +13,8 @@ from common.core.errors import BadData, BadInput, BrokenLedger
 from curator.cli import app
 from curator.console import console, console_app
 from curator.owner import BINS, OWNERS, look, weights_of
+from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
-from curator.weights.reweighing import Reweighing
 from tests.common.data.test_people import CSV, own
 from tests.support import Bench
 from tests.tandem.ui.asking import KEY, RULES, Browser, outside

@@ -42,7 +42,7 @@ from curator.sample.base import LocalSample
 from curator.startup import open_curator
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
-from tests.curator.metering.greedy import CHEATS
+from tests.curator.mechanisms.greedy import CHEATS
 from tests.curator.requests import LEARN, ledger, request
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned

@@ -124,7 +124,7 @@ RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt
 
 NO_CODE = {
     "docs/accounting.md": ("P - a Q = s (B - b M)", "int P F_m0(", "K <= (m/2) e^", "delta = int_0^1 max"),
-    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine/          the way of"),
+    "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine.py        the way of"),
     "docs/audit-evidence.md": ("=== ",),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),
     "docs/extending.md": ("[build-system]",),

@@ -16,9 +16,8 @@ from benchmarks.adaptation.datasets.base import Pair, Task
 from benchmarks.adaptation.datasets.scaling import NORM
 from benchmarks.adaptation.splits import Split
 from common.core.arrays import Floats
-from curator.learners.adaptation.discrepancy import Loss, discrepancy
-from curator.learners.adaptation.domains import Domains, DomainSide
-from curator.learners.adaptation.public_fits import least_squares, logistic_in_ball
+from curator.learners.discrepancy import discrepancy
+from curator.learners.domains import Domains, DomainSide, Loss, least_squares, logistic_in_ball
 
 RIDGE = 1e-5
 """Penalty of all logistic fits but the private ones: the largest at which nothing changes in the third digit."""

@@ -23,7 +23,7 @@ from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
 from common.privacy.accountants import RenyiAccountant
 from common.privacy.events import SubsampledSteps
-from curator.learners.adaptation.domains import DomainSide
+from curator.learners.domains import DomainSide
 
 
 def epsilon_of_steps(event: SubsampledSteps, delta: float) -> float:

@@ -18,8 +18,7 @@ from common.core.arrays import Floats
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from curator.learners.adaptation.domains import Domains
-from curator.learners.adaptation.public_fits import least_squares
+from curator.learners.domains import Domains, least_squares
 
 
 def noisy_moment(rows: Floats, norm: float, mu: float, source: RandomSource) -> Floats:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
-from curator.learners.adaptation.domains import DomainSide
+from curator.learners.domains import DomainSide
 
 Task = Literal["regression", "classification"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.adaptation.datasets.base import Pair, Raw, Task
 from common.core.arrays import Floats
-from curator.learners.adaptation.domains import DomainSide, whitening
+from curator.learners.domains import DomainSide, whitening
 
 NORM = 1.0
 """Largest L2 norm of a scaled row, its constant feature included."""
@@ -26,7 +26,7 @@ def scaled(
 
     ::
 
-        x -> (clip(whitened x), CONSTANT)         by curator.learners.adaptation.domains, of the source
+        x -> (clip(whitened x), CONSTANT)         by curator.learners.domains, of the source
         y -> (y - mean) / (1 + |mean|)            in regression; labels stay
 
     All moments are the source's, so where a target row goes depends on that row and on what is public. The clip

@@ -33,8 +33,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledSteps
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import epsilon_of_selection
-from curator.learners.adaptation.domains import Domains, DomainSide
-from curator.learners.adaptation.public_fits import least_squares, logistic
+from curator.learners.domains import Domains, DomainSide, least_squares, logistic
 from tests.benchmarks.adaptation.toy import pair, raw
 
 KEYS = ["table", "dataset", "method", "mean", "deviation", "paper_mean", "paper_deviation", "note"]

@@ -14,16 +14,16 @@ from common.local.hypotheses.linear import Linear
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.adaptation.noisy_descent import Forces, move_rows
 from curator.learners.base import learn_from
+from curator.learners.noisy_descent import Forces, move_rows
 from curator.learners.sgd import Sgd
 from curator.learners.svm import Svm
-from curator.numerics.gaussian_noise import normals
+from curator.mechanisms.gaussian_noise import normals
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler
+from curator.sample.sampling import Sampler
 from deploy.simulation import conduct
 from tests.support import tiny
 

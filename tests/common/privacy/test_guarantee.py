@@ -39,7 +39,7 @@ from common.privacy.guarantee import (
 )
 from common.privacy.theorems.gaussian_dp import epsilon_of
 from common.privacy.theorems.stopping import NegativeBinomial
-from curator.numerics.gaussian_noise import EXACT_BITS
+from curator.mechanisms.gaussian_noise import EXACT_BITS
 from tests.tiers import for_each
 
 

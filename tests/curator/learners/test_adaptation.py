@@ -18,10 +18,10 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.scenario.accepting import violations
 from common.scenario.loading import load
 from common.scenario.plan import resolve
-from curator.learners.adaptation.learners import AdaptationLearner
+from curator.learners.adaptation import AdaptationLearner
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.discriminant import Discriminant
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from tests.support import tiny
 from tests.tiers import for_each
 

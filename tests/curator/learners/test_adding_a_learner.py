@@ -93,7 +93,7 @@ FILES = {
         from common.local.records import Records
         from curator.learners.base import LEARNERS, Learner
         from curator.mechanisms.sums import ClippedSum
-        from curator.metering.access import Access
+        from curator.mechanisms.access import Access
 
 
         @LEARNERS.register("average")

@@ -13,14 +13,14 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.learning import Learn
 from common.privacy.events import NonPrivate
-from curator.engine.engine import Workspace
+from curator.engine import Workspace
 from curator.learners.base import LEARNERS, Learner, parse_learner
-from curator.metering.meter import Overdrawn
+from curator.mechanisms.access import Overdrawn
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from tests.contracts import ONLY, entries
 from tests.curator.learners.test_learner_contract import ALSO, SHORT, accepts
-from tests.curator.metering.greedy import CHEATS, Honest
+from tests.curator.mechanisms.greedy import CHEATS, Honest
 from tests.tiers import for_each, thinned
 
 N = 600

@@ -19,8 +19,8 @@ from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import geometric
 from common.scenario.scenario import parse
 from curator.learners.base import learn_from, parse_learner
+from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
-from curator.weights.reweighing import Reweighing
 from deploy.checking import checked
 from deploy.simulation import conduct
 

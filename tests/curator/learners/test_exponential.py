@@ -14,8 +14,8 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import SubsampledRelease
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.exponential import Exponential
-from curator.mechanisms.exponential import _Conjunctions, _Stumps, choose_level
-from curator.weights.reweighing import Reweighing
+from curator.mechanisms.selection import _Conjunctions, _Stumps, choose_level
+from curator.sample.reweighing import Reweighing
 from tests.tiers import for_each
 
 

@@ -37,12 +37,12 @@ from common.privacy.events import (
 )
 from curator.learners.base import LEARNERS, CallSizes, learn_from, parse_learner
 from curator.learners.scikit import classifiers
-from curator.numerics import gaussian_noise
+from curator.mechanisms import gaussian_noise
 from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
 from curator.startup import check_room, open_curator
-from curator.weights.reweighing import Reweighing
 from tests.contracts import ONLY, entries, examples, with_a_number_that_is_none
-from tests.curator.learners.counted import CountingSampler
+from tests.curator.learners.given import CountingSampler
 from tests.support import tiny
 from tests.tiers import for_each, thinned
 

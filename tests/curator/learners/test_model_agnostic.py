@@ -14,13 +14,13 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release, SubsampledRelease
 from common.privacy.theorems.gaussian_dp import delta_of
-from curator.learners import teacher_answers
+from curator.learners import teachers
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
-from curator.metering.access import Access
+from curator.mechanisms.access import Access
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
-from curator.weights.sampling import Sampler
+from curator.sample.reweighing import Reweighing
+from curator.sample.sampling import Sampler
 from tests.tiers import for_each, thinned
 
 TREE = {"classifier": "DecisionTreeClassifier", "parameters": {"max_depth": 3}}
@@ -115,7 +115,7 @@ def test_mistakes_are_estimated_with_the_epsilon_that_is_set_aside_for_it(monkey
         seen.append((cast.shape, len(classes), touched, epsilon))
         return 0.0
 
-    monkeypatch.setattr(teacher_answers, "estimated_mistakes", none)
+    monkeypatch.setattr(teachers, "estimated_mistakes", none)
     chosen = learner(aggregation={**EASY, "epsilon": 9.0, "cutoff": 5, "estimate": 0.1}, by="content")
     said = chosen.mechanism(PUBLIC.features).apply(iter([PEOPLE]), RandomSource.seeded(1))
     assert seen == [((60, 60), 60, 2, math.nextafter(0.9 - 4 * 0.9 * 2.0**-52, 0.0))]

@@ -19,8 +19,8 @@ from common.scenario.plan import resolve
 from common.statistics import formulas
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.parity import BOTTOM, vote
-from curator.numerics.equations import Equations
-from tests.curator.numerics.test_solvers import EveryWord
+from curator.mechanisms.parities import Equations
+from tests.curator.learners.test_svm import EveryWord
 from tests.tiers import for_each, thinned
 
 CASES = [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2)]

@@ -20,7 +20,7 @@ from curator.learners import svm
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
 from curator.learners.svm import Svm
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from tests.tiers import for_each, thinned
 
 LINEAR = [
@@ -444,7 +444,7 @@ def test_without_intercept_the_threshold_is_zero():
 def test_it_begins_at_the_hypothesis_released_last(monkeypatch):
     draws, _ = svm_sampler()
     begun = []
-    minimize = svm.minimize  # type: ignore[attr-defined]
+    minimize = svm.minimize
     monkeypatch.setattr(svm, "minimize", lambda *all, **more: begun.append(all[1]) or minimize(*all, **more))
     learner = Svm(draws=500, intercept=2.0)
     first: Any = learn_from(learner, draws, RandomSource.seeded(1), None)

@@ -14,11 +14,11 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import NonPrivate, SubsampledSteps
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
+from curator.mechanisms.gaussian_noise import fine_normals, normals
 from curator.mechanisms.gradient_steps import coordinates, descend
-from curator.numerics.gaussian_noise import fine_normals, normals
 from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import GatheredRows
-from curator.weights.reweighing import Reweighing
 from tests.tiers import for_each, thinned
 
 

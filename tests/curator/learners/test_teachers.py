@@ -15,20 +15,24 @@ from common.numerics.randomness import RandomSource
 from common.privacy.events import Gaussian, Release
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.votes import Thresholds, calibrated, printed, stability_level, stability_share
-from curator.learners import teacher_answers
 from curator.learners.scikit import Trainable
-from curator.learners.teacher_answers import (
+from curator.learners.teachers import (
     BOTTOM,
     UNANSWERED,
+    ColumnClasses,
+    LabelClasses,
     TeacherAnswers,
     aggregate,
+    chunk_of,
+    count_votes,
+    distances,
     enough_bottoms,
     estimated_mistakes,
     release_if_stable,
     release_until_cutoff,
+    votes,
+    winners,
 )
-from curator.learners.teacher_classes import ColumnClasses, LabelClasses
-from curator.learners.teachers import chunk_of, count_votes, distances, votes, winners
 from tests.tiers import for_each
 
 TREE = Trainable(classifier="DecisionTreeClassifier")
@@ -494,7 +498,7 @@ def test_the_threshold_is_drawn_anew_after_each_bottom_and_only_then(monkeypatch
         """Return noise that is known: of thresholds 0, -40, 40; of queries 0."""
         return np.array([0, -40, 40])[:count] if epsilon == SURE.of_threshold else np.zeros(count, dtype=np.int64)
 
-    monkeypatch.setattr(teacher_answers, "geometric_noise", fixed)
+    monkeypatch.setattr("curator.learners.teachers.geometric_noise", fixed)
     # Levels in force: 50 until the first bottom, 10 until the second, 90 from then on.
     assert said([60, 40, 40, 60, 5, 60, 95]) == [0, BOTTOM, 0, 1, BOTTOM, BOTTOM, UNANSWERED]
 
@@ -520,7 +524,7 @@ def silent(count, epsilon, source):
 
 @for_each(("teachers", "people", "touched"), [(7, 3, 1), (3, 7, 1), (5, 5, 2), (4, 9, 2)])
 def test_one_record_moves_the_estimate_by_one_step_at_most(monkeypatch, teachers, people, touched):
-    monkeypatch.setattr(teacher_answers, "geometric_noise", silent)
+    monkeypatch.setattr("curator.learners.teachers.geometric_noise", silent)
     step = max(teachers, touched * people) / (teachers * people)
     draw = np.random.default_rng(1)
     for _ in range(200):

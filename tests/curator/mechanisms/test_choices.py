@@ -16,12 +16,11 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.weighting import LEAST_EPSILON, Margins
 from common.privacy.rounding import down
-from curator.engine.engine import Workspace
-from curator.mechanisms.exponential import _weights, choose_level
-from curator.mechanisms.shares import NoisyShares
-from curator.mechanisms.whole_numbers import FINEST, FineNoise, place_of
+from curator.engine import Workspace
+from curator.mechanisms.counts import FINEST, FineNoise, NoisyShares
+from curator.mechanisms.selection import _weights, choose_level, place_of
 from curator.sample.base import LocalSample, Sample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from tests.curator.given import hypothesis, losses_of, split
 from tests.curator.operations.given import assert_law, geometric
 from tests.tiers import for_each

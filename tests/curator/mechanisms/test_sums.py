@@ -19,11 +19,11 @@ from common.privacy.rounding import down
 from common.privacy.theorems.gaussian_dp import delta_of
 from common.privacy.theorems.votes import answer_mu, answers_sigma, flips
 from curator.learners.sgd import Sgd
-from curator.mechanisms.counts import MostFrequent, NoisyCount, NoisyHistogram
+from curator.mechanisms.counts import NoisyCount, NoisyHistogram
+from curator.mechanisms.gaussian_noise import FINE_GRID
 from curator.mechanisms.gradient_steps import coordinates, descend
-from curator.mechanisms.moments import GRID, ClassMoments
-from curator.mechanisms.sums import ClippedSum, LossSum, clipped, noisy_winners
-from curator.numerics.gaussian_noise import FINE_GRID
+from curator.mechanisms.selection import MostFrequent
+from curator.mechanisms.sums import GRID, ClassMoments, ClippedSum, LossSum, clipped, noisy_winners
 from curator.sample.rows import GatheredRows
 from tests.curator.operations.given import assert_law, geometric
 from tests.tiers import for_each

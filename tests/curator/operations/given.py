@@ -11,10 +11,10 @@ from common.local.mechanisms.noise import Laplace
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.operations.operation import Operation
-from curator.engine.engine import Workspace
+from curator.engine import Workspace
 from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
-from curator.weights.reweighing import Reweighing
 
 FAILURE = 1e-6
 """Probability that a right law is called wrong."""

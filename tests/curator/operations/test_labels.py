@@ -25,10 +25,10 @@ from common.privacy.rounding import down
 from common.protocols.blender import SPURIOUS, threshold
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from curator.curator import Curator
-from curator.engine.engine import Workspace
+from curator.engine import Workspace
 from curator.mechanisms.sparse_histogram import listed
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from tests.curator.operations.given import assert_law, geometric, numbers, release, workspace
 from tests.tiers import for_each, thinned
 

@@ -18,12 +18,12 @@ from common.numerics.randomness import RandomSource
 from common.operations.operation import OPERATIONS, Operation, Result, parse_operation
 from common.privacy.budget import cost
 from common.privacy.events import NoEvent, parse_event
-from curator.engine.engine import Workspace
+from curator.engine import Workspace
 from curator.learners.base import LEARNERS, Learner
-from curator.metering.meter import Overdrawn
+from curator.mechanisms.access import Overdrawn
 from curator.operations import HANDLERS
 from tests.contracts import examples, with_a_number_that_is_none
-from tests.curator.metering.greedy import CHEATS, Homemade, Honest
+from tests.curator.mechanisms.greedy import CHEATS, Homemade, Honest
 from tests.curator.operations.given import workspace
 from tests.tiers import for_each, thinned
 

@@ -17,7 +17,7 @@ from common.local.hypotheses.linear import Linear
 from common.local.losses import HypothesisLoss
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from tests.support import Bench, tiny
 
 pytestmark = [

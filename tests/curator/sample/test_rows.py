@@ -20,8 +20,8 @@ from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import GatheredRows, SingleRows, feature, feature_again, how_many, label, row_of
-from curator.weights.reweighing import Reweighing
 from tests.tiers import for_each
 
 N = 1000

@@ -28,10 +28,10 @@ from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.placement import check_sample, open_sample
 from curator.sample.rejection import AcceptanceTable
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
 from curator.sample.shard import ScoreHistogram, Shard
 from curator.sample.source import RecordLayout, RowFile, each_block
-from curator.weights.reweighing import Reweighing
 from tests.curator.given import cumulative_losses, losses_of, split
 from tests.support import tiny
 from tests.tiers import for_each

@@ -12,7 +12,7 @@ from common.local.records import Records
 from common.operations.learning import Learn
 from common.protocols.base import AskCurator
 from curator.sample.base import LocalSample
-from curator.weights.reweighing import Reweighing
+from curator.sample.reweighing import Reweighing
 from referee.audit.audit import audit
 from tests.referee.protocols.test_protocol_contract import World, play
 from tests.support import Bench, leave_folder, tiny

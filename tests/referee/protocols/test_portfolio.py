@@ -29,7 +29,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
 from common.statistics.calibration import Calibration
 from curator.curator import Curator
-from curator.engine.engine import Engine
+from curator.engine import Engine
 from curator.sample.base import LocalSample
 from deploy import simulation
 from deploy.baselines import Attempts, evaluation_source, loss, run_baselines

@@ -20,7 +20,7 @@ from common.operations.operation import Operation, Result
 from common.protocols.base import PROBLEMS, AskCurator, Progress, pattern_of
 from common.protocols.patterns import Pattern
 from common.scenario.scenario import Scenario
-from curator.engine.engine import Engine
+from curator.engine import Engine
 from curator.operations import HANDLERS
 from curator.sample.base import LocalSample
 from deploy.simulation import local_curator

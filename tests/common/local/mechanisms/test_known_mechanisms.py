@@ -17,7 +17,7 @@ from common.local.mechanisms.noise import FLAT, FLAT_BITS, LIMIT, Laplace, Local
 from common.local.mechanisms.warner import NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
-from curator.mechanisms.whole_numbers import FINEST, FineNoise
+from curator.mechanisms.counts import FINEST, FineNoise
 from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods
 from tests.tiers import for_each
 

@@ -32,9 +32,8 @@ from common.privacy.theorems.selection import (
     selection_rdp,
 )
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, Stopping, geometric, weights
-from curator.mechanisms.random_stopping import choose, draw_count
+from curator.mechanisms.selection import below, choose, draw_count
 from curator.mechanisms.sums import noisy_sum
-from curator.mechanisms.whole_numbers import below
 from referee.audit.recomputing import delta_of_choice
 from tests.tiers import for_each, thinned
 

@@ -1,0 +1,503 @@
+"""What becomes of an operation, in one order, for real people and for simulated ones: policy, history, workspace."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+import traceback
+from asyncio import CancelledError
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TextIO
+
+import numpy as np
+
+from common.core import canonical
+from common.core.arrays import AnyArray
+from common.core.errors import BadData, BadScenario, OperationFailed, PolicyRefused
+from common.local.hypotheses.hypothesis import Hypothesis, hypothesis_kinds, ordinary_kinds
+from common.local.losses import Weighing
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.operations.operation import Operation, R, Result, parse_operation
+from common.privacy.events import Event, NoEvent
+from common.protocols.base import demands_of, pattern_of
+from common.scenario.resolved import ResolvedScenario
+from curator.learners.base import CallSizes, Learner, parse_learner
+from curator.mechanisms.access import Access
+from curator.operations import HANDLERS, Standing
+from curator.sample.base import Sample
+from curator.sample.reweighing import Reweighing
+
+
+def check_features(operation: Operation[Any], dimension: int) -> None:
+    """Refuse an operation that looks at features which records lack.
+
+    Raises:
+        PolicyRefused: Saying how many it needs.
+    """
+    if operation.min_features > dimension:
+        raise PolicyRefused(f"{operation.kind} needs {operation.min_features} features, records have {dimension}")
+
+
+@dataclass(frozen=True)
+class CuratorPolicy:
+    """What the curator agrees to do, for any referee.
+
+    Attributes:
+        n: Number of records.
+        kappa, eta: Of the weights; see :class:`~curator.sample.reweighing.Reweighing`.
+        rounds: Most operations of each kind.
+        learner: None where nothing is learned.
+        protocol, operations: The protocol that was agreed to, and the kinds of operations that it may ask this curator
+            for.
+        further: Operations of a kind that it may ask for beyond ``rounds``.
+    """
+
+    n: int
+    kappa: float | None
+    eta: float
+    rounds: int
+    learner: Learner | None
+    protocol: str
+    operations: frozenset[str]
+    further: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario, sample: Sample, public: Records | None) -> CuratorPolicy:
+        """Return the policy in a resolved scenario, which is for this private and this public sample.
+
+        Raises:
+            BadScenario: As :meth:`agreed`.
+            BadData: If the sample has another size, or holds what is not a number.
+        """
+        if len(sample) != scenario.curator.n:
+            raise BadData(f"the curator's policy is for n = {scenario.curator.n} records, found {len(sample)}")
+        sample.check()
+        return cls.agreed(scenario, sample.dtype, sample.dimension, public)
+
+    @classmethod
+    def agreed(
+        cls,
+        scenario: ResolvedScenario,
+        dtype: np.dtype[Any],
+        dimension: int,
+        public: Records | None,
+        *,
+        public_is_read: bool = True,
+    ) -> CuratorPolicy:
+        """Return the policy in a resolved scenario for samples of this shape, before any record is seen.
+
+        Args:
+            dtype, dimension: Of the private sample's features, as learners see them.
+            public: The public sample; None where the scenario has none, or it is not read.
+            public_is_read: Whether it was read, if there is one: only then what a learner wants of it is checked.
+
+        Raises:
+            BadScenario: If the learner cannot learn from such samples.
+        """
+        section = scenario.curator
+        n, kappa, eta, rounds = section.n, section.kappa, section.eta, section.rounds
+        learner = None if section.learner is None else parse_learner(section.learner)
+        if learner is not None:
+            if scenario.problem is None:  # otherwise each operation says which features its learner sees
+                for seen in sorted({task.features for task in scenario.tasks} or {dimension}):
+                    learner.check(dtype, seen)
+            if public_is_read:
+                learner.check_public(public)
+            learner.check_people(n)
+            if public_is_read:
+                learner.check_noise(CallSizes(n, 0 if public is None else len(public), dimension, dtype.itemsize))
+        protocol, alone = scenario.protocol, scenario.alone
+        operations = pattern_of(protocol, alone).kinds("curator")
+        name = protocol if alone is None else f"{protocol}, {alone} alone"
+        return cls(n, kappa, eta, rounds, learner, name, operations, demands_of(protocol).further)
+
+    def most(self, kind: str) -> int:
+        """Return how many operations of a kind it carries out at most."""
+        return self.rounds + self.further.get(kind, 0)
+
+    def check_agreed(self, kind: str) -> None:
+        """Refuse an operation that the agreed protocol does not use.
+
+        Raises:
+            PolicyRefused: Saying which ones it does.
+        """
+        if kind not in self.operations:
+            allowed = " and ".join(map(repr, sorted(self.operations))) or "no operation"
+            raise PolicyRefused(
+                f"this curator agreed to protocol {self.protocol!r}, which asks it for {allowed}, not for {kind!r}; "
+                f"nothing was charged"
+            )
+
+    def read(self, wire: Any) -> Operation[Any]:
+        """Return the operation that a message holds (JSON).
+
+        Raises:
+            PolicyRefused: If its hypothesis is of a kind that is taken only if the policy's own learner gives it, or if
+                the agreed protocol does not use it.
+            BadMessage: If it is no operation.
+        """
+        by_choice = frozenset() if self.learner is None else self.learner.by_choice
+        for kind in sorted(hypothesis_kinds(wire) - ordinary_kinds() - by_choice):
+            # Before it is parsed: parsing is what this curator has not agreed to.
+            raise PolicyRefused(f"this curator's learner gives no hypothesis of kind {kind!r}, so it takes none")
+        operation = parse_operation(wire)
+        self.check_agreed(operation.kind)
+        return operation
+
+
+ENDING = (SystemExit, GeneratorExit, CancelledError)
+"""What is no Exception and may come out of an operation's code; a person's interrupt is none of these."""
+LOGGER = logging.getLogger(__name__)
+
+
+@contextmanager
+def constant_failure(kind: str) -> Iterator[None]:
+    """Turn whatever an operation's code raises into one constant problem; log its type and its line, never its text.
+
+    The text of an exception may quote a record, and which exception it is may depend on one. That there was a failure
+    cannot be hidden from whoever waits for a release; so no learner of ours fails for some samples and not for others,
+    unless its settings are to blame (:meth:`curator.learners.base.Learner.check`).
+
+    Raises:
+        OperationFailed: For every Exception, and for what would end a thread: code that exits has failed as well.
+    """
+    try:
+        yield
+    except (Exception, *ENDING) as error:  # noqa: BLE001 - which one it is may depend on a record
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f"{frames[-1].name}, line {frames[-1].lineno}" if frames else "nowhere"
+        LOGGER.error("operation %s failed: %s in %s", kind, type(error).__name__, where)
+        raise OperationFailed(
+            f"the operation {kind!r} failed inside the curator and released nothing; its charge stays. "
+            f"The curator's operator finds the reason in its log: without a change there, it will fail again"
+        ) from None
+
+
+_LOCK = threading.Lock()
+_SILENT: Counter[int] = Counter()
+"""How often each thread has been silenced."""
+_BEFORE: list[TextIO] = []
+
+
+class _Filter(io.TextIOBase):
+    """A stream that swallows what silenced threads write, and passes on what others do."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return len(text) if _SILENT[threading.get_ident()] else self._stream.write(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Swallow all that this thread writes to the standard output and error, warnings included.
+
+    Other threads write as before. Code that is not Python, and that writes to the descriptors themselves, is not
+    stopped: no classifier of scikit-learn does, unless it is given ``verbose``, which is refused
+    (:mod:`common.learners.scikit`).
+    """
+    own = threading.get_ident()
+    with _LOCK:
+        if not _SILENT.total():
+            _BEFORE[:] = [sys.stdout, sys.stderr]
+            sys.stdout, sys.stderr = (_Filter(stream) for stream in _BEFORE)
+        _SILENT[own] += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _SILENT[own] -= 1
+            if not _SILENT.total():
+                _SILENT.clear()
+                sys.stdout, sys.stderr = _BEFORE
+
+
+def extended(lineage: str, number: str, operation: dict[str, Any]) -> str:
+    """Return the digest of an operation and of everything before it, whose digest is ``lineage`` ("" for nothing)."""
+    return canonical.digest([lineage, number, operation])
+
+
+class OperationHistory:
+    """Operations in the order in which they were entered; only the last one may still be unfinished."""
+
+    def __init__(self) -> None:
+        self._lineages: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._before = self._last = ""
+
+    def count(self, kind: str) -> int:
+        """Return how many operations of a kind were entered."""
+        return self._counts[kind]
+
+    def lineage(self, number: str) -> str:
+        """Return a digest of an operation and of everything before it.
+
+        It is what the operation's randomness is derived from: the same operation after the same history is repeated bit
+        for bit, and never with the same noise after another history, should an old ledger be restored.
+        """
+        return self._lineages[number]
+
+    def enter(self, number: str, operation: dict[str, Any]) -> str:
+        """Enter an operation (JSON) and return its lineage; the last one may be entered again.
+
+        Raises:
+            ValueError: If an earlier operation, or another one, has the number: it would get randomness that was used
+                already.
+        """
+        known = self._lineages.get(number)
+        if known is not None:
+            if known != self._last or known != extended(self._before, number, operation):
+                raise ValueError(f"operation {number} was entered already, with another operation or before others")
+            return known
+        self._before, self._last = self._last, extended(self._last, number, operation)
+        self._lineages[number] = self._last
+        self._counts[operation["kind"]] += 1
+        return self._last
+
+
+class FinishedOperation(NamedTuple):
+    """An operation that was carried out, and what was released."""
+
+    operation: Operation[Any]
+    result: Result
+
+
+StoredWeights = tuple[int, list[AnyArray]]
+"""The weights as they were after the first so many reweighs: that number, and each shard's cumulative losses."""
+
+
+@dataclass
+class Workspace:
+    """The engine's own: its sample, the law of its weights, its learner, and what it released last.
+
+    ``learner`` is None where the policy has none, ``public`` where the scenario has no public sample.
+    """
+
+    sample: Sample
+    reweighing: Reweighing
+    learner: Learner | None
+    previous: Hypothesis | None = None
+    public: Records | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """Where the curator stands: what is public."""
+        return Standing(
+            people=len(self.sample),
+            dimension=self.sample.dimension,
+            dtype=self.sample.dtype,
+            tv_bound=self.reweighing.sampling_bound(),
+            learner=self.learner,
+            previous=self.previous,
+            public=self.public,
+            check_room=self._check_room,
+        )
+
+    def _check_room(self, weighing: Weighing) -> None:
+        grown = self.reweighing.widening(weighing)
+        if grown:
+            try:
+                self.sample.check_room(grown)
+            except BadScenario as full:
+                raise PolicyRefused(full.detail) from None
+
+    def event(self, operation: Operation[Any]) -> Event:
+        """Return what an operation costs now."""
+        event: Event = HANDLERS[operation.kind]().event(operation, self.standing)
+        return event
+
+    def check(self, operation: Operation[Any]) -> None:
+        """Refuse what could not be carried out.
+
+        Raises:
+            PolicyRefused: Saying what is missing.
+        """
+        HANDLERS[operation.kind]().check(operation, self.standing)
+
+    def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
+        """Carry out an operation by what an event pays for, and return what it releases; changes nothing here.
+
+        Raises:
+            Overdrawn: If its code asked for more than that, even if it caught the error.
+        """
+        sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
+        access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
+        result: R = HANDLERS[operation.kind]().run(operation, access, self.standing)
+        access.close()
+        return result
+
+    def advance(self, operation: Operation[R], result: R) -> None:
+        """Go on to where an operation leads that released this: new weights, and a hypothesis to begin with."""
+        if operation.reweighs_by is not None:
+            self.reweighing.update(self.sample, operation.reweighs_by)
+        learned = HANDLERS[operation.kind]().learned(result)
+        if learned is not None:
+            self.previous = learned
+
+    def perform(self, operation: Operation[R], source: RandomSource) -> R:
+        """Run an operation by what it declares itself, and go on."""
+        result = self.run(operation, self.event(operation), source)
+        self.advance(operation, result)
+        return result
+
+
+def replayed(
+    policy: CuratorPolicy,
+    sample: Sample,
+    public: Records | None,
+    finished: Sequence[FinishedOperation],
+    stored: StoredWeights | None,
+) -> Workspace:
+    """Return the workspace that operations lead to, in their order; nothing is drawn and nothing released.
+
+    Args:
+        sample: Whatever its weights are; they are set.
+        stored: Spares the reweighs before it; None computes all of them.
+    """
+    reweighs = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
+    done, cumulative_losses = stored if stored is not None else (0, None)
+    reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:done], cumulative_losses)
+    workspace = Workspace(sample, reweighing, policy.learner, public=public)
+    for operation, result in finished:
+        if operation.reweighs_by is not None and done > 0:
+            done -= 1
+        else:
+            workspace.advance(operation, result)
+    return workspace
+
+
+class Past(Protocol):
+    """An operation of the past."""
+
+    @property
+    def operation_id(self) -> str:
+        """Its number."""
+        ...
+
+    @property
+    def operation(self) -> dict[str, Any]:
+        """Its JSON form."""
+        ...
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What it released, with or without its event; None where it did not finish."""
+        ...
+
+
+FindStored = Callable[[list[str]], StoredWeights | None]
+"""Finds stored weights: given the lineage of each finished reweigh, in order."""
+
+
+class Engine:
+    """A curator's work on its sample, one operation after the other.
+
+    Args:
+        policy: What it agrees to do.
+        sample: Its people; their weights are set to what the past has made of them.
+        randomness: Secret where people are real. Each operation's randomness is derived from it by the operation's
+            lineage.
+        public: The public sample, if there is one.
+        past: Operations so far, in order; only the last one may be unfinished.
+        stored: Where weights that the past led to may be found, instead of computing them again.
+    """
+
+    def __init__(
+        self,
+        policy: CuratorPolicy,
+        sample: Sample,
+        randomness: RandomSource,
+        *,
+        public: Records | None = None,
+        past: Iterable[Past] = (),
+        stored: FindStored = lambda lineages: None,
+    ) -> None:
+        self._policy = policy
+        self._sample = sample
+        self._randomness = randomness
+        self._history = OperationHistory()
+        self._running = False
+        finished, lineages = [], []
+        for entry in past:
+            lineage = self._history.enter(entry.operation_id, entry.operation)
+            if entry.result is not None:
+                operation = parse_operation(entry.operation)
+                finished.append(FinishedOperation(operation, operation.read(entry.result)))
+                if operation.reweighs_by is not None:
+                    lineages.append(lineage)
+        self.workspace = replayed(policy, sample, public, finished, stored(lineages))
+
+    def lineage(self, number: str) -> str:
+        """Return the digest of an operation and of everything before it."""
+        return self._history.lineage(number)
+
+    def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
+        """Check whether a further operation may be carried out, and return what it costs; changes nothing.
+
+        Args:
+            afford: Told what it costs; raises if that is more than what is left.
+
+        Raises:
+            PolicyRefused: If the agreed protocol does not use it, records lack features that it needs, the policy's
+                rounds are used up, or its handler refuses it.
+        """
+        self._check_settled()
+        self._policy.check_agreed(operation.kind)
+        check_features(operation, self._sample.dimension)
+        event = self.workspace.event(operation)
+        afford(event)
+        done, most = self._history.count(operation.kind), self._policy.most(operation.kind)
+        if done >= most:
+            raise PolicyRefused(f"the policy allows {most} rounds, {done} {operation.kind!r} operations are done")
+        self.workspace.check(operation)
+        return event
+
+    def run(self, number: str, operation: Operation[R], event: Event) -> R:
+        """Carry out an operation that was admitted, under a number of its own; return what it releases.
+
+        Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
+        ahead of what has happened: then this engine is of no use any more, and another one is built from the past.
+
+        Args:
+            event: What was charged: the operation gets no more of the sample than this pays for.
+
+        Raises:
+            OperationFailed: If its code fails, or asks for more: the same sentence whatever happened, since texts of
+                errors, like where they come from, may depend on records. The operator finds the type and the line in
+                the curator's log.
+        """
+        self._check_settled()
+        lineage = self._history.enter(number, operation.wire())
+        self._running = True
+        with constant_failure(operation.kind), silence():
+            result = self.workspace.run(operation, event, self._randomness.derive(lineage))
+            self.workspace.advance(operation, result)
+        return result
+
+    def advance(self) -> None:
+        """Go on from where the last operation has led: what it released is stored, if it has to be."""
+        self._running = False
+
+    def perform(self, number: str, operation: Operation[R]) -> R:
+        """Admit an operation, carry it out and go on: for simulated people, whose operations nobody charges."""
+        event = self.admit(operation)
+        result = self.run(number, operation, event)
+        self.advance()
+        return result
+
+    def _check_settled(self) -> None:
+        if self._running:
+            raise RuntimeError("an operation was not finished: this engine may be ahead of what has happened")

@@ -1,0 +1,541 @@
+"""CnvxAdap and NCnvxAdap (Bassily, Cortes, Mao and Mohri 2024, Algorithms 1 and 2): settings, steps, learners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from common.core.arrays import Floats
+from common.core.errors import BadScenario
+from common.learners.adaptation import (
+    MAX_SHARE,
+    MIN_SHARE,
+    AlgorithmSettings,
+    CnvxAdapSettings,
+    ConvexFields,
+    NcnvxAdapSettings,
+    NonconvexFields,
+    Private,
+    split,
+)
+from common.learners.adaptation import AdaptationSettings as PublicSettings
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.linear import Linear, Regressor
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Event, Gaussian, NonPrivate
+from common.privacy.theorems.gaussian_dp import StepNoise, scales_share, step_noise
+from curator.learners.base import LEARNERS, CallSizes, Learner
+from curator.learners.discrepancy import private_discrepancy
+from curator.learners.domains import Domains, DomainSide, Loss, PublicFit, Whitening, fit_public, whitening
+from curator.learners.noisy_descent import HARD, Bounds, Course, Found, descend, sensitivities
+from curator.mechanisms.access import Access
+from curator.mechanisms.base import CentralMechanism, central
+
+
+class DescentSettings(AlgorithmSettings):
+    """Settings of both algorithms, and what follows from them."""
+
+    loss: ClassVar[Loss]
+    convex: ClassVar[bool]
+
+    @property
+    def bounds(self) -> Bounds:
+        """The public bounds on a record."""
+        return Bounds(self.loss, self.radius, self.norm)
+
+    def softmax(self, records: int) -> float:
+        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself."""
+        if self.sharpness is not None:
+            return self.sharpness
+        return HARD if self.convex and self.steps == "paper" else default_sharpness(records)
+
+    def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
+        """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
+        self.check_mu(mu)
+        first, second = sensitivities(self.bounds, domains, self.alpha)
+        found = self._division(domains, first, second, mu)
+        return first * found.gradient, second * found.scales
+
+    def _division(self, domains: Domains, first: float, second: float, mu: float) -> StepNoise:
+        if self.calibration == "paper":
+            return step_noise(mu, self.iterations, 0.5, joint=False)
+        share = self.scales_share
+        if share is None:
+            # In the paper's variables: s_2 = p^2 B, and U = 1.
+            reference = domains.private_share(self.alpha)
+            share = scales_share(
+                self.radius * math.sqrt(domains.dimension) * first, math.sqrt(domains.people) * reference**2 * second
+            )
+        bounded = min(max(share, MIN_SHARE), MAX_SHARE)
+        return step_noise(mu, self.iterations, bounded, joint=self.loss == "squared")
+
+
+class Prepared(NamedTuple):
+    """What is settled before the first iteration.
+
+    Attributes:
+        domains: Within public bounds.
+        discrepancy: d, private or exact.
+        noise: sigma_1 and sigma_2, 0 without privacy.
+        start: Where w begins, shape (d,); None for 0.
+        reach: How far noise may take w in all iterations.
+    """
+
+    domains: Domains
+    discrepancy: float
+    noise: tuple[float, float]
+    start: Floats | None
+    reach: float
+
+
+def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
+    """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu."""
+    first, noise = None, (0.0, 0.0)
+    if mu is not None:
+        first, rest = split(settings, mu)
+        noise = settings.noise(domains, rest)
+    domains = domains.bounded(settings.norm)
+    found = private_discrepancy(
+        domains, settings.radius, settings.norm, first, source.derive("discrepancy"), settings.loss
+    )
+    if settings.start == "zero":
+        return Prepared(domains, found, noise, None, settings.radius)
+    known = public_fit(domains, settings)
+    return Prepared(domains, found, noise, known.weights, known.reach)
+
+
+def public_fit(domains: Domains, settings: DescentSettings) -> PublicFit:
+    """Return what the public side alone says, its rows within public bounds: a function of no private record."""
+    return fit_public(domains.public.bounded(settings.norm), settings.loss, settings.radius, settings.norm)
+
+
+def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
+    """Return the steps on v = p u; without a convex objective kappa_1 adds to the force on a scale, over v^2."""
+    return scaled(
+        prepared.domains,
+        settings.bounds,
+        settings.alpha,
+        prepared.noise,
+        settings.iterations,
+        force=settings.bounds.greatest + prepared.discrepancy + (0.0 if settings.convex else settings.kappa_1),
+        euclidean=settings.kappa_2,
+        greatest=settings.kappa_inf,
+        spread=settings.spread,
+        reach=prepared.reach,
+    )
+
+
+def course(settings: DescentSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
+    """Return what the loop does; the last ``iterations - burn`` iterates are averaged."""
+    records = len(prepared.domains.source) + len(prepared.domains.target)
+    return Course(
+        alpha=settings.alpha,
+        kappa_1=settings.kappa_1,
+        kappa_2=settings.kappa_2,
+        kappa_inf=settings.kappa_inf,
+        sharpness=settings.softmax(records),
+        convex=settings.convex,
+        discrepancy=prepared.discrepancy,
+        iterations=iterations,
+        step_weights=steps.weights,
+        steps_scales=(steps.source, steps.target),
+        gradient_noise=prepared.noise[0],
+        scales_noise=prepared.noise[1],
+        burn=burn,
+    )
+
+
+class ConvexSettings(ConvexFields, DescentSettings):
+    """Settings of CnvxAdap, and what follows from them."""
+
+    loss: ClassVar[Loss] = "squared"
+    convex: ClassVar[bool] = True
+
+    @property
+    def bounds(self) -> Bounds:
+        if self.residual_clip == "public":
+            raise AssertionError("the clip is not computed yet: call clipped first")
+        return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
+
+    def clipped(self, domains: Domains) -> ConvexSettings:
+        """Return the same settings with the number that ``residual_clip: public`` stands for.
+
+        The noise and the loop both read it from :attr:`bounds`, so that no other clip is used than the one that the
+        noise is calibrated to.
+        """
+        if self.residual_clip != "public":
+            return self
+        return self.model_copy(update={"residual_clip": public_fit(domains, self).residual_clip})
+
+    @property
+    def burn(self) -> int:
+        """Iterates that are not averaged."""
+        return {"average": 0, "suffix": self.iterations // 2, "last": self.iterations - 1}[self.output]
+
+
+def fit_convex(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Floats:
+    """Learn w by CnvxAdap; see :func:`solve_convex`. Nothing else of it may be released."""
+    return solve_convex(domains, settings, mu, source).weights
+
+
+def solve_convex(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Found:
+    """Minimize F of problem (6) by noisy projected gradient descent.
+
+    The discrepancy and all iterations together are mu-GDP for the private side (replace one record in its place), by
+    the exact composition of Gaussian mechanisms and post-processing; compare Theorem 4.3, whose noise is too
+    little for large epsilon.
+
+    ``paper`` steps are those of Algorithm 1, with the misprint of the public one put right. With them the scales
+    hardly move: the private ones' noise alone is kept to 1/sqrt(n) on a scale of n. ``scaled`` steps work on
+    v = p u, which is 1 at the lower bound of u, and have the maximum of the weights smoothed.
+
+    With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
+    the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
+    number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
+    (:mod:`common.privacy.theorems.gaussian_dp`) hold as they are with G = 2 C r and B = C^2. A clip
+    that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
+    without a clip, with its own sensitivity.
+
+    Args:
+        mu: Of everything; None for CnvxAdap without privacy.
+        source: Of the noise.
+    """
+    with one_thread():
+        settings = settings.clipped(domains)
+        prepared = prepare(domains, settings, mu, source)
+        steps = convex_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
+        plan = course(settings, prepared, steps, settings.iterations, settings.burn)
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
+
+
+def convex_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
+    """Return the steps of Algorithm 1, line 4, with m^{3/2}/(sqrt(T) alpha^2 (B + B_bar)) for the public scales.
+
+    Those are for the gradient in u; v = p u moves by p^3 times as much for the gradient in v divided by p.
+    """
+    domains, bounds, root = prepared.domains, settings.bounds, math.sqrt(settings.iterations)
+    first, second = prepared.noise
+    total = bounds.greatest + settings.kappa_1 + settings.kappa_2 + settings.kappa_inf
+    weights = settings.radius / (root * math.hypot(bounds.slope, math.sqrt(domains.dimension) * first))
+    sides = []
+    for side, share in enumerate(domains.shares(settings.alpha)):
+        size = (len(domains.source), len(domains.target))[side]
+        norm = total + (0.0 if side else bounds.greatest)
+        noise = second if side == (domains.private == "target") else 0.0
+        # p^3 size^{3/2}/(sqrt(T) (size p)^2 norm): sigma_2 of the gradient in u is p^2 times the one here.
+        sides.append(size * share / size**1.5 / (root * math.hypot(norm, noise)))
+    return Steps(weights, *sides)
+
+
+class NonconvexSettings(NonconvexFields, DescentSettings):
+    """Settings of NCnvxAdap, and what follows from them; responses are labels -1 and +1."""
+
+    loss: ClassVar[Loss] = "logistic"
+    convex: ClassVar[bool] = False
+
+
+def fit_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Floats:
+    """Learn w by NCnvxAdap; see :func:`solve_nonconvex`. Nothing else of it may be released."""
+    return solve_nonconvex(domains, settings, mu, source).weights
+
+
+def solve_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Found:
+    """Seek a stationary point of J of problem (7) by noisy projected gradient descent.
+
+    The discrepancy's bound and all T iterations together are mu-GDP for the private side (replace one record in its
+    place), by the exact composition of Gaussian mechanisms and post-processing; compare Theorem 5.2. The number
+    t* of the iterate that is released is drawn first, from 1..T, and the loop stops there; the noise and the charge are
+    those of T iterations, so a chosen t* tells nothing and costs nothing more.
+
+    ``paper`` steps are 1/beta_bar for w and u; the scales then move by O(1/n^2) of themselves. ``scaled`` ones
+    work on v = p u, with sensitivity p B, and their own step.
+
+    Args:
+        mu: Of everything; None for NCnvxAdap without privacy.
+        source: Of t* and of the noise.
+    """
+    with one_thread():
+        prepared = prepare(domains, settings, mu, source)
+        steps = nonconvex_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
+        stop = settings.iterations
+        if settings.output == "random":
+            stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
+        plan = course(settings, prepared, steps, stop, 0 if settings.output == "average" else stop - 1)
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
+
+
+def nonconvex_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:
+    """Return 1/beta_bar, :func:`smoothness`, for w and u: p^3 times as much for v and its gradient divided by p."""
+    step = 1.0 / smoothness(settings, prepared.domains)
+    source, target = prepared.domains.shares(settings.alpha)
+    return Steps(step, step * source**3, step * target**3)
+
+
+def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
+    """Return beta_bar of Lemma 5.1, J's smoothness in (w, u), from the terms of its proof (20) and (21)."""
+    bounds, (m, n) = settings.bounds, (len(domains.source), len(domains.target))
+    sharpness = settings.softmax(m + n)
+    alpha, other = settings.alpha, 1.0 - settings.alpha
+    own = sum(
+        settings.kappa_2 * share**3 / k**2
+        + 2.0
+        * share**3
+        * (abs(loss - settings.kappa_1) + settings.kappa_2 * math.sqrt(k_other) + settings.kappa_inf)
+        / k**2.5
+        + settings.kappa_inf * sharpness * share**4 * (k**-3.0 + k**-3.5)
+        for share, k, k_other, loss in (
+            (alpha, m, n, bounds.greatest + bounds.width),
+            (other, n, m, bounds.greatest),
+        )
+    )
+    own += 2.0 * settings.kappa_inf * sharpness * (alpha * other) ** 2 / (m * n) ** 1.5
+    cross = bounds.slope * (alpha**2 / m**1.5 + other**2 / n**1.5)
+    return float(bounds.smoothness + own + cross)
+
+
+class Steps(NamedTuple):
+    """Step sizes of w, and of the source's and the target's scales."""
+
+    weights: float
+    source: float
+    target: float
+
+
+def scaled(
+    domains: Domains,
+    bounds: Bounds,
+    alpha: float,
+    noise: tuple[float, float],
+    iterations: int,
+    *,
+    force: float,
+    euclidean: float,
+    greatest: float,
+    spread: float,
+    reach: float,
+) -> Steps:
+    """Return steps by curvature, and no longer than noise admits.
+
+    The weights sum to at most 1, so the objective is beta-smooth in w: 1/beta. A scale is moved by the row's loss and
+    the norms, over v^2, of curvature at most twice their sum at v = 1: one over that. Noise of deviation sigma takes
+    an iterate by step sigma sqrt(T) in T steps, so a step is also at most reach/(sigma_1 sqrt(d T)) for w (in the
+    proof of Theorem 4.3 reach is the radius) and ``spread``/(sigma_2 sqrt(T)) for a private scale.
+
+    Args:
+        noise: sigma_1 and sigma_2, 0 without privacy.
+        force: Greatest loss, with the discrepancy and whatever else pulls at every row.
+        euclidean, greatest: kappa_2 and kappa_inf.
+        reach: How far noise may take w in all.
+    """
+    root = math.sqrt(iterations)
+    weights = 1.0 / bounds.smoothness
+    if noise[0] > 0.0:
+        weights = min(weights, reach / (noise[0] * root * math.sqrt(domains.dimension)))
+    sizes, shares = (len(domains.source), len(domains.target)), domains.shares(alpha)
+    norm = math.sqrt(sum(size * share**2 for size, share in zip(sizes, shares, strict=True)))
+    sides = []
+    for side, (size, share) in enumerate(zip(sizes, shares, strict=True)):
+        pulled = force + euclidean * share / norm + greatest * (2.0 + math.log(sum(sizes))) / size
+        step = 0.5 / pulled
+        if noise[1] > 0.0 and side == (domains.private == "target"):
+            step = min(step, spread / (noise[1] * root))
+        sides.append(step)
+    return Steps(weights, *sides)
+
+
+@central
+@dataclass(frozen=True)
+class Adaptation(CentralMechanism[DomainSide, Floats]):
+    """CnvxAdap or NCnvxAdap between a public side and the private one; releases w, and is mu-GDP for the private side.
+
+    Values are a :class:`DomainSide` a block. The algorithms bring all rows within their public bounds before they use
+    them, whatever they are given, and calibrate their noise from mu.
+
+    Attributes:
+        settings: Of the algorithm, whose type says which one it is.
+        public: The public side.
+        private: Which side is the private one.
+        mu: Of everything; None for no privacy at all.
+    """
+
+    settings: ConvexSettings | NonconvexSettings
+    public: DomainSide
+    private: Private
+    mu: float | None
+
+    @property
+    def price(self) -> Event:
+        return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
+
+    def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Floats:
+        sides = list(values)
+        own = DomainSide(
+            np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
+        )
+        source_side, target = (own, self.public) if self.private == "source" else (self.public, own)
+        domains = Domains(source_side, target, self.private)
+        if type(self.settings) is ConvexSettings:
+            return fit_convex(domains, self.settings, self.mu, source)
+        if type(self.settings) is NonconvexSettings:
+            return fit_nonconvex(domains, self.settings, self.mu, source)
+        raise TypeError(f"no algorithm has settings of type {type(self.settings).__name__}")
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Keep linear algebra to the caller's thread, within this context.
+
+    A product of matrices otherwise depends on the number of cores in its last digits. And what an iteration does is too
+    little for several threads.
+    """
+    context: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def default_sharpness(records: int) -> float:
+    """Return mu = (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most."""
+    return records * float(np.log(max(records, 3)))
+
+
+S = TypeVar("S", bound=DescentSettings)
+
+
+class AdaptationLearner(PublicSettings, Learner):
+    """A learner on the sample itself and a public sample of another domain; the weights play no part.
+
+    Both see x' = (x - center, 1), or (whitened x, 1), of the first ``features`` features x. Everything of the sample
+    that is released is the hypothesis: mu-GDP in all (replace one record in its place).
+    """
+
+    def check(self, dtype: np.dtype[Any], dimension: int) -> None:
+        if dimension < self.wanted:
+            raise BadScenario(f"{self.name} looks at features up to number {self.wanted - 1}, people have {dimension}")
+
+    def check_public(self, public: Records | None) -> None:
+        self._fitting(public)
+
+    def noise_numbers(self, sizes: CallSizes) -> int:
+        return self.iterations * (sizes.people + sizes.public + self.features + 1) + 1
+
+    def room(self, sizes: CallSizes) -> int:
+        rows = sizes.people + sizes.public
+        whitened = 0 if self.whitening == "none" else 16 * self.features * rows + 64 * self.features**2
+        return rows * (sizes.width + 48 * self.features + 64) + whitened
+
+    def _fitting(self, public: Records | None) -> Records:
+        if public is None or not len(public):
+            raise BadScenario(f"{self.name} adapts from a public sample: give the scenario a section public")
+        if public.dimension < self.wanted:
+            raise BadScenario(
+                f"source and target must have the same features: {self.name} looks at features up to number "
+                f"{self.wanted - 1}, public people have {public.dimension}"
+            )
+        return public
+
+    @property
+    def wanted(self) -> int:
+        """Features that a record must have."""
+        return self.features
+
+    def settings(self, kind: type[S]) -> S:
+        """Return the algorithm's settings; ``norm`` is of x - center, and the algorithm's of x'."""
+        given = self.model_dump(include=set(kind.model_fields))
+        return kind(**{**given, "norm": math.hypot(given["norm"], 1.0) if self.intercept else given["norm"]})
+
+    def adapted(self, access: Access, public: Records | None, settings: ConvexSettings | NonconvexSettings) -> Floats:
+        """Return w: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
+        given = self._fitting(public)
+        scaling = self._scaling(given)
+        side = partial(self._side, scaling=scaling)
+        found = access.release(Adaptation(settings, side(given), self.private, self.mu), side)
+        if scaling is None:
+            return found
+        own, constant = scaling.pulled_back(found[: self.features])
+        # The same prediction as of x - center, which :meth:`affine` starts from.
+        return np.append(own, constant + self.center * float(own.sum()) + (found[-1] if self.intercept else 0.0))
+
+    def _scaling(self, public: Records) -> Whitening | None:
+        if self.whitening == "none":
+            return None
+        return whitening(public.features[:, : self.features].astype(np.float64), self.norm)
+
+    def _side(self, records: Records, scaling: Whitening | None) -> DomainSide:
+        features = records.features[:, : self.features].astype(np.float64)
+        features = features - self.center if scaling is None else scaling.moved(features)
+        side = DomainSide(features, self.responses(records)).bounded(self.norm)
+        if not self.intercept:
+            return side
+        return DomainSide(np.column_stack([side.features, np.ones(len(side))]), side.responses)
+
+    def responses(self, records: Records) -> Floats:
+        """Return what is to be predicted, in [-1, 1]: the labels."""
+        return records.labels.astype(np.float64)
+
+    def affine(self, weights: Floats) -> tuple[Floats, float]:
+        """Return the prediction <w, x'> as weights of x and a constant."""
+        own = weights[: self.features]
+        return own, float(weights[self.features] if len(weights) > self.features else 0.0) - self.center * float(
+            own.sum()
+        )
+
+    def half_space(self, weights: Floats) -> Hypothesis:
+        """Return sign(<w, x'>) as a hypothesis."""
+        own, constant = self.affine(weights)
+        return Linear(weights=tuple(own.tolist()), threshold=-constant)
+
+
+@LEARNERS.register("cnvx-adap")
+class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
+    """Regression on the curator's sample and a public one of another domain.
+
+    See :mod:`curator.learners.adaptation`.
+    """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(alpha=0.3, mu=2.0, iterations=300, features=3, norm=1.8, radius=3.0),)
+
+    @property
+    def wanted(self) -> int:
+        return self.features if self.response is None else self.response + 1
+
+    def responses(self, records: Records) -> Floats:
+        if self.response is None:
+            return super().responses(records)
+        return 2.0 * np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0) - 1.0
+
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        found = self.adapted(access, public, self.settings(ConvexSettings))
+        if self.response is None:
+            return self.half_space(found)
+        weights, constant = self.affine(found)
+        return Regressor(
+            weights=tuple((weights / 2.0).tolist()), intercept=(constant + 1.0) / 2.0, response=self.response
+        )
+
+
+@LEARNERS.register("ncnvx-adap")
+class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
+    """Labels by the curator's sample and a public one of another domain.
+
+    See :mod:`curator.learners.adaptation`.
+    """
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
+
+    def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
+        return self.half_space(self.adapted(access, public, self.settings(NonconvexSettings)))

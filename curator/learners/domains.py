@@ -1,0 +1,336 @@
+"""What adaptation learns from: a source and a target sample, one of which is private; what the public one says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import expit
+
+from common.core.arrays import Floats
+from common.core.errors import BadData, BadScenario
+from common.learners.adaptation import Private
+
+Loss = Literal["squared", "logistic"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DomainSide:
+    """k labelled people of one domain.
+
+    Attributes:
+        features: Shape (k, d), float64, finite.
+        responses: Shape (k,), float64, finite; -1 or +1 where they are labels.
+
+    Raises:
+        BadData: If the shapes do not belong together, there is nobody, or a number is not finite.
+    """
+
+    features: Floats
+    responses: Floats
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or self.responses.shape != (len(self.features),) or not self.features.size:
+            raise BadData(
+                f"a side wants features (k, d) and responses (k,), k and d positive; "
+                f"found {self.features.shape} and {self.responses.shape}"
+            )
+        if not (np.isfinite(self.features).all() and np.isfinite(self.responses).all()):
+            raise BadData("features and responses must be finite; drop or clip what is not by public bounds first")
+
+    def __repr__(self) -> str:
+        return f"Side(k={len(self)}, d={self.dimension})"
+
+    def __len__(self) -> int:
+        return len(self.responses)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return int(self.features.shape[1])
+
+    def bounded(self, norm: float) -> DomainSide:
+        """Return the same people within public bounds: ||x|| <= ``norm`` by scaling, |y| <= 1 by clipping.
+
+        Each row is changed by itself alone, so neighbours stay neighbours.
+        """
+        largest = np.maximum(np.abs(self.features).max(axis=1), np.finfo(np.float64).tiny)
+        rows = self.features / largest[:, None]  # of no number that could overflow
+        kept = np.minimum(largest, norm / np.linalg.norm(rows, axis=1).clip(1.0))
+        within = largest * np.sqrt(len(rows.T)) <= norm  # for sure, so that such rows stay as they are
+        moved = np.where(within[:, None], self.features, rows * kept[:, None])
+        return DomainSide(moved, np.clip(self.responses, -1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Domains:
+    """Source and target, with the same features.
+
+    Neighbouring domains differ in one record of the private side by replacement, in its fixed place; both sizes are
+    public, and so is everything of the other side.
+
+    Attributes:
+        source: m people.
+        target: n people.
+        private: Which of the two is private; ``source`` is the reverse scenario of the paper's Section 7.
+
+    Raises:
+        BadScenario: If their features differ in number.
+    """
+
+    source: DomainSide
+    target: DomainSide
+    private: Private = "target"
+
+    def __post_init__(self) -> None:
+        if self.source.dimension != self.target.dimension:
+            raise BadScenario(
+                f"source and target must have the same features, found {self.source.dimension} "
+                f"and {self.target.dimension} of them"
+            )
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.source.dimension
+
+    @property
+    def people(self) -> int:
+        """Size of the private side."""
+        return len(self.source if self.private == "source" else self.target)
+
+    @property
+    def public(self) -> DomainSide:
+        """The side that everybody may see."""
+        return self.target if self.private == "source" else self.source
+
+    def shares(self, alpha: float) -> tuple[float, float]:
+        """Return the reference weight of one record of the source, alpha/m, and of the target, (1 - alpha)/n."""
+        return alpha / len(self.source), (1.0 - alpha) / len(self.target)
+
+    def private_share(self, alpha: float) -> float:
+        """Return the reference weight of one private record."""
+        return self.shares(alpha)[self.private == "target"]
+
+    def bounded(self, norm: float) -> Domains:
+        """Return the same within public bounds; see :meth:`DomainSide.bounded`."""
+        return Domains(self.source.bounded(norm), self.target.bounded(norm), self.private)
+
+
+WITHIN = 0.75
+"""Share of the public rows that are within the norm."""
+_CONSTANT = 1e-6
+"""A column of a smaller deviation is only centred."""
+
+
+class Whitening(NamedTuple):
+    """An affine map of features, x -> (x - mean)/deviation @ turn: public, and of each row by itself.
+
+    Attributes:
+        mean, deviation: Shape (d,).
+        turn: Shape (d, d).
+    """
+
+    mean: Floats
+    deviation: Floats
+    turn: Floats
+
+    def moved(self, features: Floats) -> Floats:
+        """Return rows of features, shape (k, d), mapped."""
+        return (features - self.mean) / self.deviation @ self.turn
+
+    def pulled_back(self, weights: Floats) -> tuple[Floats, float]:
+        """Return weights v and a constant b with <v, x> + b = <weights, moved(x)>."""
+        own = self.turn @ weights / self.deviation
+        return own, -float(self.mean @ own)
+
+
+def whitening(public: Floats, norm: float) -> Whitening:
+    """Return the map for rows of a public sample.
+
+    ::
+
+        x -> c V (D + I)^-1/2 V' standard(x),   standard(x) = (x - mean)/deviation
+
+    V and D are the eigenvectors and values of the correlations. Gradient descent learns the large directions of
+    correlated features and nothing else in its first thousands of steps; (D + I)^-1/2 shortens them, and does not blow
+    up small ones, in which there is only noise.
+
+    Args:
+        public: Shape (m, d), m positive.
+        norm: c puts :data:`WITHIN` of the rows within this norm.
+    """
+    mean, deviation = public.mean(axis=0), public.std(axis=0)
+    deviation = np.where(deviation > _CONSTANT, deviation, 1.0)
+    standard = (public - mean) / deviation
+    values, vectors = np.linalg.eigh(standard.T @ standard / len(standard))
+    turn = (vectors / np.sqrt(np.maximum(values, 0.0) + 1.0)) @ vectors.T
+    length = float(np.quantile(np.linalg.norm(standard @ turn, axis=1), WITHIN))
+    return Whitening(mean, deviation, turn * (norm / length if length > 0.0 else 1.0))
+
+
+CLIP_QUANTILE = 0.82
+"""Of the public residuals' sizes. For normal residuals it is 1.345 standard deviations, Huber's constant (1964)."""
+LEAST_CLIP = 2.0**-8
+"""Share of the greatest residual, radius norm + 1, below which a public clip never is: a clip bounds how far w moves in
+a step, so a source that is fitted exactly must not stop it.
+"""
+WANDER = 0.25
+"""By what share of itself noise alone may raise the public loss."""
+RIDGE = 1e-5
+"""Penalty of the logistic fit, times the square of the rows' norm: without one, separable classes have no fit."""
+
+
+class PublicFit(NamedTuple):
+    """The fit of the public side alone.
+
+    Attributes:
+        weights: w_0, shape (d,), in the ball: the least mean loss of the public side.
+        residual_clip: The :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
+        reach: How far from w_0 noise may take w; see :func:`reach`.
+    """
+
+    weights: Floats
+    residual_clip: float
+    reach: float
+
+
+def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> PublicFit:
+    """Fit the public side over ||w|| <= ``radius``.
+
+    Args:
+        side: Its rows, within public bounds: ||x|| <= ``norm``, |y| <= 1.
+        loss: ``squared`` or ``logistic``.
+    """
+    shares = np.full(len(side), 1.0 / len(side))
+    if loss == "squared":
+        weights = least_squares(side, shares, radius)
+    else:
+        weights = logistic_in_ball(side, shares, RIDGE * norm * norm, radius)
+    weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), radius))
+    residuals = np.abs(side.features @ weights - side.responses)
+    clip = max(float(np.quantile(residuals, CLIP_QUANTILE)), LEAST_CLIP * (radius * norm + 1.0))
+    return PublicFit(weights, clip, reach(side, loss, weights, radius))
+
+
+def reach(side: DomainSide, loss: Loss, weights: Floats, radius: float) -> float:
+    """Return rho: isotropic noise of root mean square length rho raises the public mean loss by a quarter at most.
+
+    With M the mean of x x', such noise raises the squared loss by rho^2 tr(M)/d in expectation, exactly, and the
+    logistic one by an eighth of that at most (its second derivative is 1/4 at most), beside what the slope adds, which
+    is 0 in expectation. T noisy steps of size step are a martingale of root mean square length step sigma sqrt(d T) if
+    nothing pulls back, and the gradient of a convex loss only pulls back.
+    """
+    scores = side.features @ weights
+    losses = (scores - side.responses) ** 2 if loss == "squared" else np.logaddexp(0.0, -side.responses * scores)
+    spread = float(np.square(side.features).sum(axis=1).mean()) * (1.0 if loss == "squared" else 0.125)
+    allowed = WANDER * float(losses.mean()) * side.dimension
+    return min(radius, math.sqrt(allowed / spread)) if spread > 0.0 else radius
+
+
+_NEWTON_STEPS = 50
+_HALVINGS = 24
+"""Of the interval in which the logarithm of a penalty lies."""
+_FLATTEST = 1e-12
+"""Ridge, as a share of the largest curvature, that decides between equally good weights."""
+
+
+def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
+    """Return the minimizer of sum_i q_i (w . x_i - y_i)^2 over ||w|| <= radius.
+
+    Exact up to rounding: the ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it,
+    by bisection in the eigenbasis of A.
+
+    Args:
+        side: k rows.
+        shares: q, shape (k,), non-negative.
+        radius: Of the ball.
+    """
+    weighted = side.features * shares[:, None]
+    return constrained(weighted.T @ side.features, weighted.T @ side.responses, radius)
+
+
+def constrained(curvature: Floats, slope: Floats, radius: float) -> Floats:
+    """Return the minimizer of w'Aw - 2 b'w over ||w|| <= radius, for A positive semidefinite, shape (d, d)."""
+    values, vectors = np.linalg.eigh(curvature)
+    values, projected = np.maximum(values, 0.0), vectors.T @ slope
+    least = _FLATTEST * max(float(values[-1]), 1e-300)
+    if np.linalg.norm(projected / (values + least)) <= radius:
+        return np.asarray(vectors @ (projected / (values + least)))
+    low, high = least, float(np.linalg.norm(projected)) / radius + least
+    for _ in range(200):
+        middle = np.sqrt(low * high)
+        if np.linalg.norm(projected / (values + middle)) > radius:
+            low = middle
+        else:
+            high = middle
+    return np.asarray(vectors @ (projected / (values + high)))
+
+
+def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
+    """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
+
+    Args:
+        side: k rows; responses are -1 or +1.
+        shares: q, shape (k,), non-negative; about 1 in sum.
+        penalty: Positive.
+        start: Where to begin, shape (d,); 0 by default.
+    """
+    signed = side.features * side.responses[:, None]
+    weights = np.zeros(signed.shape[1]) if start is None else start.copy()
+    value = _objective(signed, shares, penalty, weights)
+    for _ in range(_NEWTON_STEPS):
+        wrong = expit(-(signed @ weights))
+        slope = penalty * weights - signed.T @ (shares * wrong)
+        curvature = (signed * (shares * wrong * (1.0 - wrong))[:, None]).T @ signed
+        curvature[np.diag_indices_from(curvature)] += penalty
+        step = cho_solve(cho_factor(curvature), slope)
+        decrement, length = float(slope @ step), 1.0
+        if decrement < 1e-14 * max(1.0, value):
+            break
+        while (
+            tried := _objective(signed, shares, penalty, weights - length * step)
+        ) > value - 0.25 * length * decrement:
+            length *= 0.5
+            if length < 1e-10:
+                return weights
+        weights, value = weights - length * step, tried
+    return weights
+
+
+def logistic_in_ball(
+    side: DomainSide, shares: Floats, penalty: float, radius: float, start: Floats | None = None
+) -> Floats:
+    """Return the :func:`logistic` fit over ||w|| <= radius, up to a thousandth of the radius.
+
+    Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the
+    penalty. That is the minimizer over the ball up to ``penalty ||w||^2/2``, by its Lagrangian.
+
+    Args:
+        side, shares, penalty, start: As of :func:`logistic`.
+        radius: Of the ball, positive.
+    """
+    weights = logistic(side, shares, penalty, start)
+    if np.linalg.norm(weights) <= radius:
+        return weights
+    # At the least loss, penalty ||w|| is the size of the gradient, at most that of the greatest row.
+    greatest = float(shares @ np.linalg.norm(side.features, axis=1)) / radius
+    low, high = np.log(penalty), np.log(max(greatest, 2.0 * penalty))
+    inside = logistic(side, shares, float(np.exp(high)), np.zeros_like(weights))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        found = logistic(side, shares, float(np.exp(middle)), inside)
+        if np.linalg.norm(found) > radius:
+            low = middle
+            continue
+        inside, high = found, middle
+        if np.linalg.norm(inside) > 0.999 * radius:
+            break
+    return inside
+
+
+def _objective(signed: Floats, shares: Floats, penalty: float, weights: Floats) -> float:
+    return float(shares @ np.logaddexp(0.0, -(signed @ weights)) + 0.5 * penalty * (weights @ weights))

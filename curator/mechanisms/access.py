@@ -1,0 +1,443 @@
+"""All that a learner or an operation can do with people: what the charged event pays for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Floats, Indices
+from common.local.hypotheses.composed import Task
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    PrivateSelection,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+)
+from curator.mechanisms.base import CENTRAL, CentralMechanism, NoValue, items_by_person, own, person_by_person
+from curator.mechanisms.clipped_steps import ClippedSteps
+from curator.mechanisms.counts import NoisyShares
+from curator.mechanisms.selection import choose
+from curator.sample.reweighing import Reweighing
+from curator.sample.sampling import Distinct, Sampler, TaskSampler
+
+
+class Overdrawn(RuntimeError):
+    """Code that was given an access asked for more than the charged event pays for. Nothing of it is released."""
+
+
+class Meter:
+    """What one charged event pays for, less what was taken.
+
+    Mechanisms on the same data add up (basic composition): epsilons and deltas of (epsilon, delta)-DP ones, mu^2 of
+    Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so no rounding lets anything
+    through. A call that is refused takes nothing, and the meter remembers that there was one.
+
+    Args:
+        event: What was charged.
+
+    Attributes:
+        spoilt: Whether more was asked for, or a mechanism failed half-way: then nothing may be released.
+    """
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        self.spoilt = False
+        self._draws = event.draws if isinstance(event, SubsampledRelease) else 0
+        self._steps = event.count if isinstance(event, SubsampledSteps) else 0
+        self._selections = int(isinstance(event, PrivateSelection))
+        self._epsilon = self._delta = self._square = Fraction(0)
+        if isinstance(event, Release | SubsampledRelease):
+            self._epsilon, self._delta = Fraction(event.epsilon), Fraction(event.delta)
+        if isinstance(event, Gaussian):
+            self._square = event.count * Fraction(event.mu) ** 2
+
+    @property
+    def free(self) -> bool:
+        """Whether the event pays for everything, as it promises nothing."""
+        return isinstance(self.event, NonPrivate)
+
+    @property
+    def whole_sample(self) -> bool:
+        """Whether it pays for a mechanism on everybody: Release, Gaussian, PrivateSelection, or tv_bound = 1."""
+        if isinstance(self.event, SubsampledRelease):
+            return self.event.tv_bound == 1.0
+        return self.free or isinstance(self.event, Release | Gaussian | PrivateSelection)
+
+    def refuse(self, what: str) -> Overdrawn:
+        """Return the error to raise, and remember that there was one."""
+        self.spoilt = True
+        return Overdrawn(f"the event {self.event.wire()} does not pay for {what}")
+
+    def everybody(self) -> None:
+        """Take a mechanism's look at the whole sample.
+
+        Raises:
+            Overdrawn: If only draws are paid for, or nothing is.
+        """
+        if not self.whole_sample:
+            raise self.refuse("a mechanism on the sample itself")
+
+    def draws(self, count: int) -> None:
+        """Take so many draws from mu.
+
+        Raises:
+            Overdrawn: If so many are not left.
+        """
+        if self.free:
+            return
+        if not 1 <= count <= self._draws:
+            raise self.refuse(f"{count} draws: {self._draws} are left")
+        self._draws -= count
+
+    def steps(self, count: int, ratio: Fraction) -> None:
+        """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma.
+
+        Raises:
+            Overdrawn: If so many are not left, or the noise is less, or the clip larger, than was declared.
+        """
+        if self.free:
+            return
+        if not isinstance(self.event, SubsampledSteps):
+            raise self.refuse("noisy steps")
+        if not 1 <= count <= self._steps:
+            raise self.refuse(f"{count} steps: {self._steps} are left")
+        if ratio > Fraction(self.event.ratio):
+            raise self.refuse(f"a clip of {float(ratio / 2):.6g} standard deviations of the noise")
+        self._steps -= count
+
+    def selection(self) -> None:
+        """Take the one private selection.
+
+        Raises:
+            Overdrawn: If none was declared, or it was made already.
+        """
+        if not self._selections:
+            raise self.refuse("a private selection")
+        self._selections -= 1
+
+    def mechanism(self, price: Event) -> None:
+        """Take a mechanism with this guarantee for the data that it is given.
+
+        Raises:
+            Overdrawn: If it costs more than is left, or is of another kind than was declared.
+        """
+        if self.free:
+            return
+        if isinstance(price, Release) and isinstance(self.event, Release | SubsampledRelease):
+            epsilon, delta = self._epsilon - Fraction(price.epsilon), self._delta - Fraction(price.delta)
+            if epsilon < 0 or delta < 0:
+                raise self.refuse(
+                    f"epsilon {price.epsilon:g} and delta {price.delta:g}: "
+                    f"{float(self._epsilon):g} and {float(self._delta):g} are left"
+                )
+            self._epsilon, self._delta = epsilon, delta
+        elif isinstance(price, Gaussian) and isinstance(self.event, Gaussian):
+            square = self._square - price.count * Fraction(price.mu) ** 2
+            if square < 0:
+                raise self.refuse(f"{price.count} times {price.mu:g}-GDP: mu^2 = {float(self._square):g} is left")
+            self._square = square
+        else:
+            raise self.refuse(f"a mechanism that costs {price.wire()}")
+
+
+A = TypeVar("A")
+T = TypeVar("T")
+Candidate = TypeVar("Candidate")
+Output = TypeVar("Output")
+
+Stream = Literal["coins", "student"]
+PUBLIC_STREAMS: tuple[Stream, ...] = ("coins", "student")
+"""Streams for work on what is released already; no mechanism draws from them."""
+
+
+def as_it_is(records: Records) -> Any:
+    """Return the records: what a mechanism is given that reads them itself."""
+    return records
+
+
+class Access:
+    """What one charged event pays for. The engine makes one for each operation, from the event that it has charged.
+
+    Records stay behind it. :meth:`release` gives a central mechanism what ``of`` makes of each record, and returns what
+    the mechanism releases; :meth:`shares` releases weighted shares, :meth:`descend` makes noisy gradient steps, and
+    :meth:`choose` a private selection. Each is paid from the event first (:class:`Meter`), and
+    what the event does not pay for raises :class:`Overdrawn`: then nothing of the operation is
+    released, whatever its code does with that error, and the charge stays. Only an event that promises nothing
+    (NonPrivate) shows records themselves.
+
+    A function of another package is given one record at a time, so that each person's value is made of that person's
+    record alone, and is clipped as a whole (:mod:`curator.mechanisms.base`). What this cannot hold: ``of`` sees
+    records. Python code that stores them there and puts them into a later answer, or that reaches into private
+    attributes, is stopped by no object in the same process. Nor does anything here check that a run of a private choice
+    forgets the runs before it (docs/security.md, "Code inside the curator").
+
+    Args:
+        event: What was charged.
+        sampler: Draws from mu, and the sample itself; None where nothing of it may be seen.
+        source: All randomness of the operation.
+        shown: How many features, from the first on, are taken for public, which :meth:`features` shows; 0 unless labels
+            alone are protected; None for all.
+    """
+
+    def __init__(self, event: Event, sampler: Sampler | None, source: RandomSource, shown: int | None = 0) -> None:
+        self._meter = Meter(event)
+        self._sampler_or_none = sampler
+        self._source = source
+        self._shown = shown
+        self._releases = 0
+        self._open = True
+        self._parts: list[Access] = []
+
+    def __repr__(self) -> str:
+        return f"Access({self._meter.event!r})"
+
+    # Public facts -----------------------------------------------------------------------------------------------------
+
+    @property
+    def people(self) -> int:
+        """Number of records, n."""
+        return len(self._sampler)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features, d."""
+        return self._sampler.dimension
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features, float32 or uint8."""
+        return self._sampler.dtype
+
+    def coins(self, stream: Stream) -> RandomSource:
+        """Return randomness for work on what is public or released already; no noise comes from it.
+
+        Raises:
+            Overdrawn: If the stream is another one.
+        """
+        if stream not in PUBLIC_STREAMS:
+            raise self._meter.refuse(f"randomness of the stream {stream!r}")
+        return self._source.derive(stream)
+
+    def through(self, task: Task) -> Access:
+        """Have people seen through a public task from here on; return this access."""
+        self._sampler_or_none = TaskSampler.of(self._sampler, task)
+        return self
+
+    # What is paid for -------------------------------------------------------------------------------------------------
+
+    def release(
+        self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
+    ) -> A:
+        """Apply a central mechanism, and return what it releases.
+
+        Args:
+            mechanism: One of :mod:`curator.mechanisms`, with its public parameters.
+            of: Makes of a record what the mechanism wants of a person. A function of another package is called with one
+                record at a time (:mod:`curator.mechanisms.base`), one of the curator's own with blocks of them.
+            draws: Of so many fresh draws from mu; None: of the whole sample, in its order.
+
+        Raises:
+            Overdrawn: If the event does not pay for that.
+        """
+        if type(mechanism) not in CENTRAL:
+            raise self._meter.refuse(f"a {type(mechanism).__name__}, which is no central mechanism")
+        if draws is None:
+            self._meter.everybody()
+        else:
+            self._meter.draws(draws)
+        self._meter.mechanism(mechanism.price)
+        source = self._fresh()
+        blocks = self._sampler.everybody() if draws is None else self._drawn(draws, source)
+        try:
+            made = of if own(of) else person_by_person(of, mechanism, self.dimension, self.dtype)
+            return mechanism.apply(map(made, blocks), source)
+        except NoValue as error:
+            raise self._meter.refuse(str(error)) from None
+        except Exception:
+            self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
+            raise
+
+    def shares(self, epsilon: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
+        """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
+
+        :class:`~curator.mechanisms.counts.NoisyShares`; for how much noise that takes, the weights' own bound is taken.
+
+        Args:
+            epsilon: What it costs, pure.
+            items: How many, K.
+            of: Makes of records the item of each, shape (k,); as for :meth:`release`.
+
+        Raises:
+            Overdrawn: If the event does not pay for that.
+        """
+        mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
+        self._meter.everybody()
+        self._meter.mechanism(mechanism.price)
+        try:
+            made = of if own(of) else items_by_person(of, self.dimension, self.dtype)
+            values = ((made(records), weights) for records, weights in self._sampler.weighted())
+            return mechanism.apply(values, self._fresh()), mechanism.whole
+        except NoValue as error:
+            raise self._meter.refuse(str(error)) from None
+        except Exception:
+            self._meter.spoilt = True  # as in :meth:`release`
+            raise
+
+    def descend(self, steps: ClippedSteps, first: Floats) -> Floats:
+        """Make noisy gradient steps, each on a fresh draw; return what ``steps.output`` asks for, shape (width,).
+
+        Args:
+            first: The iterate to begin with, public, shape (width,).
+
+        Raises:
+            Overdrawn: If so many were not declared, or with more noise for each clip.
+        """
+        if type(steps) is not ClippedSteps:
+            raise self._meter.refuse(f"a {type(steps).__name__}")
+        if not self._meter.free:
+            if not steps.noise > 0.0:
+                raise self._meter.refuse("steps without noise")
+            self._meter.steps(steps.steps, steps.ratio)
+        return steps.run(self._sampler, self._fresh(), first)
+
+    def choose(
+        self,
+        candidates: Sequence[Candidate],
+        fit: Callable[[Candidate, Access], Output],
+        score: Callable[[Output, Access], float],
+        held: Callable[[int, int], AnyArray] | None = None,
+    ) -> Output:
+        """Return the best of a secret number of runs (:func:`curator.mechanisms.selection.choose`).
+
+        A run fits a candidate on the people that are for training and scores what it gives on those that are held out.
+        Both get an access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.
+
+        Args:
+            held: (first place, number of places) -> which of the places are held out, shape (number,), bool; None:
+                nobody is, and scores are functions of what is public.
+
+        Raises:
+            Overdrawn: If no private selection was declared, or it was made already.
+        """
+        self._meter.selection()
+        event = self._meter.event
+        if not isinstance(event, PrivateSelection):
+            raise AssertionError("only a private selection pays for one")
+        training, validation = (None if part is None else _uniform(part) for part in self._split(held))
+        one = Gaussian(count=1, mu=event.mu)
+
+        def fitted(settings: Mapping[str, Any], source: RandomSource) -> Output:
+            return fit(settings["candidate"], self._part(one, training, source))
+
+        def scored(output: Output, source: RandomSource) -> float:
+            return score(output, self._part(NoEvent() if validation is None else one, validation, source))
+
+        return choose(fitted, scored, {"candidate": list(candidates)}, event.law, self._fresh()).output
+
+    def features(self, first: int, count: int) -> AnyArray:
+        """Return the public features of ``count`` people from place ``first`` on, shape (count, d); no labels.
+
+        Raises:
+            Overdrawn: Unless features are public: what was charged protects labels only.
+        """
+        if self._shown == 0:
+            raise self._meter.refuse("features: records are protected, not labels only")
+        return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._shown]
+
+    # Without a guarantee ----------------------------------------------------------------------------------------------
+
+    def records(self, draws: int | None = None) -> Records:
+        """Return so many draws from mu as they are, or the whole sample.
+
+        Raises:
+            Overdrawn: Unless the event is NonPrivate.
+        """
+        self._promise_nothing()
+        blocks = self._sampler.everybody() if draws is None else self._drawn(draws, self._source)
+        return Records.joined(list(blocks))
+
+    def distinct(self, draws: int) -> Distinct:
+        """Return so many draws from mu, as the distinct ones among them.
+
+        Raises:
+            Overdrawn: Unless the event is NonPrivate.
+        """
+        self._promise_nothing()
+        return self._sampler.distinct(draws, self._source.derive("draws"))
+
+    @property
+    def source(self) -> RandomSource:
+        """All randomness of the operation.
+
+        Raises:
+            Overdrawn: Unless the event is NonPrivate: noise comes from it.
+        """
+        self._promise_nothing()
+        return self._source
+
+    # For the engine ---------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End it: nothing can be had of it any more.
+
+        Raises:
+            Overdrawn: If anything was asked of it that the event does not pay for, or a mechanism failed, caught or
+                not.
+        """
+        self._open = False
+        for part in self._parts:
+            part.close()
+        if self._meter.spoilt:
+            raise Overdrawn(
+                f"more was asked for than the event {self._meter.event.wire()} pays for, or a mechanism failed"
+            )
+
+    @property
+    def _sampler(self) -> Sampler:
+        if not self._open:
+            raise self._meter.refuse("anything after the operation has ended")
+        if self._sampler_or_none is None or isinstance(self._meter.event, NoEvent):
+            raise self._meter.refuse("a look at the sample")
+        return self._sampler_or_none
+
+    def _promise_nothing(self) -> None:
+        if not isinstance(self._meter.event, NonPrivate):
+            raise self._meter.refuse("records as they are")
+
+    def _fresh(self) -> RandomSource:
+        self._releases += 1
+        return self._source if self._releases == 1 else self._source.derive("release", self._releases)
+
+    def _drawn(self, draws: int, source: RandomSource) -> Iterator[Records]:
+        yield self._sampler.draws(draws, source.derive("draws"))
+
+    def _part(self, event: Event, sampler: Sampler | None, source: RandomSource) -> Access:
+        part = Access(event, sampler, source)
+        self._parts.append(part)
+        return part
+
+    def _split(self, held: Callable[[int, int], AnyArray] | None) -> tuple[Records, Records | None]:
+        """Return who is for training, and who is held out, by their places alone."""
+        if held is None:
+            return Records.joined(list(self._sampler.everybody())), None
+        parts: tuple[list[Records], list[Records]] = ([], [])
+        begin = 0
+        for records in self._sampler.everybody():
+            mask = np.asarray(held(begin, len(records)), dtype=np.bool_)
+            parts[0].append(records.take(np.flatnonzero(~mask)))
+            parts[1].append(records.take(np.flatnonzero(mask)))
+            begin += len(records)
+        return Records.joined(parts[0]), Records.joined(parts[1])
+
+
+def _uniform(records: Records) -> Sampler:
+    return Reweighing(len(records), None, 1.0).sampler(records)

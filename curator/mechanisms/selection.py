@@ -1,0 +1,415 @@
+"""Private selection: the exponential mechanism (McSherry and Talwar 2007) on whole scores, and random stopping."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from common.core.arrays import AnyArray, Bits, Floats, Indices, Labels, Words
+from common.core.errors import BadData, BadInput
+from common.learners.chosen import combinations
+from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.hypotheses.rules import Conjunction, Stump
+from common.local.records import Records
+from common.numerics.kernels import njit
+from common.numerics.randomness import RandomSource
+from common.privacy.events import Release
+from common.privacy.rounding import down
+from common.privacy.theorems.selection import AnyLaw
+from common.privacy.theorems.stopping import weights
+from curator.mechanisms.base import CentralMechanism, central
+
+
+def below(bound: int, source: RandomSource) -> int:
+    """Draw an integer uniform on 0..bound-1, of any size, exactly.
+
+    Words are drawn again until they are below the bound: how often says nothing about the number that comes at last.
+    """
+    bits = bound.bit_length()
+    while True:
+        point = random_bits(bits, source)
+        if point < bound:
+            return point
+
+
+def random_bits(bits: int, source: RandomSource) -> int:
+    """Draw an integer uniform on 0..2^bits-1."""
+    words = source.words(-(-bits // 64))
+    return int.from_bytes(words.astype("<u8").tobytes(), "little") >> (-bits % 64)
+
+
+def place_of(point: int, weights: Sequence[int]) -> int:
+    """Return the place at which the cumulated weights first exceed a point; all weights are gone through always.
+
+    Args:
+        point: In 0..sum-1: uniform, it makes a place as likely as its weight is of all.
+    """
+    return sum(bound <= point for bound in accumulate(weights))
+
+
+_SHARE_BITS = 64
+"""No level has less than 2^-64 of the best's weight."""
+_WEIGHT_BITS = 192
+_FIXED_BITS = 320
+_SPARE_BITS = 128
+_COUNT_BITS = 64
+
+
+def choose_level(people: Indices, epsilon: float, source: RandomSource) -> int:
+    """Draw a count of mistakes c with probability proportional to people[c] * w(c), and so a hypothesis of count c.
+
+    ::
+
+        w(c) = max(e^{-epsilon (c - c_min)/2}, 2^-64),    c_min the least count of any hypothesis
+
+    *Pure epsilon-DP* where a record changes each hypothesis' count by at most 1. With J = 128 ln 2/epsilon, the weight
+    is e^{-epsilon min(c - c_min, J)/2}, and min(c - c_min, J) + c_min = min(c, c_min + J) changes by at most 1 as well;
+    the common factor e^{epsilon c_min/2} cancels. So without rounding, the law is that of the exponential mechanism for
+    that score. It is drawn for epsilon', the double below epsilon. Weights are whole numbers of at least 2^128, within
+    2^-100 of what they should be, relative to that; a uniform number of 128 spare bits finds each with its probability
+    to within 2^-120 of it. Both change a ratio of probabilities by a factor below e^{2^-96}, and epsilon - epsilon' is
+    at least 2^-54 epsilon.
+
+    The numbers of words, of weights and of comparisons are functions of epsilon and of the greatest possible count.
+
+    Args:
+        people: Shape (m + 1,): how many hypotheses make each number of mistakes; at least one is positive.
+        epsilon: At least 2^-40.
+    """
+    shares = _weights(epsilon, len(people) - 1)
+    far = len(shares) - 1
+    best = int(np.argmax(people > 0))
+    near = np.zeros(far, dtype=np.int64)
+    present = people[best : best + far]
+    near[: len(present)] = present
+    beyond = np.cumsum(people[best + far :])
+    groups = [*near.tolist(), int(beyond[-1]) if len(beyond) else 0]
+    weights = [count * share for count, share in zip(groups, shares, strict=True)]
+    bits = _COUNT_BITS + _WEIGHT_BITS + _SPARE_BITS
+    gap = place_of(random_bits(bits, source) * sum(weights) >> bits, weights)
+    rank = random_bits(_COUNT_BITS + _SPARE_BITS, source) * groups[-1] >> _COUNT_BITS + _SPARE_BITS
+    behind = int(np.searchsorted(beyond, rank, side="right"))
+    return best + gap + (behind if gap == far else 0)
+
+
+@cache
+def _weights(epsilon: float, most: int) -> tuple[int, ...]:
+    """Return 2^192 max(e^{-epsilon' j/2}, 2^-64), rounded, for all j up to the first of 2^-64, or up to ``most``."""
+    exponent = down(epsilon) / 2.0
+    last = min(most, math.ceil(_SHARE_BITS * math.log(2.0) / exponent))
+    ratio, weight, weights = _exponential(exponent), 1 << _FIXED_BITS, []
+    for _ in range(last + 1):
+        weights.append(max(weight >> _FIXED_BITS - _WEIGHT_BITS, 1 << _WEIGHT_BITS - _SHARE_BITS))
+        weight = weight * ratio >> _FIXED_BITS
+    return tuple(weights)
+
+
+def _exponential(exponent: float) -> int:
+    """Return e^-x in multiples of 2^-320, to some 2^-300, for an exponent x >= 0: by Taylor's series of x/2^h."""
+    above, below = exponent.as_integer_ratio()
+    halvings = max(0, math.frexp(exponent)[1] + 8)
+    fixed = _FIXED_BITS + halvings + 16
+    argument = (above << fixed) // (below << halvings)
+    total = term = 1 << fixed
+    k = 0
+    while term:
+        k += 1
+        term = term * argument // (k << fixed)
+        total += -term if k % 2 else term
+    for _ in range(halvings):
+        total = total * total >> fixed
+    return total >> fixed - _FIXED_BITS
+
+
+@central
+@dataclass(frozen=True)
+class MostFrequent(CentralMechanism[AnyArray, int]):
+    """The exponential mechanism (McSherry and Talwar 2007): column i with chance proportional to e^{epsilon C_i/2}.
+
+    Values are rows of truth values, one a person, shape (k, columns). C_i, the number of people who have property i,
+    changes by at most 1 when a record is replaced: pure epsilon-DP. With probability 1 - beta,
+    C_i >= max C - 2 ln(d/beta)/epsilon.
+
+    Attributes:
+        epsilon: Positive.
+        columns: How many properties.
+    """
+
+    epsilon: float
+    columns: int
+
+    @property
+    def price(self) -> Release:
+        return Release(epsilon=self.epsilon)
+
+    def person(self, value: Any) -> AnyArray:
+        found = np.asarray(value)
+        if found.shape != (1, self.columns):
+            raise ValueError(f"one row of {self.columns} truth values is wanted, found shape {found.shape}")
+        return np.asarray(found != 0)
+
+    @property
+    def neutral(self) -> AnyArray:
+        return np.zeros((1, self.columns), dtype=np.bool_)
+
+    def apply(self, values: Iterator[AnyArray], source: RandomSource) -> int:
+        ones, people = np.zeros(self.columns, dtype=np.int64), 0
+        for rows in values:
+            ones += np.count_nonzero(rows, axis=0)
+            people += len(rows)
+        missing = people - ones
+        level = choose_level(np.bincount(missing, minlength=people + 1), self.epsilon, source)
+        alike = np.flatnonzero(missing == level)
+        return int(alike[int(source.integers(len(alike), 1)[0])])
+
+
+_ONE = np.uint64(1)
+
+
+@central
+@dataclass(frozen=True)
+class FewestMistakes(CentralMechanism[Records, Hypothesis]):
+    """h with probability proportional to exp(-epsilon * mistakes(h) / 2), mistakes counted on the records.
+
+    Replacing one record changes every count by at most 1, so this is epsilon-DP (McSherry & Talwar); with probability
+    1 - beta the answer has at most 2 ln(|H| / beta) / epsilon mistakes more than the best.
+
+    Counts are small integers: how many hypotheses have each count is all that the choice of a count needs,
+    and within it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels
+    would.
+
+    Attributes:
+        hypotheses: The class; see :class:`common.learners.exponential.OpenExponential`.
+        epsilon: Positive.
+        literals: Of a conjunction.
+        low, high, cells: The grid of stumps.
+    """
+
+    hypotheses: Literal["conjunctions", "stumps"]
+    epsilon: float
+    literals: int
+    low: float
+    high: float
+    cells: int
+
+    @property
+    def price(self) -> Release:
+        return Release(epsilon=self.epsilon)
+
+    def apply(self, values: Iterator[Records], source: RandomSource) -> Hypothesis:
+        """Choose by the mistakes on all records.
+
+        Raises:
+            BadData: If conjunctions are asked of features other than 0/1, or of fewer features than literals.
+        """
+        records = Records.joined(list(values))
+        scored: _Class
+        if self.hypotheses == "stumps":
+            scored = _Stumps(records, np.linspace(self.low, self.high, self.cells))
+        else:
+            scored = _Conjunctions(records, self.literals)
+        people = scored.people()
+        mistakes = choose_level(people, self.epsilon, source.derive("level"))
+        rank = int(source.derive("rank").integers(int(people[mistakes]), 1)[0])
+        return scored.find(mistakes, rank)
+
+
+class _Class(ABC):
+    """A finite class with the mistakes of each member."""
+
+    @abstractmethod
+    def people(self) -> Indices:
+        """How many members make c mistakes, shape (m + 1,)."""
+
+    @abstractmethod
+    def find(self, mistakes: int, rank: int) -> Hypothesis:
+        """Return the member with that many mistakes that has that rank among them, from 0."""
+
+
+class _Stumps(_Class):
+    """Both signs of every feature at every grid point; mistakes from one cumulated histogram a feature."""
+
+    def __init__(self, records: Records, grid: Floats) -> None:
+        self._grid = grid
+        self._count = len(records)
+        above = _above(records.features, records.labels, grid, int(np.count_nonzero(records.labels > 0)))
+        self._mistakes = np.stack([above, self._count - above], axis=-1)
+
+    def people(self) -> Indices:
+        return np.bincount(self._mistakes.ravel(), minlength=self._count + 1)
+
+    def find(self, mistakes: int, rank: int) -> Hypothesis:
+        at = int(np.flatnonzero(self._mistakes.ravel() == mistakes)[rank])
+        feature, cell, side = np.unravel_index(at, self._mistakes.shape)
+        return Stump(feature=int(feature), threshold=float(self._grid[cell]), sign=-1 if side else 1)
+
+
+class _Conjunctions(_Class):
+    """Every tuple of features: mistakes by counting bits, 64 draws at a time, twice and never stored."""
+
+    def __init__(self, records: Records, literals: int) -> None:
+        if records.features.dtype != np.uint8 or int(records.features.max(initial=0)) > 1:
+            raise BadData("conjunctions want 0/1 features (uint8); these are not")
+        if records.dimension < literals:
+            raise BadData(f"{literals} literals want as many features, found {records.dimension}")
+        self._bits = _packed(records.features)
+        self._positive = _packed((records.labels > 0).astype(np.uint8)[:, np.newaxis])[0]
+        self._count = len(records)
+        self._literals = literals
+
+    def people(self) -> Indices:
+        counts = np.zeros(self._count + 1, dtype=np.int64)
+        _walk(self._bits, self._positive, self._literals, counts, -1, 0)
+        return counts
+
+    def find(self, mistakes: int, rank: int) -> Hypothesis:
+        found = _walk(self._bits, self._positive, self._literals, np.zeros(1, dtype=np.int64), mistakes, rank)
+        return Conjunction(features=tuple(int(feature) for feature in found))
+
+
+def _packed(features: Bits) -> Words:
+    rows, width = features.shape
+    padded = np.zeros((width, -(-rows // 64) * 64), dtype=np.uint8)
+    padded[:, :rows] = features.T
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+@njit
+def _above(features: AnyArray, labels: Labels, grid: Floats, positives: int) -> Indices:
+    """Count the mistakes of "+1 iff x_j > grid[c]", shape (d, cells)."""
+    mistakes = np.zeros((features.shape[1], len(grid)), dtype=np.int64)
+    for j in range(features.shape[1]):
+        # Sum of labels by how many grid points lie below x; grid[c] puts x at -1 iff at most c of them do.
+        balance = np.zeros(len(grid) + 1, dtype=np.int64)
+        for i in range(len(labels)):
+            balance[np.searchsorted(grid, features[i, j])] += labels[i]
+        wrong = len(labels) - positives
+        for c in range(len(grid)):
+            wrong += balance[c]
+            mistakes[j, c] = wrong
+    return mistakes
+
+
+@njit
+def _ones(word: np.uint64) -> np.uint64:
+    word = word - ((word >> _ONE) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@njit
+def _walk(bits: Words, positive: Words, literals: int, counts: Indices, wanted: int, rank: int) -> Indices:
+    """Go through all increasing tuples of features, in lexicographic order.
+
+    With ``wanted`` < 0, add up in ``counts`` how many tuples make each number of mistakes. Otherwise return the tuple
+    with ``wanted`` mistakes that has that rank among them, in the same order (all -1 if there is none).
+    """
+    width, words = bits.shape
+    prefix = literals - 1
+    chosen = np.arange(literals)
+    both = np.empty((literals, words), dtype=np.uint64)
+    both[0] = ~np.uint64(0)  # row l holds the conjunction of the first l features
+    level = 0
+    while True:
+        for place in range(level, prefix):
+            for k in range(words):
+                both[place + 1, k] = both[place, k] & bits[chosen[place], k]
+        for last in range(chosen[prefix - 1] + 1 if prefix else 0, width):
+            wrong = np.uint64(0)
+            for k in range(words):
+                wrong += _ones((both[prefix, k] & bits[last, k]) ^ positive[k])
+            if wanted < 0:
+                counts[wrong] += 1
+            elif int(wrong) == wanted:
+                if rank == 0:
+                    chosen[prefix] = last
+                    return chosen
+                rank -= 1
+        level = prefix - 1
+        while level >= 0 and chosen[level] == width - literals + level:
+            level -= 1
+        if level < 0:
+            chosen[:] = -1
+            return chosen
+        chosen[level] += 1
+        for place in range(level + 1, prefix):
+            chosen[place] = chosen[place - 1] + 1
+
+
+Output = TypeVar("Output")
+
+
+@dataclass(frozen=True)
+class Chosen(Generic[Output]):
+    """The best run: its output, and the settings that it was made with (public, as the output is)."""
+
+    output: Output
+    settings: dict[str, Any]
+
+
+def choose(
+    fit: Callable[[dict[str, Any], RandomSource], Output],
+    score: Callable[[Output, RandomSource], float],
+    grid: Mapping[str, Sequence[Any]],
+    law: AnyLaw,
+    source: RandomSource,
+    *,
+    constant_time: bool = True,
+) -> Chosen[Output]:
+    """Run K times with settings drawn uniformly from a public grid, and return the run with the highest score.
+
+    If ``fit`` followed by ``score`` is mu-GDP for each setting, the choice costs what
+    :func:`~common.privacy.theorems.selection.epsilon_of_selection` says for mu. Typically
+    ``fit`` sees one part of the sample and is mu-GDP in it, and ``score`` sees the other part, disjoint, and is mu-GDP
+    in it whatever it is to score. Then both together are mu-GDP: where the neighbours differ in the first part, the
+    score is post-processing of the fit; where they differ in the second, the fits have the same law, and given the
+    fit the scores are no easier to tell apart than N(0, 1) and N(mu, 1), which, as a trade-off function is convex,
+    remains true on the average over the fits. Drawing the settings is such an average.
+
+    Args:
+        fit: (settings, randomness) -> output.
+        score: (output, randomness) -> a score that is private itself, the higher the better; for example
+            :func:`curator.mechanisms.sums.noisy_sum`.
+        grid: Public values of each setting.
+        law: Of K.
+        constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
+            know K.
+
+    Raises:
+        BadInput: If a setting has no values.
+    """
+    settings = combinations(grid)
+    if not settings:
+        raise BadInput("every setting of the grid needs at least one value")
+    count = draw_count(law, source.derive("count"))
+    drawn = source.derive("settings").integers(len(settings), law.most)
+
+    def attempt(run: int) -> tuple[float, Chosen[Output]]:
+        own = settings[int(drawn[run])]
+        output = fit(own, source.derive("fit", run))
+        return score(output, source.derive("score", run)), Chosen(output, own)
+
+    best = attempt(0)
+    for run in range(1, law.most if constant_time else count):
+        found = attempt(run)
+        if run < count and found[0] > best[0]:
+            best = found
+    return best[1]
+
+
+def draw_count(law: AnyLaw, source: RandomSource) -> int:
+    """Draw K, exactly: the law's probabilities are ratios of integers.
+
+    Nobody but the caller may learn it, from the time that the runs take least of all; so all probabilities are gone
+    through, whichever K it is.
+    """
+    shares = weights(law)
+    return 1 + place_of(below(sum(shares), source), shares)

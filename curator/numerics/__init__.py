@@ -1,1 +1,0 @@
-"""The curator's own numerical methods."""

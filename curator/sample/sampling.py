@@ -1,0 +1,324 @@
+"""Exact independent draws from the reweighed sample mu, by rejection against its present maximum; views of a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from common.core.arrays import Floats, Indices, Singles, Words
+from common.core.errors import BadData
+from common.local.hypotheses.composed import Task
+from common.local.hypotheses.linear import Linear
+from common.local.records import Records
+from common.numerics.elementary import exp
+from common.numerics.randomness import RandomSource
+from curator.sample.base import Sample
+from curator.sample.rejection import AcceptanceTable, Picked
+from curator.sample.rows import GatheredRows, signed
+from curator.sample.shard import BLOCK, ScoreHistogram
+
+MIN_ACCEPTANCE = 1 / 64
+"""Below this share of accepted proposals, a table of the weights (8 bytes for 512 records) costs less."""
+_WORDS = 1 << 16
+_COPIED = 1 << 9
+"""Records copied in one go to compute margins: they stay in the second-level cache for that."""
+_FEW = 8
+"""Records for each draw, up to which a table of them all is quicker than sorting the draws."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Density:
+    """A law on n records: mu_i proportional to ``p_i = exp(eta * min(score_i - cut, 0))``, in (0, 1].
+
+    That is every law that the curator's weights can have: the multiplicative weights ``exp(eta *
+    score_i)``, flat from ``cut`` upwards. A cut at (or above) the highest score leaves them as they are.
+
+    Attributes:
+        histogram: How many records have each score.
+        eta: Positive; by one part of the scores.
+        cut: Score from which on the law is flat.
+    """
+
+    histogram: ScoreHistogram
+    eta: float
+    cut: float
+
+    def __len__(self) -> int:
+        return int(self.histogram.people.sum())
+
+    @cached_property
+    def top(self) -> float:
+        """Score from which p = 1: the cut, or the highest score if that is less."""
+        return min(self.cut, float(self.histogram.levels[-1]))
+
+    def relative(self, cumulative_losses: Indices) -> Floats:
+        """Return p of records with the given scores, float64."""
+        return exp(self.eta * np.minimum(cumulative_losses - self.top, 0.0))
+
+    @cached_property
+    def acceptance(self) -> float:
+        """Mean of p: the share of uniform proposals that are accepted."""
+        return float(np.sum(self.histogram.people * self.relative(self.histogram.levels))) / len(self)
+
+    def acceptance_table(self) -> AcceptanceTable:
+        """Return the chances by which records are proposed and accepted.
+
+        Limits are rounded *up* to 64 bits. That can only lower the share of the flat part, where mu is largest: the
+        private side. A score so low that p < 2^-64 has the lowest limit; there the table begins.
+        """
+        highest = math.ceil(self.top)
+        base = max(highest - math.ceil(64.0 * math.log(2.0) / self.eta) - 1, 0)
+        p = self.relative(np.arange(base, highest + 1))
+        if self.acceptance >= MIN_ACCEPTANCE:
+            return AcceptanceTable(base, _limits(p))
+        # Proposed in proportion to whole numbers not below p * most, and accepted with what rounding them up added.
+        most = 1 << (62 - len(self).bit_length())
+        heights = np.ceil(p * most)
+        return AcceptanceTable(base, _limits(p * most / heights), heights.astype(np.int64))
+
+
+def _limits(p: Floats) -> Words:
+    stripes = np.maximum(np.ceil(np.ldexp(p, 64)), 1.0)
+    whole = stripes >= 2.0**64
+    return np.where(whole, np.uint64(2**64 - 1), np.where(whole, 1.0, stripes).astype(np.uint64) - np.uint64(1))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Distinct:
+    """The distinct records among some draws: fewer than these where draws repeat, and quick to go through.
+
+    Attributes:
+        rows: Their numbers, ascending.
+        times: How often each was drawn, at least 1, int64.
+    """
+
+    sample: Sample
+    rows: Indices
+    times: Indices
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.sample.dimension
+
+    def blocks(self, size: int) -> Iterator[Records]:
+        """Yield the records, ``size`` at a time, in the sample's order; none is kept."""
+        for begin in range(0, len(self), size):
+            yield self.sample.take(self.rows[begin : begin + size])
+
+    def take(self, places: Indices) -> Records:
+        """Return the records at the given places among these, which ascend (a copy)."""
+        return self.sample.take(self.rows[places])
+
+    def located(self, places: Indices) -> GatheredRows:
+        """Return the records at the given places, which ascend, for compiled loops: long ones in memory stay there."""
+        rows = self.sample.in_place
+        return GatheredRows.of(self.take(places)) if rows is None else rows.located(self.rows[places])
+
+    def signed_margins(self, plane: Linear) -> Singles:
+        """Return l_i (<w, x_i> - b) of all records, shape (m,), as :meth:`Linear.gaps`; long ones in memory stay there.
+
+        It is below 0, or 0 with label +1, exactly where the half-space is wrong.
+        """
+        rows = self.sample.in_place
+        margins = None if rows is None else rows.signed_margins(plane, self.rows)
+        return self._copied_margins(plane) if margins is None else margins
+
+    def _copied_margins(self, plane: Linear) -> Singles:
+        return np.concatenate([signed(plane, block, np.arange(len(block))) for block in self.blocks(_COPIED)])
+
+
+class Sampler:
+    """Draws of whole records from mu. What a learner gets to see of the private sample.
+
+    Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the
+    randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
+
+    Args:
+        sample: The private sample, n records with their scores.
+        density: mu, over the same n records. Done with the sampler before the next reweigh.
+        share_bound: See :meth:`curator.sample.reweighing.Reweighing.share_bound`; 1 is good for all laws.
+
+    Raises:
+        BadData: If there are not as many records as the density has.
+    """
+
+    def __init__(self, sample: Sample, density: Density, share_bound: float = 1.0) -> None:
+        if len(density) != len(sample):
+            raise BadData(f"{len(density)} weights do not belong to {len(sample)} records")
+        self._sample = sample
+        self._density = density
+        self.share_bound = share_bound
+
+    def __repr__(self) -> str:
+        return f"Sampler({self._sample!r})"
+
+    def __len__(self) -> int:
+        """Return the number of records of the sample."""
+        return len(self._sample)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self._sample.dimension
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the features, float32 or uint8."""
+        return self._sample.dtype
+
+    def indices(self, count: int, source: RandomSource) -> Indices:
+        """Draw ``count`` row numbers independently from mu, int64."""
+        parts = [picked.rows for picked in self._picked(count, source, gather=False)]
+        return np.concatenate(parts)[:count] if parts else np.empty(0, dtype=np.int64)
+
+    def draws(self, count: int, source: RandomSource) -> Records:
+        """Draw ``count`` records independently from mu."""
+        parts = [picked.records for picked in self._picked(count, source, gather=True) if picked.records is not None]
+        if not parts:
+            return Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
+        return Records.joined(parts, count)
+
+    def located(self, count: int, source: RandomSource) -> GatheredRows:
+        """Draw ``count`` records independently from mu, the same as :meth:`draws`, for one compiled loop.
+
+        Long records in memory stay where they are: copying them would take longer than the loop.
+        """
+        whole = self._sample.whole
+        if whole is None:
+            return GatheredRows.of(self.draws(count, source))
+        numbers = self.indices(count, source)
+        return whole.copied(numbers) if self._sample.in_place is None else whole.located(numbers)
+
+    def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:
+        """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""
+        for start in range(0, count, size):
+            yield self.draws(min(size, count - start), source)
+
+    def distinct(self, count: int, source: RandomSource) -> Distinct:
+        """Draw ``count`` records independently from mu, as the distinct ones among them."""
+        drawn = self.indices(count, source)
+        if len(self._sample) > _FEW * count:
+            rows, times = np.unique(drawn, return_counts=True)
+        else:
+            table = np.bincount(drawn)
+            rows = np.flatnonzero(table)
+            times = table[rows]
+        return Distinct(self._sample, rows, times)
+
+    def everybody(self) -> Iterator[Records]:
+        """Yield the sample as it is, each record once, in its fixed order, in blocks.
+
+        For mechanisms on the sample itself, whose event declares ``Release``: a record's place is public,
+        and the weights have no part in it.
+        """
+        return self._sample.blocks(BLOCK)
+
+    def weighted(self) -> Iterator[tuple[Records, Floats]]:
+        """Yield the sample in blocks with a weight a record, in [0, 1], to which mu is proportional; the largest is 1.
+
+        Deterministic: the same doubles on every machine, however the sample is split.
+        """
+        for records, scores in self._sample.scored_blocks(BLOCK):
+            yield records, self._density.relative(scores.astype(np.int64))
+
+    def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
+        """Yield batches of accepted proposals until there are ``count`` or a few more."""
+        while count > 0:
+            if self._chances.heights is None:
+                words = source.words(min(int(count / self._density.acceptance * 1.02) + 32, _WORDS))
+                picked = self._sample.pick(words, self._chances, gather)
+                if picked.undecided:
+                    picked = self._sample.pick(words, self._chances, gather, source.words(len(words)))
+            else:
+                batch = min(count + 32, _WORDS)
+                points, words = source.integers(self._piles[-1], batch), source.words(batch)
+                picked = self._sample.find(points, words, self._piles, self._chances, gather)
+            count -= len(picked.rows)
+            yield picked
+
+    @cached_property
+    def _chances(self) -> AcceptanceTable:
+        return self._density.acceptance_table()
+
+    @cached_property
+    def _piles(self) -> tuple[int, ...]:
+        return self._sample.bucket_sums(self._chances)
+
+
+class TaskSampler(Sampler):
+    """Draws from mu, each seen through a public :class:`~common.local.hypotheses.composed.Task`.
+
+    A view is a function of one record, so what is proven of learners on draws from mu holds for them on views of
+    draws: it is a learner that begins with the view.
+
+    Args:
+        sample, density, share_bound: As for :class:`~curator.sample.sampling.Sampler`.
+        task: What the learner gets to see.
+    """
+
+    def __init__(self, sample: Sample, density: Density, task: Task, share_bound: float = 1.0) -> None:
+        super().__init__(sample, density, share_bound)
+        self._task = task
+
+    @classmethod
+    def of(cls, sampler: Sampler, task: Task) -> Self:
+        """Return what a task sees of a sampler's draws."""
+        return cls(sampler._sample, sampler._density, task, sampler.share_bound)
+
+    @property
+    def dimension(self) -> int:
+        return self._task.features
+
+    def draws(self, count: int, source: RandomSource) -> Records:
+        return self._task.of(super().draws(count, source))
+
+    def located(self, count: int, source: RandomSource) -> GatheredRows:
+        return GatheredRows.of(self.draws(count, source))
+
+    def distinct(self, count: int, source: RandomSource) -> Distinct:
+        drawn = super().distinct(count, source)
+        return DistinctViews(drawn.sample, drawn.rows, drawn.times, self._task)
+
+    def everybody(self) -> Iterator[Records]:
+        return map(self._task.of, super().everybody())
+
+    def weighted(self) -> Iterator[tuple[Records, Floats]]:
+        return ((self._task.of(records), weights) for records, weights in super().weighted())
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class DistinctViews(Distinct):
+    """The distinct records among some draws, each seen through a task.
+
+    Records that are distinct may look alike; how often each was drawn is told by record.
+
+    Attributes:
+        task: What is seen of them.
+    """
+
+    task: Task
+
+    @property
+    def dimension(self) -> int:
+        return self.task.features
+
+    def blocks(self, size: int) -> Iterator[Records]:
+        return map(self.task.of, super().blocks(size))
+
+    def take(self, places: Indices) -> Records:
+        return self.task.of(super().take(places))
+
+    def located(self, places: Indices) -> GatheredRows:
+        return GatheredRows.of(self.take(places))
+
+    def signed_margins(self, plane: Linear) -> Singles:
+        return self._copied_margins(plane)

@@ -1,1 +1,0 @@
-"""The law of the weights, and draws from it."""

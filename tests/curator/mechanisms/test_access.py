@@ -1,0 +1,463 @@
+"""The meter: what each event pays for, to the last digit, and that what is refused takes nothing."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    NonPrivate,
+    PrivateSelection,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+)
+from curator.learners.base import LEARNERS
+from curator.mechanisms.access import PUBLIC_STREAMS, Access, Meter, Overdrawn, as_it_is
+from curator.mechanisms.base import CENTRAL, CentralMechanism, central, items_by_person, own, person_by_person
+from curator.mechanisms.counts import NoisyCount, NoisyHistogram
+from curator.mechanisms.selection import MostFrequent
+from curator.mechanisms.sums import ClassMoments, ClippedSum, LossSum
+from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
+from curator.sample.sampling import Sampler
+from tests.curator.mechanisms.greedy import Homemade
+from tests.tiers import for_each
+
+LAW = LEARNERS["chosen"].example()[0].event(1.0).law  # type: ignore[attr-defined]
+STEPS = SubsampledSteps(count=10, tv_bound=0.01, ratio=2.0)
+DRAWN = SubsampledRelease(draws=100, tv_bound=0.01, epsilon=1.0, delta=1e-6)
+EVENTS: dict[str, Event] = {
+    "none": NoEvent(),
+    "steps": STEPS,
+    "draws": DRAWN,
+    "draws of everybody": SubsampledRelease(draws=100, tv_bound=1.0, epsilon=1.0, delta=1e-6),
+    "release": Release(epsilon=1.0, delta=1e-6),
+    "gaussian": Gaussian(count=4, mu=0.5),
+    "selection": PrivateSelection(mu=1.0, law=LAW),
+}
+PURE, GAUSS = Release(epsilon=1e-3), Gaussian(mu=1e-3)
+ASKS: dict[str, Any] = {
+    "everybody": lambda meter: meter.everybody(),
+    "a draw": lambda meter: meter.draws(1),
+    "a step": lambda meter: meter.steps(1, Fraction(1)),
+    "a selection": lambda meter: meter.selection(),
+    "a pure mechanism": lambda meter: meter.mechanism(PURE),
+    "a gaussian mechanism": lambda meter: meter.mechanism(GAUSS),
+}
+PAYS = {
+    "none": set(),
+    "steps": {"a step"},
+    "draws": {"a draw", "a pure mechanism"},
+    "draws of everybody": {"a draw", "everybody", "a pure mechanism"},
+    "release": {"everybody", "a pure mechanism"},
+    "gaussian": {"everybody", "a gaussian mechanism"},
+    "selection": {"everybody", "a selection"},
+}
+
+
+@for_each("event", EVENTS)
+@for_each("ask", ASKS)
+def test_an_event_pays_for_its_own_kind_and_for_nothing_else(event: str, ask: str) -> None:
+    meter = Meter(EVENTS[event])
+    if ask in PAYS[event]:
+        ASKS[ask](meter)
+        assert not meter.spoilt
+    else:
+        with pytest.raises(Overdrawn, match="does not pay for"):
+            ASKS[ask](meter)
+        assert meter.spoilt
+
+
+def test_what_promises_nothing_pays_for_everything() -> None:
+    meter = Meter(NonPrivate())
+    for ask in ("everybody", "a draw", "a step", "a pure mechanism", "a gaussian mechanism"):
+        for _ in range(3):
+            ASKS[ask](meter)
+    assert not meter.spoilt
+
+
+def test_draws_and_steps_run_out_and_a_refused_ask_takes_nothing() -> None:
+    meter = Meter(DRAWN)
+    meter.draws(60)
+    for much in (41, 100, 0, -5):
+        with pytest.raises(Overdrawn, match="40 are left"):
+            meter.draws(much)
+    meter.draws(40)
+    with pytest.raises(Overdrawn, match="0 are left"):
+        meter.draws(1)
+    stepping = Meter(STEPS)
+    stepping.steps(10, Fraction(2))
+    with pytest.raises(Overdrawn, match="0 are left"):
+        stepping.steps(1, Fraction(2))
+
+
+def test_a_ratio_beyond_the_declared_one_is_refused_by_the_last_bit() -> None:
+    Meter(STEPS).steps(1, Fraction(2))
+    with pytest.raises(Overdrawn, match="standard deviations"):
+        Meter(STEPS).steps(1, Fraction(2) + Fraction(1, 2**200))
+
+
+def test_epsilons_and_deltas_add_up_exactly() -> None:
+    meter = Meter(Release(epsilon=0.3, delta=1e-6))
+    for _ in range(2):
+        meter.mechanism(Release(epsilon=0.1, delta=5e-7))
+    with pytest.raises(Overdrawn, match=r"epsilon 0\.1"):
+        meter.mechanism(Release(epsilon=0.1))  # as doubles, 0.3 - 0.1 - 0.1 is below 0.1: three of these cost more
+    with pytest.raises(Overdrawn, match="delta"):
+        meter.mechanism(Release(epsilon=0.01, delta=1e-12))
+    meter.mechanism(Release(epsilon=0.0999))
+
+
+def test_squares_of_mu_add_up_exactly() -> None:
+    meter = Meter(Gaussian(count=4, mu=0.5))
+    meter.mechanism(Gaussian(count=3, mu=0.5))
+    with pytest.raises(Overdrawn):
+        meter.mechanism(Gaussian(mu=0.5000000001))
+    meter.mechanism(Gaussian(mu=0.5))
+    with pytest.raises(Overdrawn):
+        meter.mechanism(Gaussian(mu=1e-9))
+
+
+def test_there_is_one_selection() -> None:
+    meter = Meter(EVENTS["selection"])
+    meter.selection()
+    with pytest.raises(Overdrawn):
+        meter.selection()
+
+
+N = 500
+COUNT = NoisyCount(0.25)
+
+
+def people() -> Records:
+    features = np.random.default_rng(1).uniform(-1, 1, size=(N, 3)).astype(np.float32)
+    return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
+
+
+def access(event: Event, shown: int | None = 0) -> Access:
+    sampler = Reweighing(N, 0.5, 0.1).sampler(people())
+    return Access(event, sampler, RandomSource.seeded(1), shown)
+
+
+def positive(records: Records) -> Any:
+    return records.labels > 0
+
+
+def test_noise_is_drawn_afresh_for_every_release() -> None:
+    """Two counts with the same noise would give their difference away without any."""
+    given = access(Release(epsilon=50.0))
+    found = [given.release(COUNT, positive) for _ in range(200)]
+    assert len(set(found)) > 10
+    assert abs(float(np.mean(found)) - np.count_nonzero(people().labels > 0)) < 3.0
+    drawn = access(SubsampledRelease(draws=200, tv_bound=0.01, epsilon=50.0))
+    seen: list[Records] = []
+    for _ in range(2):
+        drawn.release(COUNT, lambda records: (seen.append(records), positive(records))[1], draws=100)
+    assert not np.array_equal(seen[0].features, seen[1].features)
+
+
+def test_a_release_is_the_mechanism_on_the_sample_and_its_source() -> None:
+    source = RandomSource.seeded(1)
+    assert access(Release(epsilon=0.25)).release(COUNT, positive) == COUNT.apply(iter([positive(people())]), source)
+
+
+def test_nothing_is_had_after_the_end() -> None:
+    given = access(Release(epsilon=1.0))
+    given.close()
+    with pytest.raises(Overdrawn):
+        given.release(COUNT, positive)
+
+
+def test_values_that_were_kept_back_are_not_computed_later() -> None:
+    """A mechanism takes its values while it is applied: ``of`` is called for no record before or after."""
+    calls: list[int] = []
+
+    def of(records: Records) -> Any:
+        calls.append(len(records))
+        return positive(records)
+
+    given = access(Release(epsilon=0.25))
+    given.release(COUNT, of)
+    assert calls == [1] * (N + 1)  # each record by itself, after a trial on a record of zeros
+
+
+def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
+    """Whether ``of`` fails may depend on a record: that is a bit without noise."""
+
+    def fails(records: Records) -> Any:
+        raise ValueError("one of them is whom I looked for")
+
+    given = access(Release(epsilon=1.0))
+    with pytest.raises(ValueError, match="looked for"):
+        given.release(COUNT, fails)
+    with pytest.raises(Overdrawn, match="or a mechanism failed"):
+        given.close()
+
+
+def test_features_are_shown_where_only_labels_are_protected() -> None:
+    event = Gaussian(mu=1.0)
+    np.testing.assert_array_equal(access(event, None).features(3, 5), people().features[3:8])
+    np.testing.assert_array_equal(access(event, 2).features(3, 5), people().features[3:8, :2])  # the rest are classes
+    with pytest.raises(Overdrawn, match="records are protected"):
+        access(event).features(3, 5)
+
+
+def test_records_are_shown_where_nothing_is_promised_and_nowhere_else() -> None:
+    assert len(access(NonPrivate()).records()) == N
+    assert len(access(NonPrivate()).records(7)) == 7
+    for ask in (lambda a: a.records(), lambda a: a.records(1), lambda a: a.distinct(1), lambda a: a.source):
+        with pytest.raises(Overdrawn):
+            ask(access(Release(epsilon=1.0)))
+
+
+def test_no_public_stream_is_one_that_noise_comes_from() -> None:
+    """The streams' names are derived from nowhere in the mechanisms."""
+
+    for kind in CENTRAL:
+        text = inspect.getsource(sys.modules[kind.__module__])
+        assert not any(f'derive("{name}"' in text for name in PUBLIC_STREAMS)
+    given = access(Release(epsilon=1.0))
+    assert given.coins("coins").words(4).tolist() == RandomSource.seeded(1).derive("coins").words(4).tolist()
+    with pytest.raises(Overdrawn):
+        given.coins("level")
+
+
+def test_mechanisms_are_trusted_by_their_exact_type_and_only_of_the_curator() -> None:
+    assert Homemade not in CENTRAL
+    with pytest.raises(TypeError, match="central mechanisms are part of"):
+        central(Homemade)
+    with pytest.raises(Overdrawn, match="no central mechanism"):
+        access(Release(epsilon=1.0)).release(Homemade())
+
+
+@for_each("kind", sorted(CENTRAL, key=str), ids=str)
+def test_mechanisms_are_frozen_so_that_their_price_is_that_of_what_is_applied(
+    kind: type[CentralMechanism[Any, Any]],
+) -> None:
+    assert kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def item(records: Records) -> Any:
+    return (records.labels > 0).astype(np.int64)
+
+
+def test_weighted_shares_are_paid_for_first_and_take_the_noise_of_the_weights() -> None:
+    given = access(Release(epsilon=30.0))
+    shares, whole = given.shares(15.0, 2, item)
+    again, _ = given.shares(15.0, 2, item)
+    np.testing.assert_allclose(shares / whole, np.bincount(item(people())) / N, atol=0.01)
+    assert not np.array_equal(shares, again)
+    with pytest.raises(Overdrawn, match="0 and 0 are left"):
+        given.shares(0.0025, 2, item)
+
+
+def test_shares_with_a_law_of_which_nothing_is_known_have_noise_for_all_of_it() -> None:
+    """A sampler that was told no bound takes 1, which is good for every law."""
+    unknown = Sampler(LocalSample.of(people()), Reweighing(N, 0.5, 0.1).density())
+    known = Reweighing(N, 0.5, 0.1).sampler(people())
+    spread = []
+    for sampler in (known, unknown):
+        shares, whole = Access(Release(epsilon=1.0), sampler, RandomSource.seeded(1)).shares(1.0, 512, item)
+        spread.append(float(np.std(shares[2:] / whole)))
+    # Two-sided geometric noise of scale 2 s has standard deviation sqrt(2) 2 s; 510 of them tell it to a quarter.
+    assert spread == pytest.approx([math.sqrt(8.0) / N, math.sqrt(8.0)], rel=0.25)
+
+
+@for_each("event", [SubsampledRelease(draws=10, tv_bound=0.01, epsilon=1.0), Gaussian(mu=1.0), Release(epsilon=0.5)])
+def test_what_does_not_pay_for_weighted_shares_gets_none(event: Event) -> None:
+    given = access(event)
+    with pytest.raises(Overdrawn):
+        given.shares(1.0, 2, item)
+    with pytest.raises(Overdrawn):
+        given.close()
+
+
+def test_shares_of_items_that_cannot_be_made_release_nothing_later() -> None:
+    def fails(records: Records) -> Any:
+        raise ValueError("one of them")
+
+    given = access(Release(epsilon=2.0))
+    with pytest.raises(ValueError, match="one of them"):
+        given.shares(1.0, 2, fails)
+    with pytest.raises(Overdrawn):
+        given.close()
+
+
+PERSONS_N = 40
+SUM = ClippedSum(norm=1.0, width=2, mu=1.0)
+
+
+def persons_people(last: float = 0.5) -> Records:
+    """Return people who differ in the last one's first feature alone."""
+    features = np.random.default_rng(3).uniform(-1, 1, size=(PERSONS_N, 2)).astype(np.float32)
+    features[-1, 0] = last
+    return Records(features, np.where(features[:, 0] > 0, 1, -1).astype(np.int8))
+
+
+def persons_access(event: Any, records: Records | None = None, seed: int = 1) -> Access:
+    records = persons_people() if records is None else records
+    return Access(event, Reweighing(len(records), None, 1.0).sampler(records), RandomSource.seeded(seed))
+
+
+def features(records: Records) -> Any:
+    return records.features.astype(np.float64)
+
+
+def augmented(records: Records) -> Any:
+    """A thousand rows of each record."""
+    return np.repeat(features(records), 1000, axis=0)
+
+
+def of_the_block(records: Records) -> Any:
+    """Centred by the mean of what it is given: each person's row depends on everybody's."""
+    return features(records) - features(records).mean(axis=0)
+
+
+def some(records: Records) -> Any:
+    """Without the rows that are odd."""
+    return features(records)[records.features[:, 0] < 0.4]
+
+
+def fails(records: Records) -> Any:
+    if (records.features[:, 0] > 0.4).any():
+        raise RuntimeError(f"what is in here: {records.features}")
+    return features(records)
+
+
+def not_numbers(records: Records) -> Any:
+    return np.where(records.features > 0.4, np.nan, features(records) * 1e300)
+
+
+def in_place(records: Records) -> Any:
+    records.features[:] *= 1000
+    records.labels[:] = 1
+    return features(records)
+
+
+MISTAKES = [augmented, of_the_block, some, fails, not_numbers, in_place]
+
+
+@for_each("mistake", MISTAKES)
+def test_one_person_moves_a_sum_by_what_was_charged_and_nobody_elses_row(mistake: Any) -> None:
+    """The sum is of the values as the mechanism clips them: two samples that differ in a record, the same noise."""
+    outcomes = []
+    for last in (-0.5, 0.3, 0.5, 0.9):
+        given = persons_access(Gaussian(mu=1.0), persons_people(last))
+        outcomes.append(given.release(SUM, mistake))
+        given.close()
+    apart = max(float(np.linalg.norm(one - other)) for one in outcomes for other in outcomes)
+    assert apart <= 2.0 * SUM.norm * (1.0 + 1e-9)
+    made = person_by_person(mistake, SUM, 2, np.dtype(np.float32))
+    one, other = made(persons_people(-0.5)), made(persons_people(0.9))
+    assert one.shape == other.shape == (PERSONS_N, 2)
+    np.testing.assert_array_equal(one[:-1], other[:-1])
+
+
+def test_a_thousand_rows_of_each_record_have_the_noise_that_one_row_has() -> None:
+    """Charged as one release of mu = 1: the noise is that of rows of norm 1, not of a thousandth of it."""
+    means = {}
+    for of in (features, augmented):
+        noise = [persons_access(Gaussian(mu=1.0), seed=s).release(SUM, of) for s in range(60)]
+        means[of] = float(np.std(np.array(noise), axis=0).mean())
+    assert means[augmented] == pytest.approx(2.0, rel=0.4)  # 2 norm / mu; seeded
+    assert means[augmented] == pytest.approx(means[features], rel=1e-6)
+    rows = person_by_person(augmented, SUM, 2, np.dtype(np.float32))(persons_people())
+    np.testing.assert_allclose(
+        rows, 1000.0 * features(persons_people()), rtol=1e-12
+    )  # and is clipped to the norm, as a whole
+
+
+def test_no_person_is_left_out_or_counted_twice_by_any_mechanism() -> None:
+    column = MostFrequent(1.0, 2)
+    cells = NoisyHistogram(1.0, 4)
+    cases: list[tuple[Any, Any, Any]] = [
+        (NoisyCount(1.0), lambda r: r.labels > 0, persons_people().labels > 0),
+        (column, lambda r: r.features > 0, persons_people().features > 0),
+        (LossSum(4, 1.0), lambda r: np.full(len(r), 3), np.full(PERSONS_N, 3)),
+    ]
+    for mechanism, of, expected in cases:
+        made = person_by_person(of, mechanism, 2, np.dtype(np.float32))
+        np.testing.assert_array_equal(made(persons_people()), expected)
+    cell, number = person_by_person(lambda r: (np.array([1]), r.labels), cells, 2, np.dtype(np.float32))(
+        persons_people()
+    )
+    assert (cell == 1).all()
+    np.testing.assert_array_equal(number, persons_people().labels)
+    for wild in (-7, 4, 1e30, math.nan, math.inf):
+
+        def astray(records: Records, cell: float = wild) -> Any:
+            return np.array([cell if records.features[0, 0] else 0]), np.array([9])
+
+        cell, number = person_by_person(astray, cells, 2, np.dtype(np.float32))(persons_people())
+        assert (cell == -1).all()
+        assert (np.abs(number) <= 1).all()
+    assert (
+        person_by_person(lambda r: np.full(1000, 2), LossSum(4, 1.0), 2, np.dtype(np.float32))(persons_people()) == 4
+    ).all()
+    items = items_by_person(
+        lambda r: np.array([3, 3]) if r.features[0, 0] > 0.4 else np.array([2]), 2, np.dtype(np.float32)
+    )(persons_people())
+    assert set(items.tolist()) == {-1, 2}
+
+
+@for_each(
+    ("mechanism", "of"),
+    [
+        (NoisyCount(1.0), lambda r: np.ones(1000)),
+        (NoisyCount(1.0), lambda r: "yes"),
+        (NoisyHistogram(1.0, 4), lambda r: np.array([1])),
+        (NoisyHistogram(1.0, 4), lambda r: (np.arange(4), np.ones(4))),
+        (MostFrequent(1.0, 2), lambda r: np.ones((3, 2))),
+        (MostFrequent(1.0, 2), lambda r: np.ones((1, 3))),
+        (SUM, lambda r: np.ones(2)),
+        (SUM, lambda r: None),
+        (ClassMoments(1.0, 2, 0.5, 1.0), lambda r: r),
+    ],
+)
+def test_a_function_that_makes_no_value_of_any_person_is_refused_and_nothing_leaves(mechanism: Any, of: Any) -> None:
+    """It is tried on a record of zeros, so the refusal depends on no person and may say what was found."""
+    given = persons_access(mechanism.price)
+    with pytest.raises(Overdrawn, match="tried on a record of zeros"):
+        given.release(mechanism, of)
+    with pytest.raises(Overdrawn):
+        given.close()
+
+
+def test_whether_a_function_fails_on_somebody_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    fine = persons_access(Gaussian(mu=1.0), persons_people(0.3))
+    odd = persons_access(Gaussian(mu=1.0), persons_people(0.9))
+    for given in (fine, odd):
+        assert given.release(SUM, fails).shape == (2,)
+        given.close()
+    assert caplog.text == ""
+
+
+def test_shares_take_one_item_of_each_person() -> None:
+    for several in (lambda r: np.zeros((len(r), 3)), lambda r: np.zeros(1000), lambda r: None):
+        given = persons_access(Release(epsilon=1.0))
+        with pytest.raises(Overdrawn, match="tried on a record of zeros"):
+            given.shares(1.0, 3, several)
+        with pytest.raises(Overdrawn):
+            given.close()
+
+
+def test_the_curators_own_functions_are_given_blocks_and_nobody_elses_are() -> None:
+    assert own(as_it_is)
+    assert own(partial(as_it_is))
+    assert not any(own(of) for of in (features, lambda r: r, partial(features), np.asarray, len))
+    seen: list[int] = []
+    persons_access(Release(epsilon=1.0)).release(NoisyCount(1.0), lambda r: (seen.append(len(r)), r.labels > 0)[1])
+    assert seen == [1] * (PERSONS_N + 1)

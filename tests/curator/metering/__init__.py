@@ -1,1 +1,0 @@
-"""What a charged event pays for."""

@@ -1,0 +1,310 @@
+"""Draws from mu: exact, independent, and decided by the keystream alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from common.core.errors import BadData
+from common.local.hypotheses.composed import Task
+from common.local.hypotheses.linear import Linear
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from curator.learners.base import learn_from, parse_learner
+from curator.sample.base import LocalSample
+from curator.sample.fixed_rows import FixedRows, Grid
+from curator.sample.reweighing import Reweighing
+from curator.sample.rows import SingleRows
+from curator.sample.sampling import MIN_ACCEPTANCE, Density, Sampler, TaskSampler
+from curator.sample.shard import ScoreHistogram
+from tests.curator.given import cumulative_losses, law, reweighed, split
+from tests.tiers import for_each
+
+N = 60
+
+
+def people(n=N, dtype=np.float32):
+    features = np.arange(3 * n).reshape(n, 3).astype(dtype)
+    return Records(features, np.where(np.arange(n) % 3, 1, -1).astype(np.int8))
+
+
+def uneven(kappa, *, real=False, rounds=9, eta=0.8):
+    """Return weights with scores from 0 to ``rounds`` and their sample."""
+    table = (np.arange(N) % (rounds + 1)) > np.arange(rounds)[:, np.newaxis]
+    return reweighed(table.astype(np.float64 if real else np.uint8), kappa, eta)
+
+
+def scored(levels, n=20_000, cuts=()):
+    """Return a sample of n records with score 0, but for the last ones."""
+    held = np.zeros(n, dtype=np.uint8)
+    held[-len(levels) :] = levels
+    sample = split(people(n), *cuts)
+    histogram = sample.restore(np.split(held, list(cuts)), 255)
+    return sample, histogram
+
+
+def oracle(words, ties, density, held):
+    """Reject by hand, with Python's integers."""
+    n, chosen, limits = len(held), [], density.acceptance_table().limits
+    for word, tie in zip(words.tolist(), ties.tolist(), strict=True):
+        product = (word & 0xFFFFFFFF) * n
+        limit = int(limits[min(held[product >> 32], len(limits) - 1)])
+        if (word >> 32 << 32 | tie >> 32) <= limit and product % (1 << 32) >= (1 << 32) % n:
+            chosen.append(product >> 32)
+    return chosen
+
+
+@for_each("real", [False, True])
+@for_each("kappa", [0.2, 0.5, 1.0, None])
+def test_draws_follow_mu(kappa, real):
+    weights, sample = uneven(kappa, real=real)
+    chance = law(weights, sample)
+    drawn = weights.sampler(sample).indices(200_000, RandomSource.seeded(1, str(kappa), int(real)))
+    counts = np.bincount(drawn, minlength=N)
+    # Fails with probability 1e-6 for a wrong seed; the seed is fixed.
+    assert chisquare(counts, 200_000 * chance / chance.sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 513, 19_998)])
+def test_a_law_too_uneven_for_rejection_is_drawn_from_a_table(cuts):
+    sample, histogram = scored([8, 9, 9, 10, 10], cuts=cuts)
+    density = Density(histogram, 1.5, np.inf)
+    assert density.acceptance < MIN_ACCEPTANCE
+    drawn = Sampler(sample, density).indices(100_000, RandomSource.seeded(2))
+    chance = density.relative(cumulative_losses(sample).astype(np.int64))
+    chance /= chance.sum()
+    counts = np.bincount(drawn, minlength=20_000)
+    grouped = [[x[:-5].sum(), *x[-5:]] for x in (counts, 100_000 * chance)]
+    assert chisquare(*grouped).pvalue > 1e-6
+    light = counts[:-5].reshape(-1, 1333).sum(axis=1)  # 15 groups of equally light records
+    assert chisquare(light).pvalue > 1e-6
+
+
+def test_what_rounding_adds_to_light_records_is_rejected():
+    density = Density(ScoreHistogram(np.array([0, 1, 50, 100]), np.array([20_000, 1, 1, 1])), 0.33, np.inf)
+    acceptance_table = density.acceptance_table()
+    p = density.relative(np.arange(len(acceptance_table.limits)) + acceptance_table.base)
+    most = 1 << (62 - len(density).bit_length())
+    assert acceptance_table.heights.min() == 1  # p is less than 1 / most by far
+    np.testing.assert_allclose(
+        acceptance_table.heights * (acceptance_table.limits + 1.0) / 2.0**64 / most, p, rtol=1e-12
+    )
+
+
+@for_each("cuts", [(), (1, 30), (59,)])
+def test_kernel_agrees_with_rejection_by_hand(cuts):
+    weights, whole = uneven(0.3)
+    held, density = cumulative_losses(whole), weights.density()
+    acceptance_table = density.acceptance_table()
+    sample = split(people(), *cuts)
+    sample.restore(np.split(held, list(cuts)), 255)
+    words, ties = RandomSource.seeded(3).words(8000).reshape(2, 4000)
+    # Ties with a limit's high half, which the other word decides, and rows that would be biased.
+    high, low = ~np.uint64(0xFFFFFFFF), np.uint64(32)
+    words[::7] = acceptance_table.limits[words[::7] % len(acceptance_table.limits)] & high | words[::7] >> low
+    words[::11] &= high
+    picked = sample.pick(words, acceptance_table, gather=True)
+    assert picked.undecided > 0
+    decided = sample.pick(words, acceptance_table, gather=True, ties=ties)
+    assert decided.undecided == 0
+    assert decided.rows.tolist() == oracle(words, ties, density, held)
+    assert (np.diff(decided.places) > 0).all()
+    np.testing.assert_array_equal(decided.records.features, people().features[decided.rows])
+    assert set(picked.places.tolist()) <= set(decided.places.tolist())
+
+
+def test_a_tie_is_decided_by_further_words():
+    class Tied(RandomSource):
+        """Begins with a batch in which every proposal ties."""
+
+        def words(self, count):
+            words = super().words(count)
+            if not hasattr(self, "tied"):
+                self.tied = words
+                return words & np.uint64(0xFFFFFFFF) | acceptance_table.limits[0] & ~np.uint64(0xFFFFFFFF)
+            return words
+
+    weights, sample = uneven(1.0)
+    acceptance_table = weights.density().acceptance_table()
+    drawn = weights.sampler(sample).indices(1000, Tied(bytes(32), simulated=True))
+    assert len(drawn) == 1000
+    assert set(drawn.tolist()) <= set(range(N))
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_the_same_source_gives_the_same_draws(real):
+    weights, sample = uneven(0.3, real=real)
+    sampler = weights.sampler(sample)
+    first, second = (sampler.indices(1000, RandomSource.seeded(4)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, sampler.indices(1000, RandomSource.seeded(5)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_a_draw_is_a_whole_record(dtype):
+    sampler = Reweighing(N, None, 1.0).sampler(people(dtype=dtype))
+    drawn, rows = (draw(500, RandomSource.seeded(6)) for draw in (sampler.draws, sampler.indices))
+    assert drawn.features.dtype == dtype
+    np.testing.assert_array_equal(drawn.features, people(dtype=dtype).features[rows])
+    np.testing.assert_array_equal(drawn.labels, people(dtype=dtype).labels[rows])
+
+
+def test_blocks_are_draws_in_pieces():
+    weights, sample = uneven(0.3)
+    sampler = weights.sampler(sample)
+    assert [len(block) for block in sampler.blocks(250, 100, RandomSource.seeded(7))] == [100, 100, 50]
+    assert [len(block) for block in sampler.blocks(201, 100, RandomSource.seeded(7))] == [100, 100, 1]
+    assert len(sampler.draws(0, RandomSource.seeded(7))) == len(sampler.indices(0, RandomSource.seeded(7))) == 0
+    assert len(sampler.draws(200_000, RandomSource.seeded(7))) == 200_000
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 30)])
+def test_located_draws_are_the_draws(cuts):
+    sampler = Reweighing(N, None, 1.0).sampler(split(people(), *cuts))
+    located, drawn = (draw(37, RandomSource.seeded(8)) for draw in (sampler.located, sampler.draws))
+    assert located.size == len(drawn) == 37
+    if located.codes is None and located.labels is not None:
+        rows = np.arange(37) if located.rows is None else located.rows
+        np.testing.assert_array_equal(located.matrix[rows], drawn.features)
+        np.testing.assert_array_equal(located.labels[rows], drawn.labels)
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 30)])
+def test_everybody_comes_once_in_the_fixed_order(cuts):
+    sampler = Reweighing(N, None, 1.0).sampler(split(people(), *cuts))
+    seen = Records.joined(list(sampler.everybody()))
+    np.testing.assert_array_equal(seen.features, people().features)
+    np.testing.assert_array_equal(seen.labels, people().labels)
+
+
+def test_limits_round_up_and_never_fall_to_zero():
+    density = Density(ScoreHistogram(np.array([0, 1, 200]), np.array([1, 1, 1])), 1.0, np.inf)
+    acceptance_table = density.acceptance_table()
+    assert acceptance_table.limits[200 - acceptance_table.base] == np.uint64(2**64 - 1)
+    assert int(acceptance_table.limits[199 - acceptance_table.base]) + 1 >= np.exp(-1.0) * 2.0**64
+    assert acceptance_table.base > 0  # below, all chances are at most 2^-64
+    assert acceptance_table.limits[0] == 0
+    assert np.exp(-1.0 * (200 - acceptance_table.base)) <= 2.0**-64
+
+
+def test_wrong_sizes_are_refused():
+    weights, _ = uneven(0.3)
+    with pytest.raises(BadData, match="do not belong"):
+        Sampler(LocalSample.of(people(N + 1)), weights.density())
+    with pytest.raises(BadData, match="between 1 and"):
+        LocalSample.of(people(0))
+
+
+def test_records_stay_out_of_the_repr():
+    assert repr(Reweighing(N, 0.3, 1.0).sampler(people())) == "Sampler(LocalSample(n=60, d=3, shards=1))"
+
+
+@for_each("cuts", [(), (20, 45), (20, 20, 59)])
+def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
+    records = people()
+    sampler = Reweighing(N, None, 0.1).sampler(split(records, *cuts))
+    drawn = sampler.indices(90, RandomSource.seeded(3))
+    distinct = sampler.distinct(90, RandomSource.seeded(3))
+    np.testing.assert_array_equal(np.repeat(distinct.rows, distinct.times), np.sort(drawn))
+    assert len(distinct) < 60
+    few = sampler.distinct(5, RandomSource.seeded(3))  # sorted, not counted
+    np.testing.assert_array_equal(np.repeat(few.rows, few.times), np.sort(drawn[:5]))
+    blocks = list(distinct.blocks(7))
+    assert [len(block) for block in blocks[:-1]] == [7] * (len(blocks) - 1)
+    found = Records.joined(blocks)
+    np.testing.assert_array_equal(found.features, records.features[distinct.rows])
+    np.testing.assert_array_equal(found.labels, records.labels[distinct.rows])
+
+
+@for_each("kind", [np.float32, np.uint8, "fixed"])
+@for_each("count", [30, 900])
+def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
+    dtype = np.float32 if kind == "fixed" else kind
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(N * 9, 130)) if dtype == np.float32 else generator.integers(0, 2, (N * 9, 130))
+    records = Records(features.astype(dtype), generator.choice(np.array([-1, 1], dtype=np.int8), len(features)))
+    planes = [Linear(weights=tuple(generator.normal(size=130).tolist()), threshold=0.2) for _ in range(2)]
+    whole = records if kind != "fixed" else FixedRows.of(records, Grid.over(-4.0, 4.0))
+    found = []
+    for cuts in ([], [100, 101]):
+        ends = zip([0, *cuts], [*cuts, len(features)], strict=True)
+        parts = [whole.block(begin, end) if kind == "fixed" else records.take(slice(begin, end)) for begin, end in ends]
+        rows = [FixedRows.of(part, whole.grid) if kind == "fixed" else SingleRows(part) for part in parts]
+        sample = LocalSample(rows)
+        assert (sample.in_place is None) == bool(cuts)
+        distinct = Reweighing(len(features), None, 0.1).sampler(sample).distinct(count, RandomSource.seeded(3))
+        held = distinct.take(np.arange(len(distinct)))
+        for plane in (*planes, planes[1]):
+            found.append(distinct.signed_margins(plane))
+            np.testing.assert_allclose(found[-1], plane.margins(held.features) * held.labels, atol=1e-4)
+            np.testing.assert_array_equal((found[-1] > 0) == (held.labels > 0), plane.margins(held.features) > 0)
+    for one, other in zip(found[:3], found[3:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+TASK = Task(features=2, label=3)
+COUNT, SIZE = 400, 64
+
+
+@pytest.fixture
+def sampler():
+    """People whose features tell who they are; the label in column 3 is not their own."""
+    features = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
+    sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
+    return TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), TASK)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda sampler, source: [sampler.draws(COUNT, source)],
+        lambda sampler, source: sampler.blocks(COUNT, SIZE, source),
+        lambda sampler, source: sampler.distinct(COUNT, source).blocks(SIZE),
+        lambda sampler, source: [sampler.distinct(COUNT, source).take(np.arange(0, 50, 2))],
+        lambda sampler, source: sampler.everybody(),
+    ],
+    ids=["draws", "blocks", "distinct", "some of the distinct", "everybody"],
+)
+def test_records_are_seen_through_the_task(sampler, ask):
+    whole = next(sampler._sample.blocks(100))
+    of_view = {view.tobytes(): label for view, label in zip(whole.features[:, :2], TASK.of(whole).labels, strict=True)}
+    seen = Records.joined(list(ask(sampler, RandomSource.seeded(1))))
+    assert seen.dimension == sampler.dimension == 2
+    assert [of_view[view.tobytes()] for view in seen.features] == list(seen.labels)
+    assert set(seen.labels) == {-1, 1}
+
+
+def test_a_learner_that_asks_for_distinct_draws_learns_the_task(sampler):
+    learned: Any = learn_from(parse_learner({"name": "svm", "draws": COUNT}), sampler, RandomSource.seeded(1), None)
+    assert len(learned.weights) == 2
+
+
+def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
+    features = np.random.default_rng(1).normal(size=(100, 90)).astype(np.float32)
+    sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
+    assert sample.in_place is not None
+    view = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), Task(features=70, label=80))
+    learned: Any = learn_from(
+        parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}), view, RandomSource.seeded(1), None
+    )
+    assert len(learned.weights) == 70
+    drawn, located = view.draws(200, RandomSource.seeded(1)), view.located(200, RandomSource.seeded(1))
+    np.testing.assert_array_equal(located.matrix, drawn.features)
+    np.testing.assert_array_equal(located.labels, drawn.labels)
+
+
+def test_long_rows_in_memory_are_seen_through_the_task_too():
+    features = np.random.default_rng(1).normal(size=(100, 64)).astype(np.float32)
+    sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
+    assert sample.in_place is not None
+    task = Task(features=40, label=50)
+    distinct = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), task).distinct(COUNT, RandomSource.seeded(1))
+    views = distinct.take(np.arange(len(distinct)))
+    plane = Linear(weights=tuple(np.linspace(-1.0, 1.0, 40).tolist()), threshold=0.1)
+    np.testing.assert_allclose(distinct.signed_margins(plane), plane.margins(views.features) * views.labels, atol=1e-5)
+    draws = distinct.located(np.arange(0, 30, 3))
+    assert draws.rows is None
+    np.testing.assert_array_equal(draws.matrix, views.features[:30:3])

@@ -1,0 +1,360 @@
+"""The engine: in which order an operation is checked, run and left behind; what the past leads to."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from common.core.errors import BadData, BadScenario, BudgetExceeded, OperationFailed, PolicyRefused
+from common.local.records import Records
+from common.numerics.randomness import RandomSource
+from common.operations.operation import Operation, parse_operation
+from common.privacy import events
+from common.privacy.events import NoEvent
+from common.scenario.loading import load
+from common.scenario.plan import resolve
+from curator.engine import CuratorPolicy, Engine, OperationHistory, extended, silence
+from curator.operations import LearnHandler
+from curator.sample.base import LocalSample
+from tests.support import tiny
+from tests.tiers import for_each
+
+HYPOTHESIS = {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}
+LEARN = parse_operation({"kind": "learn", "round": 1})
+REWEIGH = parse_operation({"kind": "reweigh", "hypothesis": HYPOTHESIS})
+TOO_WIDE = parse_operation({"kind": "reweigh", "hypothesis": {**HYPOTHESIS, "weights": [1.0] * 9}})
+SCRIPT = [LEARN, REWEIGH, LEARN, REWEIGH, LEARN]
+
+
+class Entry(NamedTuple):
+    operation_id: str
+    operation: dict[str, Any]
+    result: dict[str, Any] | None
+
+
+@cache
+def records() -> Records:
+    found = RandomSource.seeded(5, "people").uniforms(1200 * 8).reshape(1200, 8)
+    labels = np.where(found.sum(axis=1) > 4.0, 1, -1)
+    return Records((found / 8.0).astype(np.float32), labels.astype(np.int8))
+
+
+def engine(past: list[Entry] | None = None, seed: int = 1, **more: Any) -> Engine:
+    sample = LocalSample.of(records())
+    policy = CuratorPolicy.of(tiny(), sample, None)
+    return Engine(policy, sample, RandomSource.seeded(seed, "curator"), past=past or [], **more)
+
+
+def perform_all(given: Engine, script: list[Operation[Any]], first: int = 0) -> list[Entry]:
+    return [Entry(str(n), o.wire(), given.perform(str(n), o).wire()) for n, o in enumerate(script, first)]
+
+
+def weights(given: Engine) -> Any:
+    return np.concatenate(list(given.workspace.sample.cumulative_losses()))
+
+
+# Admission ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler(monkeypatch):
+    asked: list[Any] = []
+
+    def broke(event: Any) -> None:
+        asked.append(event)
+        raise BudgetExceeded("nothing is left")
+
+    given = engine()
+    with pytest.raises(PolicyRefused, match="needs 9 features"):
+        given.admit(TOO_WIDE, broke)
+    assert asked == []
+    monkeypatch.setattr(LearnHandler, "check", lambda *_: pytest.fail("checked"))
+    with pytest.raises(BudgetExceeded):
+        given.admit(LEARN, broke)
+    monkeypatch.undo()
+    for number in range(3):
+        given.perform(str(number), REWEIGH)
+    with pytest.raises(BudgetExceeded):
+        given.admit(REWEIGH, broke)
+    with pytest.raises(PolicyRefused, match="allows 3 rounds, 3 'reweigh'"):
+        given.admit(REWEIGH, asked.append)
+    assert asked == [engine().admit(LEARN), NoEvent(), NoEvent()]
+
+
+def test_more_noise_than_delta_pays_for_is_refused_before_the_charge(monkeypatch):
+    given = engine()
+    monkeypatch.setattr(events, "COORDINATES", 1)
+    with pytest.raises(PolicyRefused, match=r"numbers of noise.*Nothing was charged"):
+        given.admit(LEARN)
+    with pytest.raises(BadScenario, match="numbers of noise"):
+        engine()
+
+
+def test_admission_changes_nothing():
+    given, undisturbed = engine(), engine()
+    given.perform("0", REWEIGH)
+    undisturbed.perform("0", REWEIGH)
+    for _ in range(5):
+        given.admit(LEARN)
+        given.admit(REWEIGH)
+    np.testing.assert_array_equal(weights(given), weights(undisturbed))
+    assert given.perform("1", LEARN) == undisturbed.perform("1", LEARN)
+
+
+# One after the other ------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
+    given = engine()
+    event = given.admit(LEARN)
+    given.run("0", LEARN, event)
+    for act in (lambda: given.admit(LEARN), lambda: given.run("1", LEARN, event), lambda: given.run("0", LEARN, event)):
+        with pytest.raises(RuntimeError, match="not finished"):
+            act()
+    given.advance()
+    given.perform("1", REWEIGH)
+
+
+def test_an_engine_whose_operation_failed_takes_no_other(monkeypatch):
+    given = engine()
+    given.perform("0", LEARN)
+    event = given.admit(LEARN)
+
+    def fails(*_: Any) -> None:
+        raise OSError(28, "no space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(LearnHandler, "run", fails)
+        with pytest.raises(OperationFailed) as failed:
+            given.run("1", LEARN, event)
+    assert "space" not in failed.value.detail
+    with pytest.raises(RuntimeError, match="not finished"):
+        given.run("1", LEARN, event)
+
+
+def test_one_operation_has_one_release_under_each_seed_and_number():
+    first = engine().perform("0", LEARN)
+    assert engine().perform("0", LEARN) == first
+    assert engine(seed=2).perform("0", LEARN) != first
+    assert engine().perform("1", LEARN) != first
+
+
+# The past -----------------------------------------------------------------------------------------------------------
+
+
+@for_each("cut", range(len(SCRIPT)))
+@for_each("unfinished", [False, True])
+def test_the_past_leads_to_the_same_workspace_and_the_same_releases(cut, unfinished):
+    """Also where the last operation was charged, and perhaps half done, before the power went."""
+    whole = engine()
+    past = perform_all(whole, SCRIPT)
+    left = past[: cut + 1]
+    if unfinished:
+        left[-1] = left[-1]._replace(result=None)
+    again = engine(left)
+    begin = cut if unfinished else cut + 1
+    assert perform_again(again, SCRIPT[begin:], begin, unfinished) == past[begin:]
+    np.testing.assert_array_equal(weights(again), weights(whole))
+
+
+def perform_again(given: Engine, script: list[Operation[Any]], first: int, unfinished: bool) -> list[Entry]:
+    """Take up an operation that was admitted already, and go on."""
+    done = []
+    if unfinished:
+        done = [
+            Entry(
+                str(first), script[0].wire(), given.run(str(first), script[0], given.workspace.event(script[0])).wire()
+            )
+        ]
+        given.advance()
+    return done + perform_all(given, script[len(done) :], first + len(done))
+
+
+def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
+    whole = engine()
+    past = perform_all(whole, SCRIPT)
+    kept = list(whole.workspace.sample.cumulative_losses())
+    asked: list[list[str]] = []
+
+    def find(lineages: list[str]) -> Any:
+        asked.append(lineages)
+        return 2, kept
+
+    monkeypatch.setattr("curator.sample.reweighing.Reweighing.update", lambda *_: pytest.fail("computed again"))
+    again = engine(past, stored=find)
+    assert asked == [[whole.lineage("1"), whole.lineage("3")]]
+    np.testing.assert_array_equal(weights(again), np.concatenate(kept))
+    assert again.workspace.reweighing.updates == 2
+    assert again.workspace.previous == whole.workspace.previous
+
+
+# The policy ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_policy_is_for_its_sample():
+    sample = LocalSample.of(records())
+    policy = CuratorPolicy.of(tiny(), sample, None)
+    assert (policy.n, policy.kappa, policy.eta, policy.rounds) == (1200, 0.2, 0.2, 3)
+    assert policy.learner is not None
+    with pytest.raises(BadData, match="n = 1199 records, found 1200"):
+        CuratorPolicy.of(tiny("curator.n=1199"), sample, None)
+
+
+def test_a_public_sample_that_is_missing_is_refused_and_one_that_was_not_read_is_not_missed():
+    chosen = resolve(load("domain-adaptation"))
+    shape = np.dtype(np.float32), chosen.source.dimension
+    with pytest.raises(BadScenario, match="adapts from a public sample"):
+        CuratorPolicy.agreed(chosen, *shape, None)
+    assert CuratorPolicy.agreed(chosen, *shape, None, public_is_read=False).learner.name == "cnvx-adap"
+
+
+SECRET = "record 17 is 0.25"
+
+
+def _shown(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+def prints(*_: Any) -> None:
+    print(SECRET)  # noqa: T201 - what it must not do
+    print(SECRET, file=sys.stderr)  # noqa: T201
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = _shown  # as it is outside of pytest
+        warnings.warn(SECRET, stacklevel=1)
+    sys.stdout.write(SECRET)
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    def fails(*_: Any) -> None:
+        prints()
+        raise error
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError(SECRET), BadScenario(SECRET), KeyError(SECRET), ExceptionGroup(SECRET, [OSError(SECRET)])],
+    ids=lambda error: type(error).__name__,
+)
+def test_every_failure_is_the_same_problem_and_says_nothing(error, monkeypatch, capfd, caplog):
+    monkeypatch.setattr(LearnHandler, "run", failing(error))
+    given = engine()
+    event = given.admit(LEARN)
+    with caplog.at_level(logging.DEBUG), pytest.raises(OperationFailed) as failed:
+        given.run("0", LEARN, event)
+    document = failed.value.document()
+    assert document == {
+        "type": "urn:tandem:problem:operation-failed",
+        "title": "Operation failed",
+        "status": 500,
+        "detail": "the operation 'learn' failed inside the curator and released nothing; its charge stays. The "
+        "curator's operator finds the reason in its log: without a change there, it will fail again",
+    }
+    assert failed.value.__cause__ is None
+    assert failed.value.__suppress_context__
+    assert type(error).__name__ in caplog.text
+    assert SECRET not in caplog.text
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_learner_that_prints_writes_nothing_and_learns_the_same(monkeypatch, capfd):
+    honest = LearnHandler.run
+
+    def loud(self: Any, *arguments: Any) -> Any:
+        prints()
+        return honest(self, *arguments)
+
+    quiet = engine().perform("0", LEARN)
+    monkeypatch.setattr(LearnHandler, "run", loud)
+    assert engine().perform("0", LEARN) == quiet
+    assert capfd.readouterr() == ("", "")
+
+
+def test_other_threads_are_heard_meanwhile_and_this_one_afterwards(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    inside, heard = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with silence():
+            inside.set()
+            heard.wait(60)
+            print(SECRET)  # noqa: T201
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait(60)
+    print("a")  # noqa: T201
+    with silence():
+        print(SECRET)  # noqa: T201
+        with silence():
+            print(SECRET)  # noqa: T201
+        print(SECRET)  # noqa: T201
+    print("b")  # noqa: T201
+    heard.set()
+    thread.join()
+    print("c")  # noqa: T201
+    assert stream.getvalue() == "a\nb\nc\n"
+    assert sys.stdout is stream
+
+
+def reweigh(number: int) -> dict[str, object]:
+    return {"kind": "reweigh", "h": number}
+
+
+HISTORY_LEARN = {"kind": "learn"}
+
+
+def test_it_counts_by_kind_and_keeps_each_lineage():
+    history = OperationHistory()
+    entered = [
+        history.enter(str(n), operation) for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN])
+    ]
+    assert (history.count("learn"), history.count("reweigh"), history.count("other")) == (2, 1, 0)
+    assert [history.lineage(str(n)) for n in range(3)] == entered
+    expected = [""]
+    for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN]):
+        expected.append(extended(expected[-1], str(n), operation))
+    assert entered == expected[1:]
+    assert all(a != b for a, b in pairwise(entered))
+
+
+def test_the_same_operation_after_another_history_has_another_lineage():
+    lineages = set()
+    for past in ([], [reweigh(1)], [reweigh(2)]):
+        history = OperationHistory()
+        for number, operation in enumerate(past):
+            history.enter(str(number), operation)
+        lineages.add(history.enter("9", HISTORY_LEARN))
+    assert len(lineages) == 3
+
+
+def test_the_last_operation_may_be_entered_again_and_counts_once():
+    history = OperationHistory()
+    history.enter("0", HISTORY_LEARN)
+    first = history.enter("1", reweigh(0))
+    assert history.enter("1", reweigh(0)) == first
+    assert history.count("reweigh") == 1
+    assert history.enter("2", HISTORY_LEARN) == extended(first, "2", HISTORY_LEARN)
+
+
+@for_each(("number", "operation"), [("1", reweigh(1)), ("0", HISTORY_LEARN), ("0", reweigh(0))])
+def test_no_number_gets_the_randomness_of_another_operation(number, operation):
+    history = OperationHistory()
+    history.enter("0", HISTORY_LEARN)
+    history.enter("1", reweigh(0))
+    with pytest.raises(ValueError, match="entered already"):
+        history.enter(number, operation)
+    assert (history.count("learn"), history.count("reweigh")) == (1, 1)
