@@ -51,22 +51,33 @@ class Operating:
         self._client = client
         self._headers = {"Authorization": f"Bearer {token}"}
 
+    @property
+    def url(self) -> str:
+        """Address of the referee."""
+        return self._client.url
+
     def runs(self) -> list[dict[str, Any]]:
         """Return all runs, oldest first."""
         found = json_of(self._client.request("GET", "/v1/runs", headers=self._headers))
         try:
             return [{name: str(line[name]) for name in ("run", "scenario", "status", "waits_for")} for line in found]
         except (ValueError, KeyError, TypeError):
-            raise PeerMisbehaved(f"what {self._client.url} answered is no list of runs") from None
-
-    @property
-    def url(self) -> str:
-        """Address of the referee."""
-        return self._client.url
+            raise PeerMisbehaved(f"what {self.url} answered is no list of runs") from None
 
     def state(self, run: str, after: int) -> dict[str, Any]:
-        """Return a run as it stands, with what it has said of its progress after the first so many notes."""
-        return self._client.document("GET", f"/v1/runs/{run_name(run)}", params={"after": after}, headers=self._headers)
+        """Return a run as it stands, with its progress notes after the first so many."""
+        state = self._client.document(
+            "GET", f"/v1/runs/{run_name(run)}", params={"after": after}, headers=self._headers
+        )
+        try:
+            whole = isinstance(state["result"], dict | None) and all(
+                isinstance(note["text"], str) and isinstance(note["numbers"], dict) for note in state["progress"]
+            )
+        except (KeyError, TypeError):
+            whole = False
+        if not whole:
+            raise PeerMisbehaved(f"what {self.url} says of run {run!r} is not the state of a run")
+        return state
 
     def standing(self, run: str) -> dict[str, Any]:
         """Return what a run waits for, and its agents so far."""
@@ -95,35 +106,27 @@ class Operating:
         Raises:
             PeerMisbehaved: If it does not end, or what it ends with is no result.
         """
-        path = f"/v1/runs/{run_name(run)}"
         self.ask_to_cancel(run)
         until = time.monotonic() + ENDING
-        while (result := self._client.document("GET", path, headers=self._headers).get("result")) is None:
+        while (result := self.state(run, 0)["result"]) is None:
             if time.monotonic() > until:
                 raise PeerMisbehaved(
-                    f"the referee at {self._client.url} has taken the cancellation of run {run!r}, and has not ended "
+                    f"the referee at {self.url} has taken the cancellation of run {run!r}, and has not ended "
                     f"it for {ENDING:,.0f} s: look what it waits for (referee runs), and ask who runs it"
                 )
             time.sleep(LOOK)
-        if not isinstance(result, dict):
-            raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run")
-        return result
+        return dict(result)
 
     def log(self, run: str, follow: bool) -> Iterator[tuple[list[SignedEntry], list[str]]]:
-        """Go through what is new of a run: entries of its transcript, and what it says of its progress."""
-        path = f"/v1/runs/{run_name(run)}"
+        """Go through what is new of a run: entries of its transcript, and its progress notes."""
+        path = f"/v1/runs/{run_name(run)}/transcript"
         entries = notes = 0
         while True:
-            state = self._client.document("GET", path, params={"after": notes}, headers=self._headers)
-            raw = self._client.request("GET", f"{path}/transcript", headers=self._headers, most=TRANSCRIPT)
-            written = _entries(raw.text)
-            try:
-                texts = [str(note["text"]) for note in state["progress"]]
-            except (KeyError, TypeError):
-                raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
-            yield written[entries:], texts
-            entries, notes = len(written), notes + len(texts)
-            if not follow or state.get("result") is not None:
+            state = self.state(run, notes)
+            written = _entries(self._client.request("GET", path, headers=self._headers, most=TRANSCRIPT).text)
+            yield written[entries:], [note["text"] for note in state["progress"]]
+            entries, notes = len(written), notes + len(state["progress"])
+            if not follow or state["result"] is not None:
                 return
             time.sleep(LOOK)
 
@@ -135,7 +138,7 @@ def operating(url: str, token: str, *, patience: float = 3.0, timeout: float = 6
         yield Operating(client, token)
 
 
-class Remote:
+class Remote(Operating):
     """A deployment at a URL.
 
     Args:
@@ -145,8 +148,7 @@ class Remote:
     """
 
     def __init__(self, url: str, token: str, *, patience: float = 60.0) -> None:
-        self._client = RefereeAt(url, patience=patience)
-        self._headers = {"Authorization": f"Bearer {token}"}
+        super().__init__(RefereeAt(url, patience=patience), token)
         self._agents = MANY
 
     def check(self, scenario: ResolvedScenario) -> None:
@@ -166,7 +168,7 @@ class Remote:
 
     def create(self, scenario: ResolvedScenario, seed: int | None, run: str) -> None:
         """Create a run."""
-        with closing(RefereeAt(self._client.url, patience=3.0)) as greeter:
+        with closing(RefereeAt(self.url, patience=3.0)) as greeter:
             greeter.request("GET", "/v1/health")
         wanted = {"scenario": public(scenario), "seed": seed}
         self._client.request("PUT", f"/v1/runs/{run}", json=wanted, headers=self._headers)
@@ -174,29 +176,25 @@ class Remote:
 
     def follow(self, run: str, on_progress: OnProgress, look: Callable[[], None] = lambda: None) -> RunOutput:
         """Watch a run to its end, and fetch what it leaves."""
-        path = f"/v1/runs/{run}"
-        seen, result = 0, None
-        while result is None:
+        seen = 0
+        while True:
             look()
-            state = self._client.document("GET", path, params={"after": seen}, headers=self._headers)
-            try:
-                for note in state["progress"]:
-                    on_progress(note["text"], note["numbers"])
-                seen += len(state["progress"])
-                result = state["result"]
-            except (KeyError, TypeError):
-                raise PeerMisbehaved(f"what {self._client.url} says of run {run!r} is not the state of a run") from None
-            if result is None:
-                time.sleep(LOOK)
+            state = self.state(run, seen)
+            for note in state["progress"]:
+                on_progress(note["text"], note["numbers"])
+            seen += len(state["progress"])
+            if state["result"] is not None:
+                break
+            time.sleep(LOOK)
+        path, each = f"/v1/runs/{run}", SMALL + TINY * self._agents
         transcript = self._content(f"{path}/transcript", TRANSCRIPT).decode(errors="replace")
-        reports = tuple((q, self._reports(run, q)) for q in _questions(transcript))
-        each = SMALL + TINY * self._agents
-        participants = self._content(f"{path}/participants", each)
         entries = _entries(transcript)
-        vouchers = b""
-        if entries and "vouchers" in entries[0].body:
-            vouchers = self._content(f"{path}/vouchers", each)
-        return RunOutput(result, transcript, participants, reports, self._checkpoints(run, entries), vouchers)
+        reports = tuple((number, self._content(f"{path}/reports/{number}", each)) for number in _questions(entries))
+        participants = self._content(f"{path}/participants", each)
+        shown = entries and "vouchers" in entries[0].body
+        vouchers = self._content(f"{path}/vouchers", each) if shown else b""
+        checkpoints = self._checkpoints(run, entries)
+        return RunOutput(state["result"], transcript, participants, reports, checkpoints, vouchers)
 
     def close(self) -> None:
         """Close all connections."""
@@ -212,7 +210,7 @@ class Remote:
                 kept += page
                 if len(kept) > PAGE * (len(entries) + 1):
                     raise PeerMisbehaved(
-                        f"the referee at {self._client.url} shows {len(kept):,} checkpoints of {len(entries):,} "
+                        f"the referee at {self.url} shows {len(kept):,} checkpoints of {len(entries):,} "
                         "entries: their list has no end"
                     )
             kept += page
@@ -227,10 +225,7 @@ class Remote:
         try:
             return [StoredCheckpoint.parse(line) for line in json_of(response)]
         except (ValueError, TypeError):
-            raise PeerMisbehaved(f"what {self._client.url} answered is no list of checkpoints") from None
-
-    def _reports(self, run: str, question: int) -> bytes:
-        return self._content(f"/v1/runs/{run}/reports/{question}", SMALL + TINY * self._agents)
+            raise PeerMisbehaved(f"what {self.url} answered is no list of checkpoints") from None
 
     def _content(self, path: str, most: int) -> bytes:
         return self._client.request("GET", path, headers=self._headers, most=most).content
@@ -243,10 +238,10 @@ def _entries(transcript: str) -> list[SignedEntry]:
         raise PeerMisbehaved("the referee's transcript cannot be read") from None
 
 
-def _questions(transcript: str) -> list[int]:
+def _questions(entries: list[SignedEntry]) -> list[int]:
     try:
-        found = [e.body["question"] for e in _entries(transcript) if e.kind == "question"]
-    except (KeyError, TypeError):
+        found: list[Any] = [entry.body["question"] for entry in entries if entry.kind == "question"]
+    except (KeyError, TypeError, ValueError):
         found = [None]
     if not all(type(number) is int and 0 <= number < MAX_PLACE for number in found):
         raise PeerMisbehaved("the referee's transcript cannot be read: a question has no number, which names its file")
