@@ -21,7 +21,7 @@ from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger
 from common.crypto.identity import Identity, Signed
 from common.log.entries import Entry, Extension, Head, signed_head
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, REMEDY, SAMPLE, Chain, Journal, read_head
-from common.log.witness import FileWitness, Witness, behind
+from common.log.witness import FileWitness, Witness, behind, last_head
 from common.net.messages import Acknowledgement, Perform, Spent
 from common.privacy.events import Event, NoEvent, parse_event
 
@@ -182,7 +182,7 @@ def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, A
             raise BrokenLedger(f"the ledger's head {state / HEAD} is gone. {REMEDY}")
         seen = [(f"the file {state / HEAD}", read_head(state / HEAD, identity.public))]
         for witness in witnesses:
-            last = witness.last()
+            last = last_head(witness)
             if last is None:
                 raise BrokenLedger(f"the witness {witness.place} knows nothing of this ledger. {REMEDY}")
             seen.append((f"the witness {witness.place}", last))
@@ -353,7 +353,7 @@ def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Wi
     if (state / HEAD).exists():
         seen.append((f"the file {state / HEAD}", read_head(state / HEAD, identity.public)))
     for witness in witnesses:
-        last = witness.last()
+        last = last_head(witness)
         if last is None:
             return f"the witness {witness.place} knows nothing of this ledger"
         seen.append((f"the witness {witness.place}", last))

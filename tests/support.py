@@ -29,7 +29,6 @@ from local_agent.hosted.population import open_population
 from referee.protocols.base import BALL as TINY
 from referee.protocols.base import PROTOCOLS, small_ball
 from referee.runfolder import pack_reports, write_run
-from referee.runs.checkpoints import RunWitness
 from referee.runs.curator import CuratorPort
 from referee.service.referee import Referee, RefereeSettings, public
 from tests.clocks import Clock
@@ -130,7 +129,7 @@ class Bench:
         individuals: int = 0,
         curator: Callable[[Curator], CuratorPort] = lambda curator: curator,
         witnesses: Sequence[Witness] = (),
-        watching: Sequence[RunWitness] = (),
+        watching: Sequence[Witness] = (),
         beacon: bool = False,
         issuers: Sequence[IssuerKey] = (),
     ) -> None:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from common.crypto.identity import Identity, Signed
+from common.crypto.identity import Identity
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.log.transcript import SignedEntry
 from common.net.connection import Limits
@@ -36,24 +36,6 @@ def scenario(*numbers: str) -> ResolvedScenario:
     return settled(small_ball(*usual, "agents.deadline=5", *numbers))
 
 
-class Witness:
-    """A witness of runs, as its service keeps them in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.place = str(folder)
-        self._identity = Identity.load_or_create(folder / "identity.key")
-        self._log = WitnessLog(folder / "runs", self._identity)
-
-    def key(self) -> str:
-        """Return its public key."""
-        return self._identity.public
-
-    def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint; return the witness's word."""
-        return self._log.keep(signed.key, signed.message["run"], signed)
-
-
 class Parties:
     """A curator, a referee with a witness, and hosts of simulated people.
 
@@ -78,7 +60,9 @@ class Parties:
         """Numbers of the hosts that are not heard."""
         own = open_curator(chosen, folder / "curator", SEED, None)
         self._opened.callback(own.close)
-        self.witness = Witness(folder / "witness")
+        (folder / "witness").mkdir()
+        witness = Identity.load_or_create(folder / "witness" / "identity.key")
+        self.witness = WitnessLog(folder / "witness" / "runs", witness)
         ways: dict[str, Any] = {"wait": self._wait, "clock": lambda: self._now, "witnesses": [self.witness]}
         self.referee = Referee(folder / "referee", curator(own), **ways)
         self._opened.callback(self.referee.close)

@@ -15,6 +15,7 @@ from common.core.version import HEADER, stated
 from common.crypto.identity import Identity
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import StoredCheckpoint
+from common.log.witness import last_head
 from common.net.client import Client, HttpWitness, WitnessClient
 from common.net.messages import Configuration, Perform
 from curator.contributions.contributor import CollectorClient
@@ -111,7 +112,7 @@ def _services(corpus: Corpus, mock: _Mock, folder: Any) -> Iterator[tuple[str, C
     log = WitnessLog(folder / "answers-witness", identity)
     kept = []
     for checkpoint in corpus.signed["checkpoint"]:
-        word = log.keep(checkpoint.key, FINISHED, checkpoint)
+        word = log.keep(checkpoint)
         kept.append(StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,)))
     witness = mock.put_into(WitnessClient(URL, patience=0.0))
     key, first = corpus.referee.identity.public, kept[0].checkpoint
@@ -130,7 +131,7 @@ def _services(corpus: Corpus, mock: _Mock, folder: Any) -> Iterator[tuple[str, C
     # A witness of a ledger opens a client for each request; this one has the client of the fuzzer.
     head._request = lambda method, **parts: client.request(method, head._path, **parts)  # type: ignore[method-assign]  # of our own class
     extension = identity.sign("ledger-head", release.message["ledger"])
-    yield "head of a ledger", head.last, [extension.wire()]
+    yield "head of a ledger", lambda: last_head(head), [extension.wire()]
 
 
 def _operators(corpus: Corpus, mock: _Mock) -> Iterator[tuple[str, Callable[[], object], list[Any]]]:

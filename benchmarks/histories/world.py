@@ -22,6 +22,7 @@ from common.core.database import sqlite_url
 from common.core.errors import BadInput, PeerUnavailable, Superseded, TandemError
 from common.core.machine import Schedule
 from common.local.records import Records
+from common.log.witness import Witness
 from common.scenario.resolved import ResolvedScenario, settled
 from curator.startup import open_curator
 from local_agent.host import Host
@@ -29,7 +30,6 @@ from local_agent.hosted.population import open_population
 from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
 from referee.protocols.base import small_ball
-from referee.runs.checkpoints import RunWitness
 from referee.service.referee import Referee, RefereeSettings
 
 TOKEN = "a-token-for-histories"
@@ -114,7 +114,7 @@ class World:
         """Return how an agent reaches the referee."""
         return self.channels[name]
 
-    def witnesses(self) -> Sequence[RunWitness]:
+    def witnesses(self) -> Sequence[Witness]:
         """Return who keeps checkpoints of the run; none here."""
         return ()
 

@@ -36,6 +36,7 @@ from common.crypto.vouching import Credential, blinded_in, check_credential
 from common.local.records import Records
 from common.log.entries import Extension
 from common.log.receipts import RunSeen, StoredCheckpoint, check_receipt, receipt_for
+from common.log.witness import last_head
 from common.net import messages
 from common.net.client import HttpWitness, WitnessClient
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse
@@ -329,8 +330,8 @@ def curator_of_a_witness(exchange: Exchange) -> None:
     witness = HttpWitness(f"{URL}/v1/heads/name")
     head = found.curator.sign(Extension.KIND, found.heard["perform"][0][1].message["ledger"])
     exchange.attempt(witness.check_writable)
-    exchange.attempt(witness.last)
-    exchange.attempt(lambda: witness.put(head))
+    exchange.attempt(lambda: last_head(witness))
+    exchange.attempt(lambda: witness.keep(head))
 
 
 def referee_of_a_curator(exchange: Exchange) -> None:

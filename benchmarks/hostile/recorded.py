@@ -95,7 +95,7 @@ def recorded() -> Recorded:
                     found.heard.setdefault(method, []).append((arguments, reply))
             found.heard["poll"] = [heard for heard in found.heard["poll"] if heard[1] is not None]
             for kept in referee.kept(RUN):
-                word = witness.keep(referee.identity.public, RUN, kept.checkpoint)
+                word = witness.keep(kept.checkpoint)
                 found.kept.append(StoredCheckpoint(checkpoint=kept.checkpoint, witnessed=(word,)))
             question = found.heard["report"][0][0][0].message["question"]
             for since in (None, found.kept[-1].verified().entries):

@@ -113,7 +113,7 @@ class HostileWorld(World):
         if request.method == "GET":
             return Answer(body=json.dumps({"key": self._log._identity.public}).encode())
         signed = Signed.parse(canonical.decode(request.body))
-        return Answer(body=self._log.keep(signed.key, RUN, signed).raw())
+        return Answer(body=self._log.keep(signed).raw())
 
     def _relay(self, request: Request) -> Answer:
         if request.path == SIGNED_KEYS:

@@ -85,7 +85,7 @@ class Account:
             )
         if seen is not None:
             self._ledger.check_head(seen)
-        journal.attend(self._ledger.witness(curator), opened=opened)
+        journal.add_witness(self._ledger.witness(curator), opened=opened)
         if not opened:
             self.check(curator)
 

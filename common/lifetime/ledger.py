@@ -271,7 +271,7 @@ class PeopleLedger:
                 f"the key {self._key_file} is not the one of this ledger: no person in it would be recognised. Put the "
                 f"key back from a copy"
             )
-        journal.attend(FileWitness(self.folder.with_name(f"{self.folder.name}.heads")), opened=keyed is not None)
+        journal.add_witness(FileWitness(self.folder.with_name(f"{self.folder.name}.heads")), opened=keyed is not None)
         if keyed is None:
             journal.append(KEYED, {"key": here})
             journal.publish()

@@ -21,7 +21,7 @@ from common.core.durable import write_durably
 from common.core.errors import BadMessage, BrokenLedger, CannotWrite, Forged, TandemError
 from common.crypto.identity import Identity, Signed, verify
 from common.log.entries import Entry, Extension, Head, Verifier, following, link, signed_head
-from common.log.witness import Witness, behind
+from common.log.witness import Witness, behind, last_head
 
 ENTRIES = Table(
     "entries",
@@ -267,7 +267,7 @@ class Journal:
         silent = sum(not _reachable(witness) for witness in self._witnesses)
         return f"{silent} of {len(self._witnesses)} cannot be written" if silent else None
 
-    def attend(self, witness: Witness, *, opened: bool) -> None:
+    def add_witness(self, witness: Witness, *, opened: bool) -> None:
         """Tell a further witness from now on, which later starts need not name.
 
         Args:
@@ -278,7 +278,7 @@ class Journal:
         """
         if self.closed is not None:
             return
-        known = self._known[witness.place] = witness.last()
+        known = self._known[witness.place] = last_head(witness)
         if known is None and opened:
             raise BrokenLedger(f"the witness {witness.place} has forgotten this ledger. {REMEDY}")
         self._check(f"the witness {witness.place}", known)
@@ -318,11 +318,11 @@ class Journal:
         for place in used:
             if place not in given:
                 raise BrokenLedger(f"this ledger has the witness {place}: give it with --witness")
-            last = given[place].last()
+            last = last_head(given[place])
             if last is None and len(self.chain) > 2:
                 raise BrokenLedger(f"the witness {place} has forgotten this ledger. {REMEDY}")
         for place, witness in given.items():
-            known = self._known[place] = witness.last()
+            known = self._known[place] = last_head(witness)
             self._check(f"the witness {place}", known)
             if place not in used:
                 # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
@@ -341,7 +341,7 @@ class Journal:
         if known == head:
             return
         extension = self.chain.extension(known.entries if known else 0, head.entries)
-        witness.put(self.identity.sign(extension.KIND, extension.wire()))
+        witness.keep(self.identity.sign(extension.KIND, extension.wire()))
         self._known[witness.place] = head
 
 

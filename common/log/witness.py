@@ -1,6 +1,6 @@
-"""A witness keeps the heads of a ledger away from it: append-only, and nothing but an extension of the last is taken.
+"""Witnesses keep the signed heads of logs away from them: append-only, nothing but an extension of the last is taken.
 
-Whoever puts an older copy of a ledger back, cuts it, or goes on with two copies, cannot make the witness forget.
+Whoever puts an older copy of a log back, cuts it, or goes on with two copies, cannot make a witness forget.
 """
 
 from __future__ import annotations
@@ -13,25 +13,32 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from common.core import canonical
+from common.core.durable import sync_folder
 from common.core.errors import BadMessage, BrokenLedger, Forged, RolledBack
 from common.crypto.identity import Signed, verify
 from common.log.entries import Extension, Head
+from common.log.receipts import StoredCheckpoint
 
 
 class Witness(Protocol):
-    """Where heads are kept: a file on another disk, or a service."""
+    """Keeps the signed heads of one ledger (:class:`~common.log.entries.Extension`), or checkpoints of any runs.
+
+    A file on another disk keeps those of a ledger and signs nothing; a service signs each checkpoint.
+    """
 
     @property
     def place(self) -> str:
         """Where it is, in words that find it again."""
         ...
 
-    def last(self) -> Head | None:
-        """Return the newest head that was put here, None if there is none."""
+    def key(self) -> str:
+        """Return the public key by which its words are verified; empty: it signs nothing."""
         ...
 
-    def put(self, signed: Signed) -> None:
-        """Keep the head of a signed :class:`~common.log.entries.Extension`; the same again changes nothing.
+    def keep(self, signed: Signed) -> Signed | None:
+        """Keep a signed extension or checkpoint, and return the witness's word for it, if it signs any.
+
+        The same again changes nothing, and gets the same word.
 
         Raises:
             RolledBack: If it does not extend the last one.
@@ -39,13 +46,27 @@ class Witness(Protocol):
         """
         ...
 
+    def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
+        """Return all that it keeps of the run of a referee, oldest first; of its ledger the newest head alone."""
+        ...
+
     def check_writable(self) -> None:
-        """See whether a head could be put here now; nothing is changed.
+        """See whether something could be kept here now; nothing is changed.
 
         Raises:
             OSError, TandemError: If not.
         """
         ...
+
+
+def last_head(witness: Witness) -> Head | None:
+    """Return the newest head of the ledger that a witness keeps, None if there is none.
+
+    Raises:
+        Forged, BadMessage: If what it keeps was not signed, or is no head.
+    """
+    kept = witness.kept()
+    return Extension.parse(verify(kept[-1].checkpoint, Extension.KIND)).head if kept else None
 
 
 class FileWitness:
@@ -57,29 +78,23 @@ class FileWitness:
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
+        self.place = str(self._path)
 
-    @property
-    def place(self) -> str:
-        """The file's absolute path."""
-        return str(self._path)
+    def key(self) -> str:
+        return ""
 
-    def newest(self) -> Signed | None:
-        """Return the newest head, as it was signed.
+    def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
+        """Return the newest head.
 
         Raises:
             BrokenLedger: If the file is no list of heads.
         """
-        return self._newest(self._path.read_bytes()) if self._path.exists() else None
+        found = self._newest(self._path.read_bytes()) if self._path.exists() else None
+        return [] if found is None else [StoredCheckpoint(checkpoint=found)]
 
-    def last(self) -> Head | None:
-        """Return the newest head."""
-        found = self.newest()
-        return None if found is None else Extension.parse(found.message).head
-
-    def put(self, signed: Signed) -> None:
-        """Keep a head; see :class:`Witness`."""
+    def keep(self, signed: Signed) -> None:
         wanted = Extension.parse(verify(signed, Extension.KIND))
-        with self._held() as file:
+        with held_file(self._path) as file:
             content = file.read()
             found = self._newest(content)
             if found is not None and found.key != signed.key:
@@ -90,31 +105,13 @@ class FileWitness:
             if not wanted.extends(known):
                 why = behind(f"the witness {self.place}", known, wanted.head)
                 raise RolledBack(f"{why}. Go on with the newest copy of the ledger")
-            file.truncate(content.rfind(b"\n") + 1)  # a line without an end was cut off: it was never acknowledged
-            file.seek(0, os.SEEK_END)
-            file.write(canonical.encode(signed.wire()) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            append_line(file, content.rfind(b"\n") + 1, canonical.encode(signed.wire()))
 
     def check_writable(self) -> None:
-        """See whether the file, or its folder while there is none, takes something; see :class:`Witness`."""
         if self._path.exists():
             os.close(os.open(self._path, os.O_RDWR))
         elif not os.access(self._path.parent, os.W_OK | os.X_OK):
             raise PermissionError(f"{self._path.parent} cannot be written")
-
-    @contextmanager
-    def _held(self) -> Iterator[IO[bytes]]:
-        """Open the file for this process alone; its folder knows of it before anything is in it."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-            yield file
 
     def _newest(self, content: bytes) -> Signed | None:
         lines = content.split(b"\n")[:-1]
@@ -126,6 +123,25 @@ class FileWitness:
         except (BadMessage, Forged):
             raise BrokenLedger(f"the witness {self.place} is not a list of heads: it was edited") from None
         return signed
+
+
+@contextmanager
+def held_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file of lines for this process alone; its folder knows of it before anything is in it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        sync_folder(path.parent)
+        yield file
+
+
+def append_line(file: IO[bytes], end: int, line: bytes) -> None:
+    """Write a line durably behind the whole ones, which end at ``end``: one that was cut off was never acknowledged."""
+    file.seek(end)
+    file.truncate()
+    file.write(line + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def behind(who: str, known: Head | None, found: Head) -> str:

@@ -27,7 +27,6 @@ from common.core.errors import (
 from common.core.plain import one_line
 from common.core.version import BEFORE, HEADER, check_stated, skew, stated
 from common.crypto.identity import Signed, verify
-from common.log.entries import Extension, Head
 from common.log.receipts import RunSeen, StoredCheckpoint, Witnessed, check_contradiction
 from common.log.witness import FileWitness, Witness
 from common.net import addresses
@@ -290,7 +289,7 @@ _BYTES = 32 << 20
 
 
 class WitnessClient(Client):
-    """:class:`referee.runs.checkpoints.RunWitness` over HTTP.
+    """A service that keeps checkpoints of runs (:class:`common.log.witness.Witness`).
 
     Args:
         url: Address of the witness.
@@ -332,13 +331,16 @@ class WitnessClient(Client):
         verify(word, Witnessed.KIND, self._pinned, "the witness that answers there")
         return word
 
-    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
+    def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
         """Return all that it has seen of a run, oldest first.
 
         Raises:
             PeerMisbehaved: If its pages have no end.
         """
-        return self._pages(f"/v1/runs/{referee}/{run}", StoredCheckpoint.parse, len)
+        return self._pages(f"/v1/runs/{signer}/{run}", StoredCheckpoint.parse, len)
+
+    def check_writable(self) -> None:
+        self.request("GET", "/v1/ready")
 
     def runs(self, referee: str) -> list[RunSeen]:
         """Return the runs of a referee that it has seen, by name.
@@ -380,7 +382,7 @@ PROMPT = 1.0
 
 
 class HttpWitness:
-    """:class:`common.log.witness.Witness` over HTTP.
+    """A service that keeps the heads of a ledger (:class:`common.log.witness.Witness`).
 
     Args:
         url: Of this ledger's heads: ``http://HOST:PORT/v1/heads/NAME``.
@@ -394,15 +396,17 @@ class HttpWitness:
         base, _, name = self.place.rpartition("/v1/heads/")
         self._base, self._path = base or self.place, f"/v1/heads/{name}"
 
-    def last(self) -> Head | None:
+    def key(self) -> str:
+        return ""
+
+    def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
         """Return the newest head."""
         try:
-            response = self._request("GET")
+            return [StoredCheckpoint(checkpoint=read_signed_reply(self._request("GET")))]
         except NotFound:
-            return None
-        return Extension.parse(verify(read_signed_reply(response), Extension.KIND)).head
+            return []
 
-    def put(self, signed: Signed) -> None:
+    def keep(self, signed: Signed) -> None:
         """Keep a head."""
         self._request("PUT", content=signed.model_dump_json())
 

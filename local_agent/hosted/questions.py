@@ -51,7 +51,7 @@ class QuestionChain:
             self._asked = {str(e.body["question"]) for e in self._journal.chain.entries if e.kind == ASKED}
             if account is not None:
                 beside = account.witness(host)
-                self._trusted(lambda: self._journal.attend(beside, opened=bool(self._asked)))
+                self._trusted(lambda: self._journal.add_witness(beside, opened=bool(self._asked)))
         except BaseException:
             self.close()
             raise

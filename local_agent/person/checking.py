@@ -22,6 +22,7 @@ from common.local.packing import MAX_SYMBOLS, AnswerKind, pack_one
 from common.log.merkle import root_from_inclusion_proof, verify_consistency
 from common.log.receipts import Checkpoint, Proof, ProofRequest, StoredCheckpoint, check_receipt
 from common.log.transcript import SignedEntry, check_entry
+from common.log.witness import Witness
 from common.net.messages import Report
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of
 
@@ -39,18 +40,6 @@ class ProvingPort(Protocol):
 
     def proof(self, signed: Signed) -> Proof:
         """Return the proof for a signed :class:`~common.log.receipts.ProofRequest`."""
-        ...
-
-
-class SeenPort(Protocol):
-    """A witness, as far as anybody may ask it."""
-
-    def key(self) -> str:
-        """Return its public key."""
-        ...
-
-    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
-        """Return all that it has seen of a run."""
         ...
 
 
@@ -94,7 +83,7 @@ class Remembered:
         witness: The witness itself.
     """
 
-    def __init__(self, witness: SeenPort) -> None:
+    def __init__(self, witness: Witness) -> None:
         self.key = cache(witness.key)
         self.kept = cache(witness.kept)
 
@@ -136,7 +125,7 @@ def check(
     identity: Identity,
     port: ProvingPort,
     referee: str,
-    witness: SeenPort | None = None,
+    witness: Remembered | None = None,
     before: SeenCheckpoint | None = None,
     *,
     within: float = WITHIN,
@@ -274,7 +263,7 @@ def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
     return found
 
 
-def _newest(held: HeldReceipt, witness: SeenPort, referee: str) -> StoredCheckpoint | None:
+def _newest(held: HeldReceipt, witness: Remembered, referee: str) -> StoredCheckpoint | None:
     """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none.
 
     Raises:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from common.core.errors import (
     CannotWrite,
@@ -30,6 +30,7 @@ from common.core.errors import (
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, checkpoint_of
+from common.log.witness import Witness
 from common.net.transport import Overdue, time_limit
 from referee.store import RefereeStore
 
@@ -43,27 +44,6 @@ SLOW = 0.25
 """Seconds from which on what a witness takes is weighed over all runs, and not for each by itself."""
 PATIENCE = 2.0
 """Seconds in which a witness answers; and those that one which fails may cost a run that goes on, in total."""
-
-
-class RunWitness(Protocol):
-    """A witness of runs: a service that neither referee nor curator owns."""
-
-    @property
-    def place(self) -> str:
-        """Where it is, in words that find it again."""
-        ...
-
-    def key(self) -> str:
-        """Return its public key."""
-        ...
-
-    def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint; return the witness's word (:class:`~common.log.receipts.Witnessed`)."""
-        ...
-
-    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
-        """Return all that it has kept of a run, oldest first."""
-        ...
 
 
 @dataclass
@@ -97,7 +77,7 @@ class RunCheckpoints:
         self,
         store: RefereeStore,
         identity: Identity,
-        witnesses: Sequence[RunWitness] = (),
+        witnesses: Sequence[Witness] = (),
         clock: Callable[[], float] = time.time,
         *,
         beacon: bool = False,
@@ -193,14 +173,14 @@ class RunCheckpoints:
             del self._last[known]
 
     def _tell_patiently(
-        self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float]
+        self, run: str, configuration: str, witnesses: Sequence[Witness], cost: dict[str, float]
     ) -> dict[str, str]:
         asked = [witness for witness in witnesses if cost.get(witness.place, 0.0) < PATIENCE]
         _, problems = self._tell(run, configuration, asked, cost)
         return {place: problem.words for place, problem in problems.items()}
 
     def _tell(
-        self, run: str, configuration: str, witnesses: Sequence[RunWitness], cost: dict[str, float] | None = None
+        self, run: str, configuration: str, witnesses: Sequence[Witness], cost: dict[str, float] | None = None
     ) -> tuple[StoredCheckpoint, dict[str, TandemError]]:
         """Make a checkpoint, or take the one that there is, and have these witnesses keep it."""
         problems: dict[str, TandemError] = {}
@@ -222,7 +202,7 @@ class RunCheckpoints:
             self._due[run] = time.monotonic() + max(BETWEEN, SHARE * (time.monotonic() - began))
         return kept, problems
 
-    def _key(self, witness: RunWitness) -> str:
+    def _key(self, witness: Witness) -> str:
         standing = self.standing[witness.place]
         if not standing.key:
             found = self._asked(witness, witness.key)
@@ -231,9 +211,11 @@ class RunCheckpoints:
             standing.key = found
         return standing.key
 
-    def _word(self, witness: RunWitness, kept: StoredCheckpoint) -> Signed:
+    def _word(self, witness: Witness, kept: StoredCheckpoint) -> Signed:
         """Have a witness keep a checkpoint; return its word, which is for this one and no other."""
         signed = self._asked(witness, lambda: witness.keep(kept.checkpoint))
+        if signed is None:
+            raise self._misbehaves(witness, "it signs nothing")
         try:
             parsed = Witnessed.parse(
                 verify(signed, Witnessed.KIND, self._key(witness), "the witness that answers there")
@@ -247,7 +229,7 @@ class RunCheckpoints:
             self.standing[witness.place].problem = ""
         return signed
 
-    def _fill_gap(self, witness: RunWitness, run: str, kept: StoredCheckpoint, parsed: Witnessed) -> None:
+    def _fill_gap(self, witness: Witness, run: str, kept: StoredCheckpoint, parsed: Witnessed) -> None:
         """Store the words that a witness has signed before this one and that never arrived here.
 
         A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
@@ -269,7 +251,7 @@ class RunCheckpoints:
         self._last[run, key] = parsed
 
     def _missing(
-        self, witness: RunWitness, run: str, known: Sequence[StoredCheckpoint], last: Witnessed | None
+        self, witness: Witness, run: str, known: Sequence[StoredCheckpoint], last: Witnessed | None
     ) -> Witnessed | None:
         """Store the words of a witness that follow its last one here, as it shows them; return the newest."""
         key = self._key(witness)
@@ -289,7 +271,7 @@ class RunCheckpoints:
             last = parsed
         return last
 
-    def _asked(self, witness: RunWitness, ask: Callable[[], T]) -> T:
+    def _asked(self, witness: Witness, ask: Callable[[], T]) -> T:
         """Ask a witness, and note how it answers: it may raise anything, since what it answers is not ours."""
         standing, began = self.standing[witness.place], time.monotonic()
         try:
@@ -314,13 +296,13 @@ class RunCheckpoints:
             if (took := time.monotonic() - began) >= SLOW:
                 standing.again = time.monotonic() + SHARE * took
 
-    def _misbehaves(self, witness: RunWitness, what: str) -> PeerMisbehaved:
+    def _misbehaves(self, witness: Witness, what: str) -> PeerMisbehaved:
         detail = f"the witness at {witness.place} answers what no witness does: {what:.300}"
         self.standing[witness.place].misbehaved += 1
         self._note(witness, detail)
         return PeerMisbehaved(detail)
 
-    def _note(self, witness: RunWitness, problem: str) -> None:
+    def _note(self, witness: Witness, problem: str) -> None:
         standing = self.standing[witness.place]
         if not standing.problem:
             log.warning("a witness is passed over, and asked again: %s", problem)

@@ -18,6 +18,7 @@ from common.core.plain import about_run
 from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body, verify
 from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
+from common.log.witness import Witness
 from common.net import messages
 from common.net.client import Client, read_signed_reply
 from common.net.edge import LARGE
@@ -31,7 +32,7 @@ from referee.collection.judging import Claim, Sent, claims, sign_all
 from referee.collection.proofs import Proofs
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
-from referee.runs.checkpoints import RunCheckpoints, RunWitness
+from referee.runs.checkpoints import RunCheckpoints
 from referee.runs.curator import CURATOR_PATIENCE, CuratorPort, Patience
 from referee.runs.execution import Execution
 from referee.store import RefereeStore
@@ -92,7 +93,7 @@ class Referee:
         wait: Callable[[float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         caps: Caps = USUAL,
-        witnesses: Sequence[RunWitness] = (),
+        witnesses: Sequence[Witness] = (),
         beacon: bool = False,
         issuers: Sequence[IssuerKey] = (),
     ) -> None:

@@ -14,7 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from common.core.durable import file_name, make_folder
-from common.core.errors import BrokenLedger, CannotWrite, NotFound, Unauthorized
+from common.core.errors import BadMessage, BrokenLedger, CannotWrite, NotFound, Unauthorized
 from common.core.values import MAX_PLACE, RUN, Value
 from common.crypto.identity import KEY_PATTERN, Identity, Signed
 from common.log.entries import Extension
@@ -78,10 +78,10 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
     @app.get("/v1/heads/{name}", summary="The newest head under a name")
     def newest(name: Name, given: Token) -> Signed:
         _check_token(token, given)
-        signed = FileWitness(heads / file_name(name)).newest()
-        if signed is None:
+        kept = FileWitness(heads / file_name(name)).kept()
+        if not kept:
             raise NotFound(f"there is no head under the name {name!r}")
-        return signed
+        return kept[-1].checkpoint
 
     @app.put(
         "/v1/heads/{name}",
@@ -93,7 +93,7 @@ def _add_heads(app: Service, heads: Path, token: str) -> None:
         _check_token(token, given)
         signed = await read_signed(request, Extension.KIND)
         try:
-            await run_in_threadpool(FileWitness(heads / file_name(name)).put, signed)
+            await run_in_threadpool(FileWitness(heads / file_name(name)).keep, signed)
         except (OSError, BrokenLedger) as error:
             raise _cannot_write(error) from None
         return Response(status_code=204)
@@ -121,7 +121,7 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
         after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
     ) -> Response:
-        lines = runs.kept(referee, run, after, most)
+        lines = runs.lines(referee, run, after, most)
         return Response(b"[" + b",".join(lines) + b"]", media_type="application/json")
 
     @app.put(
@@ -133,8 +133,10 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
     async def keep(referee: RefereeKey, run: RunName, request: Request, given: Token) -> Signed:
         _check_token(token, given)
         signed = await read_signed(request, Checkpoint.KIND)
+        if (signed.key, signed.message.get("run")) != (referee, run):
+            raise BadMessage("the path and the checkpoint name different referees or runs")
         try:
-            return await run_in_threadpool(runs.keep, referee, run, signed)
+            return await run_in_threadpool(runs.keep, signed)
         except (OSError, BrokenLedger) as error:
             raise _cannot_write(error) from None
 

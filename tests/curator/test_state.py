@@ -13,7 +13,7 @@ from common.core.errors import BadData, BadInput, BrokenLedger, BudgetExceeded, 
 from common.crypto.identity import Identity, Signed
 from common.log.entries import Head
 from common.log.ledger import Chain, Journal
-from common.log.witness import FileWitness
+from common.log.witness import FileWitness, last_head
 from common.net.client import HttpWitness, witness_at
 from common.net.messages import Perform
 from common.privacy.events import NoEvent, SubsampledSteps
@@ -218,7 +218,7 @@ def test_a_witness_over_http_is_a_witness(tmp_path, monkeypatch):
             shutil.copytree(folder, tmp_path / "older")
             bench.use(reopened(folder, witnesses=[HttpWitness(place)]))
             head = bench.perform(0, COPIES_LEARN).ledger.head
-            assert HttpWitness(place).last() == head
+            assert last_head(HttpWitness(place)) == head
             assert verify_ledger(folder, [HttpWitness(place)])["entries"] == head.entries
         with pytest.raises(BrokenLedger, match="was put back or cut off"):
             reopened(tmp_path / "older", witnesses=[HttpWitness(place)])

@@ -16,7 +16,7 @@ from common.lifetime.account import Account, charge_of
 from common.lifetime.charging import Charging, GivenPeople
 from common.lifetime.ledger import Charge, PeopleLedger
 from common.log.ledger import Journal
-from common.log.witness import FileWitness
+from common.log.witness import FileWitness, last_head
 from common.numerics.randomness import durable_secret
 from common.scenario.sections import Lifetime
 from tests.common.data.test_people import TABLE, TREE, own
@@ -356,7 +356,7 @@ def test_a_witness_that_is_named_once_notices_an_older_copy_of_everything(tmp_pa
     shutil.copytree(tmp_path / "state", tmp_path / "older")
     plain = PeopleLedger(tmp_path / "state" / "people")  # the ledger remembers its witness
     plain.charge(charge("b"), who(plain, table(seed=1)))
-    last = FileWitness(place).last()
+    last = last_head(FileWitness(place))
     assert last is not None
     plain.check_head(last)
     shutil.rmtree(tmp_path / "state")
@@ -496,7 +496,7 @@ def test_a_curator_is_refused_a_ledger_of_people_that_does_not_know_its_run(tmp_
         found.attach(journal, seen=None, opened=True)
     found.attach(journal, seen=None, opened=False)
     witness = PeopleLedger(tmp_path / "people").witness(journal.identity.public)
-    assert witness.last() == journal.chain.head()
+    assert last_head(witness) == journal.chain.head()
     _, head = found.charge(journal.identity.public, "run")
     found.attach(journal, seen=head, opened=True)
     with pytest.raises(BrokenLedger, match="older copy, or is another one"):

@@ -11,7 +11,7 @@ import pytest
 from common.core.errors import BrokenLedger, CannotWrite
 from common.log.entries import Extension
 from common.log.ledger import CLOSED, HEAD, KEY, LEDGER, Chain, Journal, read_head
-from common.log.witness import FileWitness
+from common.log.witness import FileWitness, last_head
 
 
 @pytest.fixture
@@ -100,10 +100,10 @@ class Recording(FileWitness):
         super().__init__(path)
         self.sent: list[tuple[int, int]] = []
 
-    def put(self, signed):
+    def keep(self, signed):
         extension = Extension.parse(signed.message)
         self.sent.append((extension.since, extension.head.entries))
-        super().put(signed)
+        super().keep(signed)
 
 
 @pytest.fixture
@@ -158,12 +158,12 @@ def test_heads_go_to_every_witness_once_with_the_links_from_the_last_one(folder,
     witnesses = [Recording(tmp_path / "one"), Recording(tmp_path / "two")]
     with opened(folder, *witnesses) as log:
         known = log.chain.head()
-        assert {witness.last() for witness in witnesses} == {known}
+        assert {last_head(witness) for witness in witnesses} == {known}
         log.append("charge", {})
-        assert {witness.last() for witness in witnesses} == {known}
+        assert {last_head(witness) for witness in witnesses} == {known}
         for _ in range(2):
             log.publish()
-            assert {witness.last() for witness in witnesses} == {log.chain.head()}
+            assert {last_head(witness) for witness in witnesses} == {log.chain.head()}
     for witness in witnesses:
         before, after = zip(*witness.sent, strict=True)
         assert before == (0, *after[:-1])  # each goes on where the last one ended
@@ -189,7 +189,7 @@ def test_a_witness_is_named_or_reached_at_every_start_and_must_remember(folder, 
     with opened(folder, reach=reach) as log:
         log.append("charge", {})
         log.publish()
-        assert (reached, witness.last()) == ([witness.place], log.chain.head())
+        assert (reached, last_head(witness)) == ([witness.place], log.chain.head())
     with opened(folder, witness, reach=reach):
         assert len(reached) == 1
     shutil.copytree(folder, tmp_path / "older")
@@ -209,7 +209,7 @@ def test_a_witness_that_could_not_be_reached_at_first_has_forgotten_nothing(fold
         pass
     place.parent.mkdir()
     with opened(folder, FileWitness(place)) as log:
-        assert FileWitness(place).last() == log.chain.head()
+        assert last_head(FileWitness(place)) == log.chain.head()
         log.append("charge", {})
     place.unlink()
     with pytest.raises(BrokenLedger, match="has forgotten"), opened(folder, FileWitness(place)):
@@ -220,31 +220,31 @@ def test_a_witness_that_attends_is_told_from_then_on_and_need_not_be_named(folde
     witness = FileWitness(tmp_path / "heads")
     with opened(folder) as log:
         with pytest.raises(BrokenLedger, match="has forgotten"):
-            log.attend(witness, opened=True)
-        assert witness.last() is None
-        log.attend(witness, opened=False)
-        assert witness.last() == log.chain.head()
+            log.add_witness(witness, opened=True)
+        assert last_head(witness) is None
+        log.add_witness(witness, opened=False)
+        assert last_head(witness) == log.chain.head()
         shutil.copytree(folder, tmp_path / "older")
         log.append("charge", {})
         log.publish()
-        assert witness.last() == log.chain.head()
+        assert last_head(witness) == log.chain.head()
     with opened(folder) as log:
-        log.attend(witness, opened=True)
+        log.add_witness(witness, opened=True)
     with opened(tmp_path / "older") as log, pytest.raises(BrokenLedger, match="put back or cut off"):
-        log.attend(witness, opened=False)
+        log.add_witness(witness, opened=False)
 
 
 def test_a_closed_ledger_says_why_and_tells_nobody(folder, tmp_path):
     witness, other = FileWitness(tmp_path / "heads"), FileWitness(tmp_path / "other")
     with opened(folder, witness) as log:
-        known = witness.last()
+        known = last_head(witness)
         assert log.closed is None
         for why in ("the first reason", "a later one"):
             log.append(CLOSED, {"why": why})
             assert log.closed == "the first reason"
         log.publish()
-        log.attend(other, opened=True)
-        assert (witness.last(), other.last()) == (known, None)
+        log.add_witness(other, opened=True)
+        assert (last_head(witness), last_head(other)) == (known, None)
         (tmp_path / "heads").unlink()
         (tmp_path / "heads").mkdir()
         assert log.witnesses_lacking() is None

@@ -24,6 +24,7 @@ from common.core.errors import (
     VersionSkew,
 )
 from common.crypto.identity import Identity
+from common.log.witness import last_head
 from common.net import client as clients
 from common.net.client import Client, HttpWitness, WitnessClient
 from common.net.transport import LOOK, Overdue, time_limit
@@ -166,8 +167,8 @@ def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
         yield "kept", witness, lambda: witness.kept(key.public, "r")
         yield "runs seen", witness, lambda: witness.runs(key.public)
         head = HttpWitness(f"{url}/v1/heads/name")
-        yield "last", None, head.last
-        yield "put", None, lambda: head.put(signed)
+        yield "last", None, lambda: last_head(head)
+        yield "put", None, lambda: head.keep(signed)
         yield "writable", None, head.check_writable
         remote = Remote(url, "token", patience=0.2)
         yield "follow", remote._client, lambda: remote.follow("r", lambda text, numbers: None)

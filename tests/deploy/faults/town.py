@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from common.core.machine import Schedule
-from common.crypto.identity import Identity, Signed
+from common.crypto.identity import Identity
 from common.lifetime.charging import Charging
 from common.local.records import Records
 from common.log.witness import FileWitness
@@ -35,25 +35,9 @@ DIMENSION = 2
 class Placed(FileWitness):
     """A witness that is a file, and is found again in a copy of its folder."""
 
-    @property
-    def place(self) -> str:
-        return "the heads"
-
-
-class Watching:
-    """A witness of runs whose store lies in a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self._identity = Identity.load_or_create(folder / "identity.key")
-        self._log = WitnessLog(folder / "runs", self._identity)
-        self.place = "the witness"
-
-    def key(self) -> str:
-        return self._identity.public
-
-    def keep(self, signed: Signed) -> Signed:
-        return self._log.keep(signed.key, str(signed.message["run"]), signed)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.place = "the heads"
 
 
 def scenario(data: Path) -> ResolvedScenario:
@@ -74,7 +58,9 @@ class Town:
         )
         opened.callback(self.curator.close)
         self._clock = Clock()
-        watching = [Watching(folder / "witness")] if witnessed else []
+        own = folder / "witness"
+        own.mkdir(exist_ok=True)
+        watching = [WitnessLog(own / "runs", Identity.load_or_create(own / "identity.key"))] if witnessed else []
         ways: dict[str, Any] = {
             "wait": self.wait,
             "clock": self._clock,

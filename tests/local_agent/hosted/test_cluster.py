@@ -175,7 +175,7 @@ def test_a_question_is_taken_up_again_after_a_crash_or_a_witness_that_was_away(t
     away = HttpWitness("http://127.0.0.1:9/v1/heads/hospital")
     host = opened(tmp_path / "away", FileWitness(tmp_path / "heads"))
     with monkeypatch.context() as patched:
-        patched.setattr(FileWitness, "put", lambda witness, signed: away.put(signed))
+        patched.setattr(FileWitness, "keep", lambda witness, signed: away.keep(signed))
         with pytest.raises(PeerUnavailable):
             host.answer(FIRST, ITS)
     assert asked_at(tmp_path / "away") == set()

@@ -28,22 +28,11 @@ from tests.support import Bench, Curators, Halted, seal, served, tiny
 pytestmark = pytest.mark.slow
 
 
-class Near:
-    """A witness in this process: its log, and its key."""
+class Near(WitnessLog):
+    """A witness in this process."""
 
     def __init__(self, folder: Path) -> None:
-        self.identity = Identity.load_or_create(folder / "identity.key")
-        self.log = WitnessLog(folder / "runs", self.identity)
-        self.place = str(folder)
-
-    def key(self) -> str:
-        return self.identity.public
-
-    def keep(self, signed: Signed) -> Signed:
-        return self.log.keep(signed.key, signed.message["run"], signed)
-
-    def kept(self, referee: str, run: str) -> list[StoredCheckpoint]:
-        return [StoredCheckpoint.parse(json.loads(line)) for line in self.log.kept(referee, run, 0, 1000)]
+        super().__init__(folder / "runs", Identity.load_or_create(folder / "identity.key"))
 
 
 class Equivocating(Near):
@@ -57,8 +46,8 @@ class Equivocating(Near):
         if not self.words:
             return super().keep(signed)
         self.words += 1
-        own = WitnessLog(Path(self.place) / str(self.words), self.identity, clock=lambda: float(self.words))
-        return own.keep(signed.key, signed.message["run"], signed)
+        own = WitnessLog(Path(self.place) / str(self.words), self._identity, clock=lambda: float(self.words))
+        return own.keep(signed)
 
 
 @contextmanager
@@ -148,8 +137,8 @@ def test_a_referee_that_shows_the_word_of_another_beginning_is_caught(tmp_path, 
         signer, agreed, held = bench.referee.identity, configuration_of(run), entries(run)
         forged = append(held[0], "terms", {"terms": {}}, signer)
         checkpoint = signed_checkpoint(signer, "run", agreed.fingerprint(), [held[0], forged], 1)
-        witness = Near(tmp_path / "all" / "witness0")
-        witness.log = WitnessLog(tmp_path / "elsewhere", witness.identity)  # as if it had seen this beginning first
+        itself = Near(tmp_path / "all" / "witness0")._identity
+        witness = WitnessLog(tmp_path / "elsewhere", itself)  # as if it had seen this beginning first
         word = witness.keep(checkpoint) if with_its_word else StoredCheckpoint.parse(held[2].body["words"]).witnessed[0]
         words = StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))
         curator = bench._gate.curator.of["run"]._directory.identity  # type: ignore[attr-defined]
@@ -378,7 +367,7 @@ def test_a_referee_that_begins_again_until_it_likes_the_order_is_seen_by_the_wit
         bench._gate.perform = honest  # type: ignore[method-assign]
         run = carry(bench, "liked")
         referee = bench.referee.identity.public
-    seen = Near(tmp_path / "all" / "witness0").log.runs(referee, "", 100)
+    seen = Near(tmp_path / "all" / "witness0").runs(referee, "", 100)
     with served(witness_app(tmp_path / "all" / "witness0", "witness-token")) as url:
         code, output = said(run, "--witness", url)
     assert code == 0

@@ -464,7 +464,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
 
     def seen(entries: list[SignedEntry], folder: str) -> list[StoredCheckpoint]:
         checkpoint = signed_checkpoint(watched.identity, "run", said.configuration, entries, said.time)
-        word = WitnessLog(tmp_path / folder, signer).keep(watched.referee, "run", checkpoint)
+        word = WitnessLog(tmp_path / folder, signer).keep(checkpoint)
         return [StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))]
 
     assert finding(kept)[0] == INCLUDED

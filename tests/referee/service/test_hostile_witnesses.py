@@ -20,6 +20,7 @@ from common.crypto.identity import Identity, Signed
 from common.log.entries import START, Extension, Head, link, linked
 from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
 from common.log.transcript import append
+from common.log.witness import last_head
 from common.net import monitoring
 from common.net.client import HttpWitness, WitnessClient
 from common.privacy.guarantee import NOTHING
@@ -126,7 +127,7 @@ class Peer:
                     return
                 referee, run = where.path.split("/")[3:]
                 after, most = (int(parse_qs(where.query)[name][0]) for name in ("after", "most"))
-                self._answer((200, b"[" + b",".join(log.kept(referee, run, after, most)) + b"]"))
+                self._answer((200, b"[" + b",".join(log.lines(referee, run, after, most)) + b"]"))
 
             def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -136,7 +137,7 @@ class Peer:
                 if peer.lie is not None:
                     self._answer(peer.lie(signed))
                     return
-                self._answer((200, log.keep(signed.key, signed.message["run"], signed).raw()))
+                self._answer((200, log.keep(signed).raw()))
 
             def _answer(self, answer: Answer) -> None:
                 if answer is None:
@@ -417,10 +418,10 @@ def test_heads_of_any_name_leave_room_for_runs_and_for_each_other(tmp_path, monk
         client.key()
         for entries, name in enumerate(NAMES, start=1):
             witness = HttpWitness(f"{address}/v1/heads/{name}")
-            assert witness.last() is None
-            witness.put(head(entries))
+            assert last_head(witness) is None
+            witness.keep(head(entries))
         for entries, name in enumerate(NAMES, start=1):
-            found = HttpWitness(f"{address}/v1/heads/{name}").last()
+            found = last_head(HttpWitness(f"{address}/v1/heads/{name}"))
             assert found is not None
             assert found.entries == entries
         for run in RUNS:

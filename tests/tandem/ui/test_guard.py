@@ -242,10 +242,8 @@ def test_every_checkpoint_is_listed_and_a_run_that_nobody_saw_says_so(browser, f
 
 def test_witnesses_are_shown_with_their_times(browser, folder, referee, tmp_path):
     log = WitnessLog(tmp_path, Identity.create(), lambda: 86400.0)
-    key, run = referee.public, configuration(folder)["run"]
     words = [
-        StoredCheckpoint(checkpoint=each.checkpoint, witnessed=(log.keep(key, run, each.checkpoint),))
-        for each in kept_in(folder)
+        StoredCheckpoint(checkpoint=each.checkpoint, witnessed=(log.keep(each.checkpoint),)) for each in kept_in(folder)
     ]
     lines = b"".join(canonical.encode(each.wire()) + b"\n" for each in words)
     (folder / "checkpoints.jsonl").write_bytes(lines)
