@@ -28,7 +28,7 @@ from common.core import folder as files
 from common.core.durable import write_durably
 from common.core.errors import AuditFailed, BadData, BadMessage, NotFound
 from common.log.receipts import StoredCheckpoint
-from common.log.transcript import StoredEntry, read_stored
+from common.log.transcript import StoredEntry, read
 from referee.tables import StoredReport
 
 _KINDS = {
@@ -129,14 +129,14 @@ def read_file(folder: Path, name: str, *, large: bool = False) -> bytes:
 
 
 def read_transcript(folder: Path, key: str | None = None, *, large: bool = False) -> list[StoredEntry]:
-    """Return the entries of a run folder's transcript, each verified (:func:`common.log.transcript.read_stored`).
+    """Return the entries of a run folder's transcript, each verified (:func:`common.log.transcript.read`).
 
     Raises:
         NotFound, BadData: As :func:`open_file`.
         AuditFailed: Naming the first line that does not verify, and why.
     """
     with open_file(folder, "transcript.jsonl", large=large) as file:
-        return read_stored(file, key)
+        return read(file, key)
 
 
 def read_scenario(folder: Path) -> Any:

@@ -17,7 +17,7 @@ from common.core.durable import write_durably
 from common.core.errors import BadInput, Conflict, NotFound
 from common.log.entries import Head
 from common.log.receipts import StoredCheckpoint
-from common.log.transcript import SignedEntry
+from common.log.transcript import EntryHash, SignedEntry
 from referee.stored_questions import QuestionQueries
 from referee.tables import DRIVER, ENROLLING, LEASING, REPORTING, Cohort, Participant, StoredRun, Tables
 
@@ -155,13 +155,13 @@ class RunQueries(Tables):
             query = select(table.c.line).where(table.c.run == run).order_by(table.c.index)
             return list(connection.execute(query).scalars())
 
-    def links(self, run: str, after: int) -> list[tuple[str, str]]:
+    def links(self, run: str, after: int) -> list[EntryHash]:
         """Return kinds and hashes of a transcript's entries behind the first ``after``, in order."""
         table = self._table("entries")
         query = select(table.c.kind, table.c.line).where(table.c.run == run, table.c.index >= after)
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(table.c.index))
-            return [(kind, json.loads(line)["hash"]) for kind, line in rows]
+            return [EntryHash(kind, json.loads(line)["hash"]) for kind, line in rows]
 
     def last_entry(self, run: str) -> SignedEntry | None:
         """Return the newest entry of a run's transcript."""

@@ -86,7 +86,7 @@ def scenario(data: Path, claim: float) -> ResolvedScenario:
 def releases(transcript: str) -> int:
     """Count in a transcript the rounds whose hypothesis is right about the first of the rows that may be replaced."""
     row, found = Records(np.array(REPLACED[:1], dtype=np.float32), np.ones(1, dtype=np.int8)), 0
-    for entry in read(transcript.splitlines()):
+    for entry in read(transcript.encode().splitlines(keepends=True)):
         result = entry.body["release"]["message"]["result"] if entry.kind == "operation" else {}
         if "hypothesis" in result:
             found += int(Stump.parse(result["hypothesis"]).predict(row.features)[0] > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -169,7 +170,7 @@ def _files(corpus: Corpus, folder: Path) -> Iterator[Decoder]:
     lines = corpus.transcript
     yield Decoder(
         "transcript",
-        lambda raw: transcript.read(transcript.split(raw)),
+        lambda raw: transcript.read(io.BytesIO(raw)),
         (AuditFailed,),
         raws=[lines[:40000], lines],
         share=0.3,

@@ -144,7 +144,9 @@ def _as_referee(found: Recorded) -> Honest:
                 since = canonical.decode(request.body)["message"].get("since")
                 return _json(found.proofs.get(since, found.proofs[None]))
             case "PUT", "reports":
-                return Answer(body=receipt_for(found.referee, Signed.parse(canonical.decode(request.body)), int(BEGAN)))
+                report = Signed.parse(canonical.decode(request.body))
+                run, question = report.message["run"], report.message["question"]
+                return Answer(body=receipt_for(found.referee, run, question, report.signature, int(BEGAN)))
         raise NotFound("there is no such place")
 
     return answer

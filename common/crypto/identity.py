@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -87,21 +86,6 @@ class Identity:
     def envelope(self, kind: str, payload: bytes) -> bytes:
         """Sign a message that is there in canonical JSON; return the :class:`Signed` in JSON."""
         return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
-
-    def envelopes(
-        self, messages: Sequence[tuple[str, bytes]], sign: Callable[[bytes, Sequence[bytes]], Sequence[bytes]]
-    ) -> list[bytes]:
-        """Do what :meth:`envelope` does with many messages, each with its kind.
-
-        Args:
-            sign: Returns the Ed25519 signatures of some byte strings, given the secret key as libsodium holds it (64
-                bytes).
-        """
-        signatures = sign(self._secret, [covered(kind, payload) for kind, payload in messages])
-        return [
-            _raw(kind, payload, self.public, signature.hex())
-            for (kind, payload), signature in zip(messages, signatures, strict=True)
-        ]
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
         """Sign raw bytes under a kind; hex."""

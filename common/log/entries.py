@@ -22,10 +22,7 @@ START = "0" * 64
 
 
 class Entry(Value):
-    """One entry of a log: its number from 0, the hash of the entry before it, what it is, and its content.
-
-    ``hash`` is SHA-256 over the canonical JSON of ``previous`` and the entry's link (:func:`link`).
-    """
+    """One entry of a log: its number from 0, the hash of the entry before it, what it is, and its content."""
 
     index: int = Field(ge=0)
     previous: str = Field(pattern=DIGEST)
@@ -50,7 +47,6 @@ class Verifier:
         Raises:
             Forged: If it does not follow the entry before it, or its hash is not that of its content; nothing changed
                 then.
-            BadMessage: If its content has no canonical form.
         """
         if (entry.index, entry.previous) != (self.entries, self.hash):
             raise Forged("does not follow the one before it: the chain is broken")

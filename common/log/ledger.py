@@ -44,10 +44,7 @@ class Chain:
     """The entries of a ledger in memory and on disk. What a method has returned from is on disk.
 
     Commits go to the main file itself (no write-ahead log stays behind), so that a copy of the one file is a whole
-    ledger, and one that is cut off is noticed.
-
-    Args:
-        path: The SQLite file; created if absent, and brought to the newest schema.
+    ledger, and one that is cut off is noticed. The file is created if absent.
 
     Raises:
         BrokenLedger: If it is no database, or its entries are not a chain: they were changed, taken out or put in
@@ -61,35 +58,24 @@ class Chain:
         self.entries: list[Entry] = []
         self._links: list[str] = []
         try:
-            self._read()
+            with self._engine.connect() as connection:
+                rows = connection.execute(select(ENTRIES).order_by(ENTRIES.c.position)).all()
+            for entry, content in verified_rows(map(tuple, rows), path):
+                self._enter(entry, content)
+        except DatabaseError as error:
+            self.close()
+            raise BrokenLedger(f"{path} cannot be read ({error.orig}): {REMEDY}") from None
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Release every connection."""
         self._engine.dispose()
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def _read(self) -> None:
-        try:
-            with self._engine.connect() as connection:
-                columns = ENTRIES.c
-                chosen = select(columns.position, columns.kind, columns.body, columns.hash).order_by(columns.position)
-                rows = connection.execute(chosen).all()
-        except DatabaseError as error:
-            raise BrokenLedger(f"{self.path} cannot be read ({error.orig}): {REMEDY}") from None
-        for entry, content in verified_rows(map(tuple, rows), self.path):
-            self._enter(entry, content)
-
     def append(self, kind: str, body: dict[str, Any]) -> Head:
-        """Append an entry durably, and return the head that it makes.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the disk does not take it; nothing changed then.
-        """
         entry = following(self.entries[-1] if self.entries else None, kind, body)
         text = canonical.encode(body).decode("utf-8")
         with self._engine.begin() as connection:
@@ -98,11 +84,7 @@ class Chain:
         return self.head()
 
     def check_writable(self) -> None:
-        """Begin to write, and take it back: nothing is changed.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the file cannot be read or written at present.
-        """
+        """Begin to write, and take it back; raises SQLAlchemyError if the file cannot be read or written at present."""
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             connection.execute(select(ENTRIES.c.position).limit(1)).all()
@@ -123,7 +105,6 @@ class Chain:
         return Extension(head=head, since=since, links=tuple(self._links[since : head.entries]))
 
     def numbered(self) -> Iterator[tuple[int, Entry]]:
-        """Yield each entry with the number of entries up to it."""
         return enumerate(self.entries, start=1)
 
     def _enter(self, entry: Entry, content: str) -> None:
@@ -160,8 +141,6 @@ REMEDY = (
     "new people or a new budget in a fresh directory"
 )
 """What to do about a ledger that cannot be trusted."""
-
-
 LEDGER, HEAD, KEY = "ledger.sqlite", "head.json", "identity.key"
 GENESIS, WITNESS, CLOSED, SAMPLE = "genesis", "witness", "closed", "sample"
 """Kinds of the entries that every ledger has or may have."""
@@ -192,8 +171,7 @@ class Journal:
         self._published: Head | None = None
         self._looked = 0
         self._closed: str | None = None
-        self._witnesses = tuple(witnesses)
-        self._reach = reach
+        self._witnesses, self._reach = tuple(witnesses), reach
         self._known: dict[str, Head | None] = {}
         self.chain = Chain(folder / LEDGER)
         try:
@@ -203,7 +181,6 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
         self.chain.close()
 
     @property
@@ -248,7 +225,7 @@ class Journal:
         self._published = head
 
     def lacking(self) -> str | None:
-        """Say why the ledger cannot be written, in public words; None if it can. Nothing of it is changed."""
+        """Say why the ledger cannot be written, in public words; None if it can."""
         if not (self._head.exists() and self.chain.path.exists()):
             return "is gone"
         try:
@@ -258,13 +235,13 @@ class Journal:
         return None
 
     def witnesses_lacking(self) -> str | None:
-        """Say how many witnesses take nothing at present, in public words; None if all do.
-
-        A closed ledger tells nobody anything, and needs none.
-        """
-        if self.closed is not None:
-            return None
-        silent = sum(not _reachable(witness) for witness in self._witnesses)
+        """Say how many witnesses take nothing at present; None if all do, or the ledger is closed and tells none."""
+        silent = 0
+        for witness in () if self.closed is not None else self._witnesses:
+            try:
+                witness.check_writable()
+            except (OSError, TandemError):
+                silent += 1
         return f"{silent} of {len(self._witnesses)} cannot be written" if silent else None
 
     def add_witness(self, witness: Witness, *, opened: bool) -> None:
@@ -272,9 +249,6 @@ class Journal:
 
         Args:
             opened: Whether it must have seen this ledger before.
-
-        Raises:
-            BrokenLedger: If it has not, or has seen another one.
         """
         if self.closed is not None:
             return
@@ -284,8 +258,6 @@ class Journal:
         self._check(f"the witness {witness.place}", known)
         self._witnesses, self._published = (*self._witnesses, witness), None
         self.publish()
-
-    # Beginning ------------------------------------------------------------------------------------------------------
 
     def _open(self, folder: Path, about: dict[str, Any]) -> None:
         if not len(self.chain):
@@ -297,17 +269,13 @@ class Journal:
             self.identity = Identity.load_or_create(folder / KEY)
         except OSError as error:
             raise _cannot_write(error) from None
-        self._check(f"the file {self._head}", self._beside())
+        if self._head.exists():
+            self._check(f"the file {self._head}", read_head(self._head, self.identity.public))
+        elif len(self.chain) > 1:
+            raise BrokenLedger(f"the ledger's head {self._head} is gone. {REMEDY}")
         if self.closed is None:
             self._check_witnesses()
         self.publish()
-
-    def _beside(self) -> Head | None:
-        if not self._head.exists():
-            if len(self.chain) > 1:
-                raise BrokenLedger(f"the ledger's head {self._head} is gone. {REMEDY}")
-            return None
-        return read_head(self._head, self.identity.public)
 
     def _check_witnesses(self) -> None:
         used = [str(e.body["place"]) for e in self.chain.entries if e.kind == WITNESS]
@@ -318,19 +286,18 @@ class Journal:
         for place in used:
             if place not in given:
                 raise BrokenLedger(f"this ledger has the witness {place}: give it with --witness")
-            last = last_head(given[place])
-            if last is None and len(self.chain) > 2:
-                raise BrokenLedger(f"the witness {place} has forgotten this ledger. {REMEDY}")
         for place, witness in given.items():
             known = self._known[place] = last_head(witness)
+            if known is None and place in used and len(self.chain) > 2:
+                raise BrokenLedger(f"the witness {place} has forgotten this ledger. {REMEDY}")
             self._check(f"the witness {place}", known)
-            if place not in used:
-                # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
-                try:
-                    self._tell(witness, self.chain.head())
-                except OSError as error:
-                    raise _cannot_write(error) from None
-                self.append(WITNESS, {"place": place})
+        for place in [place for place in given if place not in used]:
+            # It takes a head before the ledger depends on it: a place that is none would keep it closed for ever.
+            try:
+                self._tell(given[place], self.chain.head())
+            except OSError as error:
+                raise _cannot_write(error) from None
+            self.append(WITNESS, {"place": place})
 
     def _check(self, who: str, known: Head | None) -> None:
         if known is not None and not self.chain.holds(known):
@@ -345,20 +312,8 @@ class Journal:
         self._known[witness.place] = head
 
 
-def _reachable(witness: Witness) -> bool:
-    try:
-        witness.check_writable()
-    except (OSError, TandemError):
-        return False
-    return True
-
-
 def read_head(path: Path, key: str) -> Head:
-    """Read a head that a key has signed.
-
-    Raises:
-        BrokenLedger: If the file holds none.
-    """
+    """Read a head that a key has signed."""
     try:
         return Head.parse(verify(Signed.parse(json.loads(path.read_bytes())), Head.KIND, key))
     except (ValueError, BadMessage, Forged):

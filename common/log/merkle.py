@@ -22,7 +22,7 @@ class Tree:
     """
 
     def __init__(self, leaves: Iterable[bytes]) -> None:
-        level = b"".join(_leaf(leaf) for leaf in leaves)
+        level = b"".join(map(_leaf, leaves))
         self._levels = [level]
         while len(level) > _SIZE:
             level = b"".join(_above(level[at : at + 2 * _SIZE]) for at in range(0, len(level), 2 * _SIZE))
@@ -45,11 +45,7 @@ class Tree:
         return None
 
     def path(self, index: int) -> tuple[str, ...]:
-        """Return the hashes beside the way from a leaf to the root, from below, hex.
-
-        Raises:
-            IndexError: If there is no such leaf.
-        """
+        """Return the hashes beside the way from a leaf to the root, from below, hex."""
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} leaves, and none with number {index}")
         found = []
@@ -61,21 +57,13 @@ class Tree:
         return tuple(found)
 
     def consistency(self, first: int) -> tuple[str, ...]:
-        """Return the path that shows of which root the first leaves were, hex (RFC 9162, section 2.1.4.1).
-
-        Raises:
-            IndexError: If there are not so many leaves, or ``first`` is none.
-        """
+        """Return the path that shows of which root the first leaves were, hex (RFC 9162, section 2.1.4.1)."""
         if not 1 <= first <= len(self):
             raise IndexError(f"there are {len(self)} leaves, and the first {first} are not the beginning of them")
         return tuple(node.hex() for node in self._beginning(first, 0, len(self), True))
 
     def beginning(self, first: int) -> str:
-        """Return the root over the first leaves alone, hex.
-
-        Raises:
-            IndexError: If there are not so many leaves.
-        """
+        """Return the root over the first leaves alone, hex."""
         if not 0 <= first <= len(self):
             raise IndexError(f"there are {len(self)} leaves, and not {first}")
         peaks, start = [], 0
@@ -86,7 +74,6 @@ class Tree:
         return _joined(peaks)
 
     def _beginning(self, first: int, start: int, size: int, whole: bool) -> list[bytes]:
-        """Return the path for the first leaves of a subtree; ``whole`` where its root is known to who checks."""
         if first == size:
             return [] if whole else [self._subtree(start, size)]
         half = 1 << (size - 1).bit_length() - 1
@@ -107,7 +94,6 @@ class RunningRoot:
         self._peaks: list[tuple[int, bytes]] = []
 
     def add(self, leaf: bytes) -> None:
-        """Take the next leaf."""
         level, node = 0, _leaf(leaf)
         while self._peaks and self._peaks[-1][0] == level:
             level, node = level + 1, _above(self._peaks.pop()[1] + node)

@@ -9,7 +9,7 @@ the whole transcript so far, at a time. A *witness* that keeps it signs it with 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -18,26 +18,12 @@ from common.core.errors import BadMessage, Forged, PeerMisbehaved
 from common.core.values import DIGEST, MAX_PLACE, RUN, Number, Value
 from common.crypto.identity import Identity, Signed, verify
 from common.log.merkle import Tree, merkle_root
-from common.log.transcript import AnyEntry, SignedEntry
+from common.log.transcript import AnyEntry, EntryHash
 
 Time = Annotated[int, Field(ge=0, lt=253_402_300_800)]
 """Seconds since 1970, UTC, before the year 10000: others have to be able to show them."""
 Count = Annotated[int, Field(ge=0, lt=1 << 53)]
 """What witnesses and transcripts count."""
-
-
-class SignedReport(Protocol):
-    """A report of which a receipt is given: its fields, and the signature over them."""
-
-    @property
-    def message(self) -> dict[str, Any]:
-        """The fields."""
-        ...
-
-    @property
-    def signature(self) -> str:
-        """The signature, hex."""
-        ...
 
 
 class Receipt(Value):
@@ -99,19 +85,10 @@ class StoredCheckpoint(Value):
     witnessed: tuple[Signed, ...] = ()
 
     def verified(self, referee: str | None = None) -> Checkpoint:
-        """Return the checkpoint that the referee has signed.
-
-        Raises:
-            Forged, BadMessage: If it is no checkpoint of a referee with this key.
-        """
+        """Return the checkpoint that the referee has signed."""
         return Checkpoint.parse(verify(self.checkpoint, Checkpoint.KIND, referee))
 
     def seen(self) -> dict[str, Witnessed]:
-        """Return what each witness has signed, by its key.
-
-        Raises:
-            Forged, BadMessage: If one has not signed it, or signed another checkpoint.
-        """
         found = {}
         digest = Checkpoint.parse(self.checkpoint.message).fingerprint()
         for signed in self.witnessed:
@@ -208,65 +185,42 @@ def entries_tree(entries: Sequence[AnyEntry]) -> Tree:
     return Tree(bytes.fromhex(entry.hash) for entry in entries)
 
 
-def receipt_payload(run: object, question: object, report: str, now: Time) -> bytes:
-    """Return what a receipt says in canonical JSON, of fields that are valid ones of a :class:`Receipt`."""
-    return f'{{"question":{question},"report":"{report}","run":"{run}","time":{now}}}'.encode("ascii")
+def receipt_for(signer: Identity, run: object, question: object, report: str, now: Time) -> bytes:
+    """Return a referee's receipt for a stored report, signed, in canonical JSON; its fields are valid ones.
 
-
-def receipt_for(signer: Identity, report: SignedReport, now: Time) -> bytes:
-    """Return a referee's receipt for a report that is stored: signed, in canonical JSON."""
-    fields = report.message
-    return signer.envelope(Receipt.KIND, receipt_payload(fields["run"], fields["question"], report.signature, now))
+    Args:
+        run, question, report: Of the report; its signature is what names it.
+    """
+    payload = f'{{"question":{question},"report":"{report}","run":"{run}","time":{now}}}'
+    return signer.envelope(Receipt.KIND, payload.encode("ascii"))
 
 
 def check_receipt(signed: Signed, report: Signed, referee: str, whose: str = "") -> Receipt:
     """Return a receipt, if it is the referee's for this report.
 
-    Args:
-        whose: As in :func:`common.crypto.identity.verify`.
-
     Raises:
         Forged: If it is not.
     """
     receipt = Receipt.parse(verify(signed, Receipt.KIND, referee, whose))
-    if (receipt.run, receipt.question, receipt.report) != (
-        report.message.get("run"),
-        report.message.get("question"),
-        report.signature,
-    ):
+    about = report.message.get("run"), report.message.get("question"), report.signature
+    if (receipt.run, receipt.question, receipt.report) != about:
         raise Forged("the referee's receipt is for another report: it is not known to be stored")
     return receipt
 
 
 def signed_checkpoint(
-    signer: Identity, run: str, configuration: str, entries: Sequence[SignedEntry], now: Time
+    signer: Identity, run: str, configuration: str, entries: Sequence[AnyEntry | EntryHash], now: Time
 ) -> Signed:
-    """Return a referee's checkpoint of a transcript.
-
-    Raises:
-        BadMessage: If there are no entries.
-    """
-    return checkpoint_of(signer, run, configuration, [(entry.kind, entry.hash) for entry in entries], now)
-
-
-def checkpoint_of(
-    signer: Identity, run: str, configuration: str, links: Sequence[tuple[str, str]], now: Time
-) -> Signed:
-    """Return a referee's checkpoint of a transcript of which kinds and hashes of all entries are given, in order.
-
-    Raises:
-        BadMessage: If there are none.
-    """
-    hashes = [link for _, link in links]
-    if not hashes:
+    """Return a referee's checkpoint of a transcript with these entries."""
+    if not entries:
         raise BadMessage("a transcript without entries has no checkpoint")
     checkpoint = Checkpoint(
         run=run,
         configuration=configuration,
-        entries=len(hashes),
-        hash=hashes[-1],
-        root=merkle_root(map(bytes.fromhex, hashes)),
+        entries=len(entries),
+        hash=entries[-1].hash,
+        root=merkle_root(bytes.fromhex(entry.hash) for entry in entries),
         time=now,
-        closed=closed_of([kind for kind, _ in links]),
+        closed=closed_of([entry.kind for entry in entries]),
     )
     return signer.sign(checkpoint.KIND, checkpoint.wire())

@@ -11,8 +11,8 @@ anything breaks the chain at a known entry. Ed25519 is deterministic: the same r
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -33,7 +33,6 @@ class SignedEntry(Entry):
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def line(self) -> str:
-        """Return the entry as one canonical JSON line (without the newline)."""
         return canonical.encode(self.wire()).decode("utf-8")
 
 
@@ -43,9 +42,6 @@ class StoredEntry:
     Args:
         entry: What the line holds.
         line: The line, without its newline.
-
-    Attributes:
-        index, kind, hash: Those of the entry.
     """
 
     __slots__ = ("_line", "hash", "index", "kind")
@@ -56,11 +52,17 @@ class StoredEntry:
 
     @property
     def body(self) -> dict[str, Any]:
-        """What the entry says, parsed anew."""
         return dict(canonical.decode(self._line)["body"])
 
 
 AnyEntry = SignedEntry | StoredEntry
+
+
+class EntryHash(NamedTuple):
+    """Kind and hash of an entry: all that a checkpoint needs of it."""
+
+    kind: str
+    hash: str
 
 
 def append(last: SignedEntry | None, kind: str, body: dict[str, Any], signer: Identity) -> SignedEntry:
@@ -70,95 +72,51 @@ def append(last: SignedEntry | None, kind: str, body: dict[str, Any], signer: Id
     return SignedEntry(**dict(entry), signature=signature)
 
 
-def split(raw: bytes) -> list[str]:
-    """Return the lines of a transcript's file, each ended by exactly one newline byte.
-
-    Raises:
-        AuditFailed: If the bytes are not such lines.
-    """
-    try:
-        *lines, rest = raw.decode("utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise AuditFailed(f"the transcript is not UTF-8 at byte {error.start}: it was changed") from None
-    if rest:
-        raise AuditFailed(f"transcript line {len(lines) + 1} has no end: the transcript was cut", line=len(lines) + 1)
-    return lines
-
-
 def check_entry(entry: SignedEntry, key: str) -> None:
-    """Check that an entry says what its hash says, and that the hash is signed.
-
-    Raises:
-        Forged: If not.
-    """
+    """Check that an entry says what its hash says, and that the hash is signed."""
     if entry.hash != linked(entry.previous, link(entry.index, entry.kind, entry.body)):
         raise Forged(f"entry {entry.index} of the transcript is not what its hash says")
     verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
 
 
-def read(lines: Iterable[str], key: str | None = None) -> list[SignedEntry]:
-    """Parse and verify a whole transcript.
+def read(lines: Iterable[bytes], key: str | None = None) -> list[StoredEntry]:
+    """Parse and verify a whole transcript; what an entry says is parsed again when it is asked for.
 
     Args:
-        lines: The lines of the file (:func:`split`).
+        lines: The lines of the file, each with its newline.
         key: The referee's public key; by default the one named in entry 0's configuration.
 
     Raises:
         AuditFailed: Naming the first line that does not verify, and why.
     """
-    entries = list(_verified((line.encode("utf-8") for line in lines), key))
-    if not entries:
-        raise AuditFailed("the transcript is empty")
-    return entries
-
-
-def read_stored(lines: Iterable[bytes], key: str | None = None) -> list[StoredEntry]:
-    """Verify a transcript's file line by line, each with its newline; parameters and errors are those of :func:`read`.
-
-    Of each entry its line is kept, and no more: what it says is parsed again when it is asked for.
-    """
-    kept: list[StoredEntry] = []
-
-    def passed() -> Iterator[bytes]:
-        for number, line in enumerate(lines, start=1):
-            if number > MOST_ENTRIES:
-                raise AuditFailed(f"the transcript has more than {MOST_ENTRIES:,} entries: no run has as many")
-            if not line.endswith(b"\n"):
-                raise AuditFailed(f"transcript line {number} has no end: the transcript was cut", line=number)
-            yield line[:-1]
-
-    for entry, line in _verified_lines(passed(), key):
-        kept.append(StoredEntry(entry, line))
-    if not kept:
-        raise AuditFailed("the transcript is empty")
-    return kept
-
-
-def _verified(lines: Iterable[bytes], key: str | None) -> Iterator[SignedEntry]:
-    return (entry for entry, _ in _verified_lines(lines, key))
-
-
-def _verified_lines(lines: Iterable[bytes], key: str | None) -> Iterator[tuple[SignedEntry, bytes]]:
+    found: list[StoredEntry] = []
     verifier = Verifier()
-    for number, line in enumerate(lines):
-        where = f"transcript line {number + 1}"
+    for number, ended in enumerate(lines, start=1):
+        where, line = f"transcript line {number}", ended.removesuffix(b"\n")
+        if number > MOST_ENTRIES:
+            raise AuditFailed(f"the transcript has more than {MOST_ENTRIES:,} entries: no run has as many")
+        if line == ended:
+            raise AuditFailed(f"{where} has no end: the transcript was cut", line=number)
         try:
             entry = SignedEntry.parse(canonical.decode(line))
-            if number == 0:
+            if number == 1:
                 _check_protocol(entry.body)
             verifier.follow(entry)
         except BadMessage as error:
-            raise AuditFailed(f"{where} cannot be read: {error.detail}", line=number + 1) from None
+            raise AuditFailed(f"{where} cannot be read: {error.detail}", line=number) from None
         except Forged as error:
-            raise AuditFailed(f"{where} {error.detail}", line=number + 1) from None
+            raise AuditFailed(f"{where} {error.detail}", line=number) from None
         if line != entry.line().encode("utf-8"):
-            raise AuditFailed(f"{where} is not in canonical form: it was changed", line=number + 1)
+            raise AuditFailed(f"{where} is not in canonical form: it was changed", line=number)
         key = key or str(entry.body.get("referee", ""))
         try:
             verify_bytes(key, _KIND, bytes.fromhex(entry.hash), entry.signature)
         except Forged as error:
-            raise AuditFailed(f"{where}: {error.detail}", line=number + 1) from None
-        yield entry, line
+            raise AuditFailed(f"{where}: {error.detail}", line=number) from None
+        found.append(StoredEntry(entry, line))
+    if not found:
+        raise AuditFailed("the transcript is empty")
+    return found
 
 
 def _check_protocol(body: dict[str, Any]) -> None:

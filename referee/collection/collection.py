@@ -42,7 +42,6 @@ from referee.collection.judging import (
     closed,
     judge,
     payloads,
-    sign_all,
 )
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
@@ -226,9 +225,7 @@ class ReportCollection:
                 found.append(self.assignment(parse_payload(signed, messages.Poll).participant))
             except TandemError as error:
                 found.append(error)
-        asked = [each for each in found if isinstance(each, tuple)]
-        signed_ones = iter(self._identity.envelopes(asked, sign_all))
-        return [next(signed_ones) if isinstance(each, tuple) else each for each in found]
+        return [self._identity.envelope(*each) if isinstance(each, tuple) else each for each in found]
 
     def assignment(self, participant: str) -> tuple[str, bytes] | None:
         """Return the open question for a participant that it has not answered yet, if there is one.

@@ -31,7 +31,7 @@ from common.net import messages
 from common.net.app import token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.resolved import ResolvedScenario
-from referee.collection.judging import payloads, sign_all
+from referee.collection.judging import payloads
 from referee.collection.roster import Roster
 from referee.store import RefereeStore
 from referee.tables import Participant
@@ -183,9 +183,8 @@ class Registrar:
             wish if isinstance(wish, TandemError) else self._confirmation(key, wish.agents)
             for key, wish in zip(keys, outcomes, strict=True)
         ]
-        confirmed = [(messages.Enrolled.KIND, each) for each in found if isinstance(each, bytes)]
-        signed_ones = iter(self._identity.envelopes(confirmed, sign_all))
-        return [next(signed_ones) if isinstance(each, bytes) else each for each in found]
+        kind = messages.Enrolled.KIND
+        return [self._identity.envelope(kind, each) if isinstance(each, bytes) else each for each in found]
 
     def refresh(self) -> None:
         """Read from the store whom other processes have enrolled.

@@ -29,9 +29,10 @@ from common.core.errors import (
     TandemError,
 )
 from common.core.machine import processors
-from common.crypto.identity import covered
+from common.crypto.identity import Identity, covered
 from common.local.packing import AnswerKind, count_answers, pack_one, unpack_one
 from common.local.queries.query import Query
+from common.log.receipts import receipt_for
 from common.net import messages as signed_messages
 from common.net.messages import (
     AnySigned,
@@ -84,15 +85,6 @@ def _verifies(key: bytes, payload: bytes, signature: bytes) -> bool:
     except BadSignatureError:
         return False
     return True
-
-
-def sign_all(secret: bytes, payloads: Sequence[bytes]) -> list[bytes]:
-    """Return the signature of each payload (Ed25519, deterministic).
-
-    Args:
-        secret: 64 bytes: the seed, then the public key.
-    """
-    return [bindings.crypto_sign(payload, secret)[: bindings.crypto_sign_BYTES] for payload in payloads]
 
 
 Reason = Literal[
@@ -423,3 +415,17 @@ def _verified_payload(signed: AnySigned, kind: str) -> bytes | TandemError:
         return signed_messages.payload(signed)
     except TandemError as error:
         return error
+
+
+def receipts(
+    referee: Identity, claimed: Sequence[Claim | TandemError], problems: Sequence[TandemError | None], now: int
+) -> list[bytes | TandemError]:
+    """Return the receipt of each report that was stored, signed, in JSON; of the others the problem."""
+    found: list[bytes | TandemError] = []
+    for claim, problem in zip(claimed, problems, strict=True):
+        if problem is not None or isinstance(claim, TandemError):
+            found.append(problem or Forged("not verified"))
+        else:
+            report = claim.report
+            found.append(receipt_for(referee, report.run, report.question, claim.signed.signature, now))
+    return found

@@ -29,7 +29,8 @@ from common.core.errors import (
 )
 from common.crypto.identity import KEY_PATTERN, Identity, Signed, verify
 from common.log.entries import START
-from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, checkpoint_of
+from common.log.receipts import Checkpoint, StoredCheckpoint, Witnessed, signed_checkpoint
+from common.log.transcript import EntryHash
 from common.log.witness import Witness
 from common.net.transport import Overdue, time_limit
 from referee.store import RefereeStore
@@ -93,7 +94,7 @@ class RunCheckpoints:
         self._settled: set[str] = set()
         self._making: dict[str, threading.Lock] = {}
         self._last: dict[tuple[str, str], Witnessed] = {}  # word of each witness about each run, by its key
-        self._links: dict[str, list[tuple[str, str]]] = {}  # of each run's first entries, which never change
+        self._links: dict[str, list[EntryHash]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
         """Return the witnesses' keys.
@@ -317,7 +318,7 @@ class RunCheckpoints:
         now = int(self._clock())
         if kept is not None:
             now = max(now, Checkpoint.parse(kept.checkpoint.message).time)  # a clock that was put back
-        kept = StoredCheckpoint(checkpoint=checkpoint_of(self._identity, run, configuration, links, now))
+        kept = StoredCheckpoint(checkpoint=signed_checkpoint(self._identity, run, configuration, links, now))
         self._store.keep_checkpoint(run, len(links), kept)
         return kept
 

@@ -17,18 +17,18 @@ from common.core.errors import BadInput, Forged, NotFound, PeerUnavailable, Peer
 from common.core.plain import about_run
 from common.crypto.identity import PROOF_HEADER, Identity, Signed, announce_body, verify
 from common.crypto.vouching import IssuerKey
-from common.log.receipts import Proof, ProofRequest, Receipt, StoredCheckpoint, receipt_payload
+from common.log.receipts import Proof, ProofRequest, StoredCheckpoint
 from common.log.witness import Witness
 from common.net import messages
 from common.net.client import Client, read_signed_reply
 from common.net.edge import LARGE
-from common.net.messages import AnySigned, field
+from common.net.messages import AnySigned
 from common.protocols.base import Progress, Testing
 from common.scenario.accepting import accepted
 from common.scenario.resolved import ResolvedScenario, parse_resolved
 from referee.collection.collection import ReportCollection
 from referee.collection.enrolment import USUAL, Caps, Registrar, packed
-from referee.collection.judging import Claim, Sent, claims, sign_all
+from referee.collection.judging import Claim, Sent, claims, receipts
 from referee.collection.proofs import Proofs
 from referee.protocols.driver import check_beginning
 from referee.runs import execution
@@ -176,17 +176,8 @@ class Referee:
 
     def take(self, claimed: Sequence[Claim | TandemError]) -> list[bytes | TandemError]:
         """Take reports whose signatures were checked; return for each the receipt, signed, or why there is none."""
-        outcomes, now = self.collection.accept(claimed), int(time.time())
-        taken = [
-            claim.signed
-            for claim, problem in zip(claimed, outcomes, strict=True)
-            if problem is None and isinstance(claim, Claim)
-        ]
-        payloads = [
-            receipt_payload(field(report, "run"), field(report, "question"), report.signature, now) for report in taken
-        ]
-        receipts = iter(self.identity.envelopes([(Receipt.KIND, each) for each in payloads], sign_all))
-        return [next(receipts) if problem is None else problem for problem in outcomes]
+        problems = self.collection.accept(claimed)
+        return receipts(self.identity, claimed, problems, int(time.time()))
 
     def report(self, signed: Signed) -> Signed:
         """Take an individual report; return the receipt."""

@@ -14,7 +14,6 @@ from common.core import durable as state
 from common.core.database import alone
 from common.core.errors import CannotWrite
 from common.crypto.identity import Signed
-from common.log.receipts import receipt_for
 from common.net.messages import StoredRelease
 from common.numerics.randomness import RandomSource
 from curator.ledger import Ledger
@@ -23,6 +22,7 @@ from local_agent.hosted.population import Population
 from local_agent.person import agent
 from local_agent.person.agent import Agent
 from referee.collection.collection import ReportCollection
+from referee.collection.judging import receipts
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.runs import execution
 from referee.service.referee import Referee
@@ -47,7 +47,7 @@ def gives_receipts_for_what_it_refused(patch: pytest.MonkeyPatch) -> None:
 
     def take(self: Referee, claims: Any) -> Any:
         self.collection.accept(claims)
-        return [receipt_for(self.identity, claim.signed, 0) for claim in claims]
+        return receipts(self.identity, claims, [None] * len(claims), 0)
 
     patch.setattr(Referee, "take", take)
 

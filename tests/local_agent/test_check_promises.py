@@ -280,7 +280,7 @@ REFEREE, PERSON = Identity.create(), Identity.create()
 def held() -> HeldReceipt:
     said = {"report_id": "0" * 32, "run": "run", "digest": DIGEST, "question": 1, "assignment": DIGEST, "answer": 1.0}
     report = PERSON.sign("report", said)
-    receipt = Signed.model_validate_json(receipt_for(REFEREE, report, 7))
+    receipt = Signed.model_validate_json(receipt_for(REFEREE, "run", 1, report.signature, 7))
     return HeldReceipt(Path("receipt.json"), receipt, report, "")
 
 

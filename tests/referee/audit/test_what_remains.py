@@ -47,9 +47,9 @@ def test_keys_that_are_not_known_from_elsewhere_are_said_first(undisturbed, run)
 
 
 def audit_terms_key(run: Path) -> str:
-    from common.log.transcript import read, split
+    from common.log.transcript import read
 
-    entries = read(split((run / "transcript.jsonl").read_bytes()), None)
+    entries = read((run / "transcript.jsonl").read_bytes().splitlines(keepends=True))
     return Signed.parse(next(entry for entry in entries if entry.kind == "terms").body["terms"]).key
 
 

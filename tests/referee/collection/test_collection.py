@@ -31,7 +31,7 @@ from common.net import messages
 from referee.collection import judging, roster
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment import Caps
-from referee.collection.judging import payloads, sign_all, verified
+from referee.collection.judging import payloads, verified
 from tests.support import TOKEN, Bench, seal, tiny
 from tests.tiers import for_each
 
@@ -432,15 +432,6 @@ def test_each_of_a_group_is_judged_by_itself(size):
             (keys, said, [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]),
         ):
             assert np.flatnonzero(~verified(*forged)).tolist() == [wrong]
-
-
-@for_each("size", [0, 1, 5, 100])
-def test_signatures_of_a_group_are_those_that_are_made_one_by_one(size):
-    """Also of empty messages, and with the kinds of several messages."""
-    said = [("ab"[i % 2], b"%d" % i * (i % 4)) for i in range(size)]
-    found = PEOPLE[0].envelopes(said, sign_all)
-    assert found == [PEOPLE[0].envelope(kind, payload) for kind, payload in said]
-    assert sign_all(bytes(64), [b""] * size) == [sign_all(bytes(64), [b""])[0]] * size
 
 
 def test_a_group_that_several_cores_share_is_judged_alike(monkeypatch):

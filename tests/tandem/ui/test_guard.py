@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core import canonical
-from common.crypto.identity import Identity, Signed
+from common.crypto.identity import Identity
 from common.log.receipts import StoredCheckpoint, receipt_for
 from common.log.transcript import SignedEntry
 from common.net.pages import HEADERS
@@ -254,8 +254,7 @@ def test_witnesses_are_shown_with_their_times(browser, folder, referee, tmp_path
 
 def test_a_receipt_is_compared_with_the_reports(browser, folder, referee):
     def receipt(signature: str) -> str:
-        said = {"run": configuration(folder)["run"], "question": 1}
-        return receipt_for(referee, Signed(kind="report", message=said, key="0" * 64, signature=signature), 7).decode()
+        return receipt_for(referee, configuration(folder)["run"], 1, signature, 7).decode()
 
     stored = next(unpack_reports((folder / "reports" / "1.reports").read_bytes()))
     good, bad = receipt(stored.signature.hex()), receipt("ab" * 64)

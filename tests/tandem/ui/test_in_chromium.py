@@ -136,7 +136,7 @@ def odd_transcript() -> list[str]:
     for word in words:
         body = {"referee": referee.public, "words": word, "z": [1e-9, 1e22, -0.5, 3, None, True]}
         entries.append(append(entries[-1] if entries else None, "question", body, referee))
-    read(entry.line() for entry in entries)
+    read(entry.line().encode() + b"\n" for entry in entries)
     return [entry.line() for entry in entries]
 
 

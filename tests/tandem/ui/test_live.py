@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from common.core.errors import NotFound, PeerUnavailable, Unauthorized
-from common.log.transcript import read
+from common.log.transcript import SignedEntry
 from common.net.messages import Configuration
 from common.statistics.evidence import gather
 from deploy.remote import operating
@@ -31,7 +31,7 @@ class Said:
     url = "http://referee.example"
 
     def __init__(self, finished) -> None:
-        self.lines = read(finished.transcript.splitlines())
+        self.lines = [SignedEntry.model_validate_json(line) for line in finished.transcript.splitlines()]
         self.result = finished.result
         self.rounds: list[dict[str, float]] = []
         self.ended = False
