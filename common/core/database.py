@@ -27,6 +27,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from common.core import folder as files
 from common.core.durable import make_folder
@@ -62,15 +63,10 @@ MAKING = 0
 
 @dataclass(frozen=True)
 class DatabaseSchema:
-    """The tables of a party's database.
+    """The tables of a party's database; ``name`` says whose they are.
 
-    Attributes:
-        name: Whose they are, in words.
-        tables: As SQLAlchemy has them.
-        version: Of the tables and of what is in them. A database of another version is refused: before 1.0 none is
-            migrated.
-        error, remedy: What is raised for a database of an older version, and what to do then, as the end of its
-            message.
+    A database of another ``version`` is refused, by ``error`` where a release up to 0.3.0 wrote it, with the ``remedy``
+    at the end of its message: before 1.0 none is migrated.
     """
 
     name: str
@@ -83,11 +79,11 @@ class DatabaseSchema:
 def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engine:
     """Connect, and make the tables where there are none.
 
+    What is committed survives a crash: SQLite files get full synchronisation, PostgreSQL's sessions commit
+    synchronously even if the server's default is another one.
+
     Args:
-        url: SQLAlchemy URL of a SQLite file or a PostgreSQL database. What is committed survives a crash: SQLite files
-            get full synchronisation, PostgreSQL's sessions commit synchronously even if the server's default is another
-            one.
-        schema: The tables.
+        url: SQLAlchemy URL of a SQLite file or a PostgreSQL database.
         log: Whether SQLite keeps a write-ahead log beside the file, which is faster. Without it, all that is committed
             is in the file itself: a copy of the one file is whole.
 
@@ -118,13 +114,12 @@ def open_database(url: str, schema: DatabaseSchema, *, log: bool = True) -> Engi
                     _VERSION.create(connection)
                     connection.execute(insert(_VERSION).values(version=schema.version))
                     schema.tables.create_all(connection)
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, TandemError) as error:
         engine.dispose()
+        if isinstance(error, TandemError):
+            raise
         lost = "" if isinstance(error, OperationalError) else "; it was damaged: put the newest copy back"
         raise BadInput(f"the database {engine.url} cannot be opened: {str(error).splitlines()[0]}{lost}") from None
-    except TandemError:
-        engine.dispose()
-        raise
     return engine
 
 
@@ -162,13 +157,10 @@ def database_bytes(url: str) -> int:
     if parts.get_backend_name() == "sqlite":
         file = Path(parts.database or "")
         return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*"))
-    engine = create_engine(url)
+    engine = create_engine(url, poolclass=NullPool)
     tables = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-    try:
-        with engine.connect() as connection:
-            return int(connection.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
-    finally:
-        engine.dispose()
+    with engine.connect() as connection:
+        return int(connection.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
 
 
 def sqlite_url(path: Path) -> str:
@@ -178,7 +170,6 @@ def sqlite_url(path: Path) -> str:
 
 
 def _is_made(connection: Connection, schema: DatabaseSchema) -> bool:
-    """Tell whether a database has the tables; refuse one of another version of Tandem."""
     found = inspect(connection)
     if found.has_table("alembic_version"):  # as releases up to 0.3.0 have marked their databases
         raise schema.error(
@@ -219,11 +210,7 @@ def _check_server(connection: Connection) -> None:
 
 
 def place_for_copy(copy: Path) -> None:
-    """Make a directory for a copy, which only its owner can enter, as it will hold secrets.
-
-    Raises:
-        BadInput: If there is something in it.
-    """
+    """Make an empty directory for a copy, which only its owner can enter, as it will hold secrets."""
     if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
         raise BadInput(f"{copy} is not empty: give a new directory for every copy")
     make_folder(copy, mode=0o700)

@@ -1,4 +1,7 @@
-"""State directories: files that survive a crash whole, and a claim that keeps one directory to one purpose."""
+"""State directories: files that survive a crash whole, and a claim that keeps one directory to one purpose.
+
+What cannot be used is refused by a BadInput that says why.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ CLAIM = "claim.json"
 SPEAKS = "protocol"
 """The fact that says which protocol the party spoke that bound a directory; up to 0.3.0 there was none."""
 _SECRET = 32
+_RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
+"""What some file systems take for a device."""
 _NOT_OURS = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST))
 """Why a folder cannot be this user's state, whenever it is tried."""
 
@@ -37,27 +42,17 @@ def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 
 def file_name(name: str) -> str:
-    """Return the name of the file of something whose own name another party has chosen.
+    """Return the name of the file of something whose own name another party has chosen: 1 to 64 of 0-9 a-z A-Z _ -.
 
     Two names never share a file, also where a file system does not tell ``Run`` from ``run``, and none means anything
     to a system. A name of lower-case letters stands for itself; another one is followed by ``+`` and a part of its
     SHA-256.
-
-    Args:
-        name: Letters, digits, ``-`` and ``_``, at most 64 of them: what is no such name was to be refused before.
-
-    Raises:
-        BadInput: If it is none.
     """
     if re.fullmatch(r"[0-9a-zA-Z_-]{1,64}", name) is None:
         raise BadInput(f"no file is named after {name[:100]!r}: a name has 1 to 64 of the characters 0-9 a-z A-Z _ -")
     if name == name.lower() and _RESERVED.fullmatch(name) is None:
         return name
     return f"{name}+{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-
-
-_RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
-"""What some file systems take for a device."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -84,11 +79,7 @@ def make_folder(folder: Path, *, mode: int = 0o777) -> None:
 
 
 def user_state() -> Path:
-    """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state.
-
-    Raises:
-        BadInput: If this user has no home directory, and no other place is named.
-    """
+    """Return the absolute directory of this user's durable state: ``tandem`` in XDG_STATE_HOME, or ~/.local/state."""
     given, home = Path(os.environ.get("XDG_STATE_HOME", "")), Path(os.path.expanduser("~"))
     if not (given.is_absolute() or home.is_absolute()):
         raise BadInput(
@@ -101,13 +92,8 @@ def user_state() -> Path:
 def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
     """Take a state directory for this process alone, until the returned file is closed or the process ends.
 
-    Two processes on one state would each trust a memory of their own: budgets could be spent twice.
-
-    Args:
-        wait: Whether to wait for a process that holds it, as is right where nobody holds it for long.
-
-    Raises:
-        BadInput: If another process holds it, and this one does not wait; or if this user cannot write it.
+    Two processes on one state would each trust a memory of their own: budgets could be spent twice. A directory that
+    another process holds is refused, or waited for, as is right where nobody holds it for long.
     """
     try:
         make_folder(folder, mode=0o700)
@@ -129,16 +115,10 @@ def hold(folder: Path, *, wait: bool = False) -> IO[bytes]:
 
 
 def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    """Bind a state directory to some facts, the first time; afterwards insist on them.
+    """Bind a state directory to some facts, the first time; afterwards insist on them. Return them as they are written.
 
-    A fact that is None is taken from what is written there (such as a seed that was drawn at the first start).
-
-    Returns:
-        The facts as they are written.
-
-    Raises:
-        BadInput: If the directory is bound to other facts, or was written by a version of Tandem that speaks another
-            protocol.
+    A fact that is None is taken from what is written there (such as a seed that was drawn at the first start). A
+    directory that a version of Tandem has written which speaks another protocol is refused.
     """
     make_folder(folder, mode=0o700)
     path = folder / CLAIM
@@ -163,11 +143,7 @@ def claim(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def claimed(folder: Path) -> dict[str, Any]:
-    """Return the facts that a state directory is bound to; none, if it is bound to nothing yet.
-
-    Raises:
-        BadInput: If they cannot be read.
-    """
+    """Return the facts that a state directory is bound to; none, if it is bound to nothing yet."""
     path = folder / CLAIM
     if not path.exists():
         return {}
@@ -186,9 +162,8 @@ def _unreadable(path: Path) -> BadInput:
 def claim_people(folder: Path, fingerprint: str | None, name: str = "people") -> None:
     """Bind a state directory to the records of a table: its answered flags and ledger are about these people only.
 
-    Raises:
-        BadInput: If it is bound to others: a person may have moved to another row, and would be asked or charged as
-            another.
+    One that is bound to others is refused: a person may have moved to another row, and would be asked or charged as
+    another.
     """
     if fingerprint is None:
         return
@@ -208,9 +183,6 @@ def durable_key(path: Path) -> bytes:
 
     Its SHA-256 stands behind it, so that a damaged secret is not taken for another one. Releases up to 0.2.0 have
     written the 32 bytes alone, which are taken as they are.
-
-    Raises:
-        BadInput: If the file holds no such secret.
     """
     if not path.exists():
         secret = os.urandom(_SECRET)

@@ -1,49 +1,5 @@
 """Every error that Tandem raises on purpose, in one tree, each with its problem type (RFC 9457).
 
-::
-
-    TandemError
-    ├── BadInput                      what somebody gave us is not acceptable; nothing changed
-    │   ├── BadScenario               a scenario file or --set option (exit status 2)
-    │   ├── BadData                   records: NaN, unknown label, truncated or undecodable file
-    │   ├── BadFit                    an estimator's parameters or data, before anything is charged; a ValueError too
-    │   ├── BrokenLedger              a ledger that was cut, edited or put back; nobody starts on it
-    │   ├── BadMessage                a message of a peer: unknown field, wrong kind, non-finite number
-    │   │   ├── VersionSkew           a peer speaks another version of the protocol
-    │   │   └── UnknownKey            encapsulated to a key that the gateway has not
-    │   ├── TooLarge                  a request's body is larger than its resource can need
-    │   ├── TooSlow                   a request's body did not come in time
-    │   ├── BadHost                   a request without a valid Host header
-    │   └── BadPlugin                 an installed plug-in: it cannot be imported, or its name is taken
-    ├── Refused                       well formed, but a party's own rules forbid it; nothing changed
-    │   ├── BudgetExceeded            the curator's or an agent's privacy budget
-    │   ├── PolicyRefused             outside a party's own policy (more steps, a kind it does not accept, ...)
-    │   ├── ConsentWithheld           a person was asked whether to answer, and said no
-    │   ├── NotVouched                no issuer vouches for a participant
-    │   ├── PatternViolation          not this party's turn: outside the protocol's message pattern
-    │   ├── AlreadyAnswered           an agent asked or answering twice
-    │   ├── Conflict                  same id, different content
-    │   ├── RolledBack                a ledger that does not hold what was released before
-    │   ├── RunBegun                  the run has begun, and with it its sample is fixed
-    │   └── ConfigurationMismatch     the digest of the run's configuration differs
-    ├── Unauthorized                  missing or wrong token
-    ├── Forged                        a signature does not verify, or an unexpected key signed
-    ├── NotFound                      no such run, question, scenario, ...
-    ├── AuditFailed                   a transcript does not verify; says where
-    ├── OperationFailed               an operation failed inside the curator, after its charge
-    ├── RunCancelled                  the operator has cancelled a run
-    ├── RunFailed                     a run ended without an answer, perhaps after a charge
-    │   └── FitFailed                 an estimator's run; a RuntimeError too
-    ├── Superseded                    another process does what this one did; nothing changed
-    ├── CannotWrite                   a party's disk takes nothing at present; nothing changed, ask again later
-    ├── Busy                          a service has too much to do at present; nothing changed, ask again later
-    ├── NotReady                      a service lacks something that its work needs: a database, room on its disk, ...
-    └── PeerError                     the other side's fault
-        ├── PeerUnavailable           nobody listens there, or it stopped answering
-        │   ├── PeerUntrusted         TLS does not show that it is the one, or it does not accept us
-        │   └── RelayUntrusted        a relay passed on what the pinned referee did not say
-        └── PeerMisbehaved            it answered with something that no honest peer sends
-
 Bugs of our own are not in this tree: they stay ``AssertionError``, ``TypeError``, ... and are never translated.
 """
 
@@ -85,18 +41,12 @@ class TandemError(Exception):
         return f"{self.reported_by} says: {self.detail}" if self.reported_by else self.detail
 
     def __str__(self) -> str:
-        """Return the words in one line of visible characters: an error that nothing catches goes to a terminal."""
-        return visible(self.words)
+        return visible(self.words)  # an error that nothing catches goes to a terminal
 
     def document(self) -> dict[str, Any]:
         """Return the RFC 9457 problem document."""
-        return {
-            "type": URN + self.problem,
-            "title": self.title,
-            "status": self.status,
-            "detail": self.detail,
-            **self.members,
-        }
+        about = {"type": URN + self.problem, "title": self.title, "status": self.status, "detail": self.detail}
+        return about | self.members
 
 
 class BadInput(TandemError):
@@ -366,11 +316,8 @@ def from_document(document: dict[str, Any]) -> TandemError:
     members = {
         name: plain(value) if isinstance(value, str) else value
         for name, value in document.items()
-        if name not in ("type", "title", "status", "detail") and _is_member(name, value)
+        if name not in ("type", "title", "status", "detail")
+        and (name.isascii() and name.isidentifier() and len(name) <= 40 and isinstance(value, str | int | float))
     }
     detail = str(document.get("detail", document.get("title", "unknown problem")))
     return kind(one_line(detail), **dict(list(members.items())[:MEMBERS]))
-
-
-def _is_member(name: str, value: object) -> bool:
-    return name.isascii() and name.isidentifier() and len(name) <= 40 and isinstance(value, str | int | float)

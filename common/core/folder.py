@@ -63,7 +63,6 @@ def opened(path: Path, kind: Kind, within: Path | None = None) -> Iterator[Buffe
 
     Args:
         path: The file; if ``within`` is given, its path inside that folder.
-        kind: What it is to be.
         within: The folder of another party. No part of the path inside it may be a link; a file that a user has named
             without a folder may be one.
 
@@ -109,12 +108,7 @@ def present(folder: Path, name: str) -> bool:
 
 
 def names(folder: Path, suffix: str = "") -> list[str]:
-    """Return the names in a directory that have a suffix, sorted.
-
-    Raises:
-        NotFound: If there is no such directory.
-        BadData: If it holds more names than :data:`MOST_NAMES`.
-    """
+    """Return the names in a directory that have a suffix, sorted; it may hold :data:`MOST_NAMES` in all."""
     found: list[str] = []
     try:
         with os.scandir(folder) as entries:
@@ -134,9 +128,7 @@ def names(folder: Path, suffix: str = "") -> list[str]:
 def documents(place: Path, kind: Kind, suffix: str = ".json") -> Iterator[tuple[Path, bytes]]:
     """Yield a file, or of a directory each file whose name has a suffix, with its path, by name.
 
-    Raises:
-        NotFound, BadData: As :func:`names` and :func:`read`; also if all files together are larger than
-            :data:`MOST_TOGETHER`.
+    All files together may have :data:`MOST_TOGETHER` bytes.
     """
     if not place.is_dir():
         yield place, read(place, kind)

@@ -15,11 +15,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from common.core.errors import BadInput, BadScenario, RunFailed
@@ -82,14 +82,14 @@ def python_environment() -> dict[str, str]:
 
 def end_with_stdin() -> None:
     """End this process when its standard input ends, which is when its parent does."""
-    threading.Thread(target=_end_at_eof, daemon=True, name="parent").start()
 
+    def end_at_eof() -> None:
+        # Not through sys.stdin: a thread that holds its lock would crash an interpreter that ends by itself.
+        while os.read(0, 1 << 12):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
 
-def _end_at_eof() -> None:
-    # Not through sys.stdin: a thread that holds its lock would crash an interpreter that ends by itself.
-    while os.read(0, 1 << 12):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Thread(target=end_at_eof, daemon=True, name="parent").start()
 
 
 # Limits -------------------------------------------------------------------------------------------------------------
@@ -147,7 +147,6 @@ def go_on_within(memory: int, seconds: float, refusal: Callable[[str], None]) ->
 
 
 def _beyond(process: int, memory: int, seconds: float) -> str:
-    """Say what a process has taken too much of; empty if of nothing, or if it has ended."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
@@ -176,8 +175,7 @@ def _after_fork() -> None:
 
 
 def _polars_has_threads() -> bool:
-    """Tell whether Polars has begun its threads, as it does at the first query; True where that cannot be seen."""
-    tasks = Path("/proc/self/task")
+    tasks = Path("/proc/self/task")  # Polars begins its threads at the first query
     if not tasks.is_dir():
         return True
     for task in tasks.iterdir():
@@ -296,29 +294,18 @@ _GROUP = Path("/sys/fs/cgroup")
 
 def available_memory() -> int:
     """Return how many bytes this process may still take, without swapping: the machine's and its control group's."""
-    machine = _machine()
-    group = _group()
-    return machine if group is None else min(machine, group)
-
-
-def _machine() -> int:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        facts = dict(line.split(":", 1) for line in lines)
-        return int(facts["MemAvailable"].split()[0]) << 10
-    except (OSError, KeyError, ValueError):
-        # No Linux: all there is, of which some is taken.
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _group() -> int | None:
+        facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        machine = int(facts["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):  # no Linux: all there is, of which some is taken
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         limit = int((_GROUP / "memory.max").read_text())
         used = int((_GROUP / "memory.current").read_text())
         facts = dict(line.split() for line in (_GROUP / "memory.stat").read_text().splitlines())
-        return limit - used + int(facts["inactive_file"])
+        return min(machine, limit - used + int(facts["inactive_file"]))
     except (OSError, KeyError, ValueError):
-        return None
+        return machine
 
 
 def available_disk(folder: Path) -> int:
@@ -329,20 +316,12 @@ def available_disk(folder: Path) -> int:
 
 
 def check_memory(what: str, needed: int, remedy: str) -> None:
-    """Refuse what does not fit into memory.
-
-    Raises:
-        BadScenario: Saying how much is needed and available, and what to do.
-    """
+    """Refuse what does not fit into memory, by a BadScenario that says how much is needed and available."""
     _check(what, "memory", needed, available_memory(), remedy)
 
 
 def check_disk(what: str, needed: int, folder: Path, remedy: str) -> None:
-    """Refuse what does not fit on the disk that ``folder`` is on.
-
-    Raises:
-        BadScenario: Saying how much is needed and available, and what to do.
-    """
+    """Refuse what does not fit on the disk that ``folder`` is on, as :func:`check_memory`."""
     _check(what, f"disk at {folder}", needed, available_disk(folder), remedy)
 
 
@@ -358,34 +337,24 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Holds what was begun until the next of the public points unit, 2 unit, 4 unit, ... after its beginning.
+    """When an answer leaves: at one of the public points unit, 2 unit, 4 unit, ... after it was begun.
 
     Whoever sees when it leaves learns which point that was: with a unit that is a bound on the time, nothing; else the
-    logarithm of the time, rounded up.
-
-    Attributes:
-        now, sleep: The clock, in seconds; replaced in tests.
+    logarithm of the time, rounded up. ``now`` and ``sleep`` are the clock, in seconds; replaced in tests.
     """
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
-    def held(self, unit: float | None) -> AbstractContextManager[None]:
-        """Return a block that ends at a point of the schedule, also by an exception; None: without one, at once."""
-        return nullcontext() if unit is None else _Held(self, unit)
-
-
-class _Held(AbstractContextManager[None]):
-    def __init__(self, schedule: Schedule, unit: float) -> None:
-        self._schedule, self._unit = schedule, unit
-
-    def __enter__(self) -> None:
-        self._began = self._schedule.now()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        took, point = self._schedule.now() - self._began, self._unit
-        while point < took:
-            point *= 2.0
-        self._schedule.sleep(max(0.0, point - took))
+    @contextmanager
+    def held(self, unit: float | None) -> Iterator[None]:
+        """Let the block end at a point of the schedule, also by an exception; without a unit, at once."""
+        began = self.now()
+        try:
+            yield
+        finally:
+            if unit is not None:
+                took, point = self.now() - began, unit
+                while point < took:
+                    point *= 2.0
+                self.sleep(max(0.0, point - took))

@@ -112,12 +112,10 @@ class PlainFormatter(logging.Formatter):
     """Writes each log message in one line of visible characters; what was raised stands in lines of its own below."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the message and what was raised; the text that another handler has left in the record is not used."""
-        record.exc_text = None
+        record.exc_text = None  # which another handler may have left there
         return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
-        """Return the line."""
         record.message = plain(record.message)
         return super().formatMessage(record)
 
@@ -135,10 +133,12 @@ def _raised(text: str) -> list[str]:
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each log message as one JSON object in one ASCII line: time (UTC), level, logger, message; run, raised."""
+    """Writes each log message as one JSON object in one ASCII line: time (UTC), level, logger, message; run, raised.
+
+    Its texts are escaped as :func:`plain` does, so that a reader of one field is safe too.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; its texts are escaped as :func:`plain` does, so that a reader of one field is safe too."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -33,9 +33,8 @@ class Registry(Generic[T]):
 
     Args:
         noun: What the entries are ("mechanism", "learner", ...), for messages.
-        module: ``__name__`` of the module that declares the registry. The other modules of its package register
-            themselves; they are imported lazily, at first use. The package's last name is the group of the entry
-            points: ``tandem.mechanisms``, ``tandem.learners``, ...
+        module: ``__name__`` of the declaring module. The other modules of its package register themselves and are
+            imported at first use; its last name is the group of the entry points: ``tandem.learners``, ...
         optional: Whether a module of the group may leave out what this registry holds.
         alone: Whether the declaring module holds all entries: then no further module is imported, and its own last name
             is that of the group.
@@ -70,7 +69,6 @@ class Registry(Generic[T]):
         return enter
 
     def _load(self) -> None:
-        """Import what registers itself; if that fails or is interrupted, the next use does it again."""
         if self._loaded:
             return
         with uninterrupted(), self._lock:  # other threads wait until all is there; this one may ask while it loads
@@ -210,7 +208,7 @@ def installed(group: str) -> tuple[EntryPoint, ...]:
 
 @cache
 def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Look once at what is installed. Only the files that name a group of ours are parsed: that takes 2 ms, not 20."""
+    # Only the files that name a group of ours are parsed: that takes 2 ms, not 20.
     found: dict[str, tuple[EntryPoint, ...]] = {}
     seen: set[str] = set()
     for package in distributions(path=list(path)):
@@ -223,11 +221,7 @@ def _scanned(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def import_plugin(entry: EntryPoint, noun: str) -> None:
-    """Import the module of an entry point, which registers what it declares.
-
-    Raises:
-        BadPlugin: If that fails: names the package and the module.
-    """
+    """Import the module of an entry point, which registers what it declares; a failure names package and module."""
     try:
         entry.load()
     except Exception as error:

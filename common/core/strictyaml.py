@@ -71,9 +71,7 @@ def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A value that is complete: how many values it stands for, and how deep it is."""
-
+class _Part:  # a complete value: for how many values it stands, and how deep it is
     value: Any
     size: int = 1
     depth: int = 0
@@ -81,9 +79,7 @@ class _Part:
 
 
 @dataclass
-class _Open:
-    """A list or mapping whose end has not come yet."""
-
+class _Open:  # a list or mapping whose end has not come yet
     mark: Any
     anchor: str | None
     mapping: bool
@@ -100,8 +96,6 @@ class _Open:
 
 
 class _Reading:
-    """Reads one document."""
-
     def __init__(self, loader: Any, aliases: bool) -> None:
         self._loader = loader
         self._aliases = aliases
@@ -111,7 +105,6 @@ class _Reading:
         self._found: Any = None
 
     def document(self) -> Any:
-        """Return the value of the one document."""
         begun = False
         while True:
             event = self._loader.get_event()
@@ -160,7 +153,6 @@ class _Reading:
         return _Part(make(self._loader, yaml.ScalarNode(tag, event.value, event.start_mark)))
 
     def _put(self, part: _Part, anchor: str | None, event: Any) -> None:
-        """Put a complete value where it belongs."""
         self._count += part.size if isinstance(event, yaml.AliasEvent) else 1
         if self._count > MOST:
             raise _refused(f"more than {MOST:,} values", event)

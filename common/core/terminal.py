@@ -81,11 +81,10 @@ def console(*, stderr: bool = False) -> Console:
         def render_str(
             self, text: str, *, style: Any = "", justify: Any = None, overflow: Any = None, **_: Any
         ) -> Text:
-            """Return a string as text."""
             return Text(plain(text), style=style, justify=justify, overflow=overflow)
 
         def on_broken_pipe(self) -> None:
-            """Raise the error, where rich would end the process: a run goes on without its readers."""
+            # Rich would end the process: a run goes on without its readers.
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     return PlainConsole(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -95,9 +94,7 @@ def console(*, stderr: bool = False) -> Console:
 def showing(what: str, remedy: str) -> Iterator[None]:
     """Show something that is stored already: an error of the display is one line on standard error, and no more.
 
-    Args:
-        what: What is shown, as the subject of a sentence.
-        remedy: Where it is stored, and how it is shown again.
+    It begins with ``what`` is shown, as the subject of a sentence, and ends with the ``remedy``: how it is shown again.
     """
     try:
         yield

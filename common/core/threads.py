@@ -30,11 +30,7 @@ SETTLED = 10.0
 
 
 class Supervised:
-    """The threads of one kind in one service.
-
-    Args:
-        name: The kind: public, since readiness and metrics name it.
-    """
+    """The threads of one kind in one service; the ``name`` of the kind is public, in readiness and metrics."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,11 +40,9 @@ class Supervised:
         """By thread that has failed: when it counts as well."""
 
     def start(self, work: Callable[[], None], about: str = "") -> threading.Thread:
-        """Begin some work in a thread of its own; it ends as intended by returning, and by nothing else.
+        """Begin some work in a thread of its own, which ends by returning: it is called again whenever it raises.
 
-        Args:
-            work: Called again, after a pause, whenever it raises, whatever that is.
-            about: What the thread is about, for its name in logs.
+        Logs name the thread by what it is ``about``.
         """
         thread = threading.Thread(target=self._carry, args=(work,), name=f"{self.name} {about}".strip(), daemon=True)
         thread.start()
@@ -94,9 +88,6 @@ class Worker(Executor):
 
     What a call raises its caller gets. What is no ``Exception``, and so would end the thread or the event loop of
     who waits, is a fault of the thread: the caller gets a ``RuntimeError``, and the thread is started again.
-
-    Args:
-        name: Of its kind of threads.
     """
 
     def __init__(self, name: str) -> None:

@@ -72,8 +72,8 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> str
     """
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "value"
-    plain = _PLAIN.get(first["type"])
-    reason = plain or f"{first['msg']}, found {_short(first.get('input'))}"
+    found = repr(first.get("input"))
+    reason = _PLAIN.get(first["type"]) or f"{first['msg']}, found {found if len(found) <= 60 else found[:57] + '...'}"
     if first["type"] == "extra_forbidden" and model is not None:
         reason += nearest(first["loc"][-1], _keys(model, first["loc"][:-1]))
     more = error.error_count() - 1
@@ -95,17 +95,8 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models(inner)
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def run_name(text: object) -> str:
-    """Return the name of a run, before it enters a path or an address.
-
-    Raises:
-        BadMessage: If it is none.
-    """
+    """Return the name of a run, before it enters a path or an address; what is none is a BadMessage."""
     if not isinstance(text, str) or re.fullmatch(RUN.strip("^$"), text) is None:
         raise BadMessage("a run's name has 1 to 64 letters, digits, '_' or '-'")
     return text
@@ -127,17 +118,7 @@ def anything_open(value: BaseModel) -> bool:
 
 def may_be_open(annotation: Any) -> bool:
     """Tell whether a field of this type may be at ``plan``, or be a value of which a field may."""
-    return _admits(annotation) or any(
-        _admits(field.annotation)
-        for kind in _parts(annotation)
-        if isinstance(kind, type) and issubclass(kind, BaseModel)
-        for field in kind.model_fields.values()
-    )
-
-
-def _admits(annotation: Any) -> bool:
-    return FromPlan in _parts(annotation)
-
-
-def _parts(annotation: Any) -> list[Any]:
-    return [annotation, *get_args(annotation)]
+    parts = (annotation, *get_args(annotation))
+    models = [kind for kind in parts if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    inner = [field.annotation for kind in models for field in kind.model_fields.values()]
+    return any(FromPlan in (one, *get_args(one)) for one in (annotation, *inner))

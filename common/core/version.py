@@ -42,14 +42,11 @@ def stated() -> str:
 
 
 def check_stated(header: str | None, who: str) -> None:
-    """Compare what a peer states with the protocol that is spoken here.
+    """Refuse a peer that states another protocol than the one spoken here, or nothing that can be read.
 
     Args:
         header: The value of its header; None, if it has none: a release before the header, or no party at all.
         who: The peer, in words that begin a clause.
-
-    Raises:
-        VersionSkew: If it states another protocol, or nothing that can be read.
     """
     if header is None or header == stated():
         return
@@ -66,12 +63,7 @@ def release_of(protocol: int) -> str:
 
 
 def skew(who: str, protocol: int | None, its: str) -> VersionSkew:
-    """Return the error that names both versions.
-
-    Args:
-        protocol: The peer's; None if it states none.
-        its: Its release.
-    """
+    """Return the error that names both versions: here, and the peer's (no protocol, if it states none) and release."""
     speaks = "states no protocol" if protocol is None else f"speaks protocol {protocol}"
     return VersionSkew(f"{who} {speaks} (Tandem {its}), {_here()}: {REMEDY}")
 
