@@ -23,6 +23,7 @@ from common.data.loading import numbers_and_wrong, numbers_of
 from common.data.schema import Schema
 from common.data.tables import Category, Label, Number, TableSource
 
+Severity = Literal["stops", "mistake", "note"]
 _EXAMPLES = 5
 """Lines that are named of each finding."""
 
@@ -40,12 +41,11 @@ class TableFinding:
         file, column: Where; None where it is about all files, or no column.
         count: How many rows, or how many there are of what is found.
         lines: The first of them, counted in the file (rows, in files whose fields have types).
-        what: What was found, in words.
-        remedy: What to do.
+        what, remedy: What was found, and what to do, in words.
     """
 
     kind: str
-    severity: Literal["stops", "mistake", "note"]
+    severity: Severity
     file: str | None
     column: str | None
     count: int
@@ -76,44 +76,32 @@ class Examined:
         """Whether a run would read this table, as it was probably meant."""
         return all(finding.severity == "note" for finding in self.findings)
 
+    def add(
+        self, kind: str, severity: Severity, file: str | None, column: str | None, count: int, what: str, remedy: str
+    ) -> None:
+        """Add a finding of which no line is named."""
+        self.findings.append(TableFinding(kind, severity, file, column, count, (), what, remedy))
+
 
 def examine(data: Path, source: TableSource, people: int | None = None) -> Examined:
-    """Read a whole table and return what its description does not expect.
+    """Read the files of a table in a directory to the end, and return what its description does not expect.
 
-    Args:
-        data: Directory of the files.
-        source: The table's public description.
-        people: How many people the scenario wants of it; None: it does not say.
+    ``people`` is how many the scenario wants of it; None: it does not say.
     """
     found, tallies = Examined(), _Tallies(source)
     for file in source.files:
         _examine_file(data / file, source, found, tallies)
     found.findings.extend(tallies.findings())
-    if found.kept and not (found.positive and found.negative):
-        only = "positive" if found.positive else "negative"
-        if found.positive or found.negative:
-            remedy = "check label.positive and label.negative; nothing can be learned from one class"
-            what = f"every label is {only}"
-            found.findings.append(_of("one-class", "mistake", None, source.label.column, found.kept, (), what, remedy))
+    if bool(found.positive) != bool(found.negative):
+        remedy = "check label.positive and label.negative; nothing can be learned from one class"
+        what = f"every label is {'positive' if found.positive else 'negative'}"
+        found.add("one-class", "mistake", None, source.label.column, found.kept, what, remedy)
     unread = any(finding.kind == "unreadable" for finding in found.findings)
     if people is not None and found.kept < people and source.selection is None and not unread:
         what = f"{found.kept:,} rows fit where the scenario wants {people:,} people"
         remedy = "lower curator.n (source) or agents.count (target) to a public number of people that you know"
-        found.findings.append(_of("too-few", "stops", None, None, found.kept, (), what, remedy))
+        found.add("too-few", "stops", None, None, found.kept, what, remedy)
     return found
-
-
-def _of(
-    kind: str,
-    severity: Literal["stops", "mistake", "note"],
-    file: str | None,
-    column: str | None,
-    count: int,
-    lines: Collection[int],
-    what: str,
-    remedy: str,
-) -> TableFinding:
-    return TableFinding(kind, severity, file, column, count, tuple(lines), what, remedy)
 
 
 def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Tallies) -> None:
@@ -133,13 +121,10 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
             found.positive, found.negative = found.positive + positive, found.negative + negative
     except BadData as error:
         remedy = "nothing after this place was read: fix it, and check again"
-        found.findings.append(
-            _of("unreadable", "stops", path.name, None, 1, (), error.detail.removeprefix(f"{path.name}: "), remedy)
-        )
+        found.add("unreadable", "stops", path.name, None, 1, error.detail.removeprefix(f"{path.name}: "), remedy)
 
 
 def _columns(file: str, names: list[str], source: TableSource, found: Examined) -> Iterator[str]:
-    """Yield the columns that can be read; find those that are absent, there twice, or in no use."""
     for name in sorted(source.columns):
         times = names.count(name)
         if times == 1:
@@ -151,13 +136,11 @@ def _columns(file: str, names: list[str], source: TableSource, found: Examined) 
         remedy = "rename all but the one that is meant" if times else "fix the header, or the scenario"
         if alike and not times:
             remedy += f"; the header has {alike[0]!r}"
-        found.findings.append(_of(kind, "stops", file, name, times, (), what, remedy))
+        found.add(kind, "stops", file, name, times, what, remedy)
     spare = [name for name in dict.fromkeys(names) if name not in source.columns]
     if spare:
         what = f"columns that the scenario does not use: {', '.join(spare)}"
-        found.findings.append(
-            _of("unused-column", "note", file, None, len(spare), (), what, "nothing: they are left alone")
-        )
+        found.add("unused-column", "note", file, None, len(spare), what, "nothing: they are left alone")
 
 
 def _readable(path: Path, source: TableSource, present: frozenset[str], found: Examined) -> Iterator[Piece]:
@@ -171,12 +154,10 @@ def _readable(path: Path, source: TableSource, present: frozenset[str], found: E
             more = f" (and {len(flaws) - 1:,} more such rows)" if len(flaws) > 1 else ""
             remedy = "a separator inside a field needs quotes around the field; a run refuses the whole file"
             what = flaws[0].removeprefix(f"{path.name}: ") + more
-            found.findings.append(_of("broken-row", "stops", path.name, None, len(flaws), (), what, remedy))
+            found.add("broken-row", "stops", path.name, None, len(flaws), what, remedy)
 
 
 class _Tallies:
-    """Counts by file, column and kind, over the pieces of all files."""
-
     def __init__(self, source: TableSource) -> None:
         self._source = source
         self._layout = source.layout
@@ -184,24 +165,20 @@ class _Tallies:
         self._lines: dict[tuple[str, str, str], list[int]] = {}
 
     def conditions(self, piece: Piece) -> None:
-        """Look at the columns of ``where``, in all rows."""
         for column in self._source.where:
             if column in piece.frame.columns:
                 kept = piece.frame[column].is_in(self._source.where_texts(column)).to_numpy()
                 self._add("left-out", piece, column, ~kept)
 
     def features(self, piece: Piece) -> None:
-        """Look at the columns of features, in the rows that are kept."""
         for column in dict.fromkeys(feature.column for feature in self._source.features):
             if column in piece.frame.columns:
                 self._feature(piece, column)
 
     def _feature(self, piece: Piece, column: str) -> None:
         texts, features = piece.frame[column], [f for f in self._source.features if f.column == column]
-        absent, ranges = (
-            texts.is_in(self._layout.missing_texts).to_numpy(),
-            [f for f in features if isinstance(f, Number)],
-        )
+        absent = texts.is_in(self._layout.missing_texts).to_numpy()
+        ranges = [f for f in features if isinstance(f, Number)]
         if ranges:
             numbers, wrong = numbers_and_wrong(texts, self._layout)
             self._add("no-number", piece, column, wrong)
@@ -210,15 +187,12 @@ class _Tallies:
         kinds = [means for f in features if isinstance(f, Category) for means in f.texts(self._layout)]
         listed = [text for means in kinds for text in means]
         if listed:
-            self._listed(piece, column, listed, absent)
-            absent = absent & ~texts.is_in(listed).to_numpy()
+            known = texts.is_in(listed).to_numpy()
+            alike = ~absent & _looks_like(texts, listed)
+            self._add("look-alike", piece, column, alike)
+            self._add("unlisted", piece, column, ~absent & ~alike & ~known)
+            absent = absent & ~known
         self._add("missing", piece, column, absent)
-
-    def _listed(self, piece: Piece, column: str, listed: list[str], absent: AnyArray) -> None:
-        texts = piece.frame[column]
-        alike = ~absent & _looks_like(texts, listed)
-        self._add("look-alike", piece, column, alike)
-        self._add("unlisted", piece, column, ~absent & ~alike & ~texts.is_in(listed).to_numpy())
 
     def labels(self, piece: Piece) -> tuple[int, int]:
         """Look at the label, in the rows that are kept; return how many have each."""
@@ -242,23 +216,21 @@ class _Tallies:
             lines.extend(int(line) for line in piece.lines[here[: _EXAMPLES - len(lines)]])
 
     def findings(self) -> Iterator[TableFinding]:
-        """Yield one finding for each file, column and kind."""
         for (kind, file, column), count in self._counts.items():
             severity, what, remedy = _MEANINGS[kind]
-            yield _of(kind, severity, file, column, count, self._lines[kind, file, column], what, remedy)
+            lines = tuple(self._lines[kind, file, column])
+            yield TableFinding(kind, severity, file, column, count, lines, what, remedy)
 
 
 def _looks_like(texts: polars.Series, listed: list[str]) -> AnyArray:
-    known = {_bare(text) for text in listed}
-    alike = [text for text in texts.unique() if text not in listed and _bare(text) in known]
-    return texts.is_in(alike).to_numpy()
+    def bare(text: str) -> str:
+        return "".join(text.casefold().split())
+
+    known = {bare(text) for text in listed}
+    return texts.is_in([text for text in texts.unique() if text not in listed and bare(text) in known]).to_numpy()
 
 
-def _bare(text: str) -> str:
-    return "".join(text.casefold().split())
-
-
-_MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
+_MEANINGS: dict[str, tuple[Severity, str, str]] = {
     "left-out": ("note", "rows that the conditions of where leave out", "nothing, if that is meant"),
     "no-number": (
         "stops",
@@ -295,12 +267,10 @@ _MEANINGS: dict[str, tuple[Literal["stops", "mistake", "note"], str, str]] = {
 
 @dataclass
 class Notes:
-    """Counts over all rows that were read.
+    """Counts over all ``rows`` that were read, by column.
 
-    Attributes:
-        rows: How many there were.
-        clipped, unlisted, missing: By column: numbers beyond their bounds, texts that are none of the listed values,
-            fields without a value.
+    They are of numbers beyond their bounds (``clipped``), of texts that are none of the listed values, and of fields
+    without a value.
     """
 
     rows: int = 0
@@ -321,9 +291,8 @@ class Notes:
                 outside = (numbers < feature.low) | (numbers > feature.high)
                 beyond[feature.column] = outside | beyond.get(feature.column, False)
             else:
-                listed.setdefault(feature.column, []).extend(
-                    text for means in feature.texts(schema.layout) for text in means
-                )
+                texts_of_values = [text for means in feature.texts(schema.layout) for text in means]
+                listed.setdefault(feature.column, []).extend(texts_of_values)
         for column, outside in beyond.items():
             self.clipped[column] += int(np.count_nonzero(outside))
         for column in columns:
@@ -345,9 +314,8 @@ class Notes:
                     f"{column}: {self._share(self.clipped[column])} beyond {low:g} .. {high:g}, clipped to these bounds"
                 )
             if self.unlisted[column]:
-                lines.append(
-                    f"{column}: {self._share(self.unlisted[column])} none of the listed values, counted as none"
-                )
+                share = self._share(self.unlisted[column])
+                lines.append(f"{column}: {share} none of the listed values, counted as none")
             if self.missing[column]:
                 fills = [f.fill if f.fill is not None else f.low for f in bounds]
                 what = f"counted as {fills[0]:g}" if fills else "counted as none of the listed values"

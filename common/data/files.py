@@ -55,9 +55,6 @@ def pieces(
     """Yield the given columns of a file, piece by piece.
 
     Args:
-        path: The file.
-        layout: How text files are written.
-        columns: Names of the columns.
         broken: Is given the flaw of each row that has a wrong number of fields; if it returns, the row is passed over.
             By default the flaw is raised.
 
@@ -71,11 +68,7 @@ def pieces(
 
 
 def columns_of(path: Path, layout: Layout) -> list[str]:
-    """Return the names of a file's columns, of whatever kind it is, in the file's order.
-
-    Raises:
-        BadData: As :func:`pieces`.
-    """
+    """Return the names of a file's columns, of whatever kind it is, in the file's order; errors as :func:`pieces`."""
     path = found(path)
     if not is_typed(path):
         return list(layout.columns) or header_of(path, layout)
@@ -84,17 +77,14 @@ def columns_of(path: Path, layout: Layout) -> list[str]:
 
 
 def header_of(path: Path, layout: Layout) -> list[str]:
-    """Return the first row of a text file, stripped of outer spaces; nothing if it is empty.
-
-    Raises:
-        BadData: As :func:`pieces`.
-    """
+    """Return the first row of a text file, stripped of outer spaces; nothing if it is empty. Errors: :func:`pieces`."""
     path = found(path)
     with _plain_errors(path), plain(path) as stream:
-        return [
-            name.strip()
-            for name in next(_rows(path.name, _lines(path.name, stream, layout), layout.separator), (0, []))[1]
-        ]
+        return _header(_rows(path.name, stream, layout))
+
+
+def _header(rows: Iterator[tuple[int, list[str]]]) -> list[str]:
+    return [name.strip() for name in next(rows, (0, []))[1]]
 
 
 @contextmanager
@@ -110,7 +100,7 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 
 def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
-    """Decode line by line; skipped lines become blank, so that line numbers stay those of the file."""
+    # Skipped lines become blank, so that line numbers stay those of the file.
     for number, line in enumerate(stream, start=1):
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -124,7 +114,6 @@ def _lines(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[str]:
 
 
 def _no_text(number: int, line: bytes) -> str:
-    """Return what a line is that is not UTF-8 text, and what to do."""
     if number == 1 and line.startswith(b"PAR1"):
         return "is a Parquet file by its first bytes: give it a name that ends in .parquet"
     if number == 1 and line.startswith(b"PK\x03\x04"):
@@ -136,8 +125,8 @@ def _no_text(number: int, line: bytes) -> str:
 
 def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[[BadData], None]) -> Iterator[Piece]:
     with plain(path) as stream:
-        rows = _rows(path.name, _lines(path.name, stream, layout), layout.separator)
-        names = list(layout.columns) or [name.strip() for name in next(rows, (0, []))[1]]
+        rows = _rows(path.name, stream, layout)
+        names = list(layout.columns) or _header(rows)
         if len(names) < 2:
             _check_header(path.name, names, layout)
         where = {name: names.index(name) for name in _present(path.name, columns, names)}
@@ -147,15 +136,12 @@ def _text(path: Path, layout: Layout, columns: frozenset[str], broken: Callable[
                     flaw = f"has {len(row)} fields where there are {len(names)} columns"
                     broken(BadData(f"{path.name}: line {line} {flaw}"))
             block = [(line, row) for line, row in block if len(row) == len(names)]
-            texts = {
-                name: polars.Series([row[at] for _, row in block], dtype=polars.String) for name, at in where.items()
-            }
-            frame = _canonical(texts)
+            fields = {name: [row[at] for _, row in block] for name, at in where.items()}
+            frame = _canonical({name: polars.Series(texts, dtype=polars.String) for name, texts in fields.items()})
             yield Piece(path.name, frame, np.array([line for line, _ in block], dtype=np.int64))
 
 
 def _check_header(name: str, names: list[str], layout: Layout) -> None:
-    """Refuse a file without a header, and one of which the header seems to be divided by something else."""
     if not names:
         raise BadData(f"{name}: there is no header: the file is empty, and its first line must name the columns")
     other = next((mark for mark in _SEPARATORS if mark in names[0] and mark != layout.separator), None)
@@ -166,9 +152,10 @@ def _check_header(name: str, names: list[str], layout: Layout) -> None:
         )
 
 
-def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(name: str, stream: BufferedIOBase, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(max(_LONGEST, csv.field_size_limit()))
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+    lines = _lines(name, stream, layout)
+    reader = csv.reader(lines, delimiter=layout.separator, skipinitialspace=True, strict=True)
     while True:
         begins = reader.line_num + 1
         try:
@@ -183,7 +170,6 @@ def _rows(name: str, lines: Iterator[str], separator: str) -> Iterator[tuple[int
 
 
 def _malformed(error: str, many: str) -> str:
-    """Return what is wrong with a row that Python's reader of CSV has refused, and what to do."""
     if "new-line character" in error:
         return "has a carriage return inside a row, as files of old Macintosh programs: save it with line feeds"
     if "field limit" in error:
@@ -194,7 +180,12 @@ def _malformed(error: str, many: str) -> str:
 
 def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
     wanted = _present(path.name, columns, _names(path, layout))
-    whole = _parquet(path, wanted) if _is_parquet(path) else read_arrays(path, layout.columns, wanted)
+    if _is_parquet(path):
+        # A frame without columns has no rows: where none is wanted, their numbers are read.
+        with _of_parquet(path):
+            whole = polars.scan_parquet(path).select(wanted or [polars.int_range(polars.len())]).collect()
+    else:
+        whole = read_arrays(path, layout.columns, wanted)
     for start in range(0, whole.height, PIECE):
         rows = whole[start : start + PIECE]
         yield Piece(path.name, typed(path.name, rows, columns).frame, np.arange(start + 1, start + 1 + rows.height))
@@ -202,16 +193,9 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
 
 def _names(path: Path, layout: Layout) -> list[str]:
     if not _is_parquet(path):
-        return names_of_arrays(path, layout.columns)
+        return _names_of_arrays(path, layout.columns)
     with _of_parquet(path):
         return list(polars.read_parquet_schema(path))
-
-
-def _parquet(path: Path, columns: list[str]) -> polars.DataFrame:
-    # A frame without columns has no rows: where none is wanted, their numbers are read.
-    with _of_parquet(path):
-        scan = polars.scan_parquet(path)
-        return scan.select(columns or [polars.int_range(polars.len())]).collect()
 
 
 def _is_parquet(path: Path) -> bool:
@@ -237,8 +221,7 @@ def typed(name: str, table: Any, columns: frozenset[str]) -> Piece:
     """Return the given columns of a table whose fields have types: a frame of polars or pandas, or lists by column.
 
     Raises:
-        BadData: If it lacks a column, has it twice, or a column holds what has no text
-            (:func:`.texts.canonical_texts`).
+        BadData: If it lacks a column, has it twice, or one holds what has no text (:func:`.texts.canonical_texts`).
     """
     names = _present(name, columns, list(getattr(table, "columns", table)))
     try:
@@ -276,15 +259,8 @@ def found(path: Path) -> Path:
 
 def plain(path: Path) -> BufferedIOBase:
     """Open a file's content as it is before any compression."""
-    if path.suffix.lower() == ".xz":
-        return _buffered(lzma.open(path))
-    if path.suffix.lower() == ".gz":
-        return _buffered(gzip.open(path))
-    return path.open("rb")
-
-
-def _buffered(content: Any) -> BufferedIOBase:
-    return BufferedReader(content, 1 << 16)
+    unpack: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix.lower())
+    return path.open("rb") if unpack is None else BufferedReader(unpack(path), 1 << 16)
 
 
 MOST = 1 << 26
@@ -298,8 +274,7 @@ _Key = tuple[Path, tuple[int, ...], str, frozenset[str]]
 class PieceCache:
     """Pieces of files as they were read last, for as long as the files are the same; the least recently used go first.
 
-    Args:
-        read: Reads a file, as :func:`common.data.files.pieces`.
+    ``read`` reads a file, as :func:`pieces`.
     """
 
     def __init__(self, read: Callable[[Path, Layout, frozenset[str]], Iterator[Piece]] = pieces) -> None:
@@ -330,13 +305,10 @@ class PieceCache:
                 kept = kept if size <= MOST else None
             yield piece
         if kept is not None and _key(path, layout, columns) == key:
-            self._keep(key, tuple(kept))
-
-    def _keep(self, key: _Key, read: tuple[Piece, ...]) -> None:
-        with self._lock:
-            self._kept[key] = read
-            while sum(_size(piece) for known in self._kept.values() for piece in known) > MOST:
-                self._kept.popitem(last=False)
+            with self._lock:
+                self._kept[key] = tuple(kept)
+                while sum(_size(piece) for known in self._kept.values() for piece in known) > MOST:
+                    self._kept.popitem(last=False)
 
 
 def _size(piece: Piece) -> int:
@@ -344,7 +316,6 @@ def _size(piece: Piece) -> int:
 
 
 def _key(path: Path, layout: Layout, columns: frozenset[str]) -> _Key | None:
-    """Return a key of a file and its state; None where a change could go unnoticed."""
     try:
         about = path.stat()
     except OSError:
@@ -359,8 +330,7 @@ CACHE = PieceCache()
 """That of this process."""
 
 
-def names_of_arrays(path: Path, names: Tokens) -> list[str]:
-    """Return the names of a NumPy file's columns; parameters and errors are those of :func:`read_arrays`."""
+def _names_of_arrays(path: Path, names: Tokens) -> list[str]:
     return list(_columns(path.name, _arrays(path), names))
 
 
@@ -378,7 +348,7 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
         BadData: If it is no such file: damaged, pickled objects, arrays of other shapes, of other types than numbers,
             booleans and texts, or of different lengths.
     """
-    chosen = wanted or names_of_arrays(path, names)[:1]
+    chosen = wanted or _names_of_arrays(path, names)[:1]
     every = _columns(path.name, _arrays(path, chosen), names)
     columns = {name: array for name, array in every.items() if name in chosen}
     lengths = {array.shape for array in columns.values()}

@@ -21,11 +21,9 @@ from common.numerics.randomness import RandomSource
 
 
 class Numbered(NamedTuple):
-    """The records that a source keeps, and the number of each one's row.
+    """The m records that a source keeps, and the number of each one's row.
 
-    Attributes:
-        records: m records.
-        rows: Ascending, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
+    These ascend, shape (m,): rows are counted from 0 over all files, whether they are kept or not.
     """
 
     records: Records
@@ -42,7 +40,6 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
 
     Args:
         data: Directory of the files.
-        source: What to read and how.
         seen: Called with the rows that are kept, as they stand in the files.
 
     Returns:
@@ -62,20 +59,15 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
 
 
 def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piece], None] | None = None) -> Numbered:
-    """Filter and encode rows that have been read, as :func:`numbered`; it may be that none is left.
-
-    Args:
-        read: All rows, in order, with the columns of the source.
-        source: How they become records.
-        seen: Called with the rows that are kept.
-    """
+    """Filter and encode all rows, which have been read in order, as :func:`numbered`; it may be that none is left."""
     features: list[Singles] = [np.empty((0, source.dimension), dtype=np.float32)]
     labels: list[Labels] = [np.empty(0, dtype=np.int8)]
     numbers: list[Indices] = [np.empty(0, dtype=np.int64)]
     passed = 0
     chances = _Chances(source.selection)
     for piece in read:
-        fit = piece.frame.select(polars.all_horizontal(_filters(source))).to_series().to_numpy()
+        kept = [polars.col(name).is_in(source.where_texts(name)) for name in source.where]
+        fit = piece.frame.select(polars.all_horizontal(polars.lit(True), *kept)).to_series().to_numpy()
         rows = np.flatnonzero(fit & chances.select(piece, source.layout))
         chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
         features.append(encode_piece(chosen, source))
@@ -88,24 +80,9 @@ def select_rows(read: Iterable[Piece], source: TableSource, seen: Callable[[Piec
 
 
 def encode(frame: polars.DataFrame, source: TableSource) -> Singles:
-    """Return the features of rows that are at hand already, by the rules of :func:`load`; no label is needed.
-
-    Args:
-        frame: Has the columns of the features.
-        source: How they become features; its files, filters and label are not looked at.
-
-    Returns:
-        Shape (rows, ``source.dimension``), float32.
-
-    Raises:
-        BadData: If a column is missing, or a number is NaN, infinite or no number.
-    """
+    """Return the features of rows that are at hand already, as :func:`encode_piece`; further columns may be there."""
     columns = frozenset(feature.column for feature in source.features)
     return encode_piece(typed("the frame", frame, columns), source)
-
-
-def _filters(source: TableSource) -> list[polars.Expr]:
-    return [polars.lit(True), *(polars.col(name).is_in(source.where_texts(name)) for name in source.where)]
 
 
 class _Chances:
@@ -149,7 +126,6 @@ def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[
 
     Args:
         piece: Has the columns of the features that are wanted.
-        source: How columns become features; its label is not looked at.
         inputs: The features that are wanted: what belongs to none of them is 0, and its column need not be there. Rows
             that are shortened to a norm need all, as each field has a part in their length. None: all.
 
@@ -177,13 +153,8 @@ def numbers_of(piece: Piece, column: str, layout: Layout) -> Floats:
     numbers, wrong = numbers_and_wrong(piece.frame[column], layout)
     bad = np.flatnonzero(wrong)
     if bad.size:
-        raise _flaw(
-            piece,
-            column,
-            bad,
-            "must be a finite number",
-            "a text that stands for a missing one is listed in layout.missing",
-        )
+        remedy = "a text that stands for a missing one is listed in layout.missing"
+        raise _flaw(piece, column, bad, "must be a finite number", remedy)
     return numbers
 
 
@@ -207,21 +178,14 @@ def _labels(piece: Piece, label: Label, layout: Layout) -> Labels:
     positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(layout))
     bad = np.flatnonzero(~positive & ~negative)
     if bad.size:
-        raise _flaw(
-            piece,
-            label.column,
-            bad,
-            "the label is outside the declared set",
-            "declare it, or leave such rows out with where",
-        )
+        remedy = "declare it, or leave such rows out with where"
+        raise _flaw(piece, label.column, bad, "the label is outside the declared set", remedy)
     return np.where(positive, np.int8(1), np.int8(-1))
 
 
-def _flaw(piece: Piece, column: str, rows: Indices, flaw: str, remedy: str = "") -> BadData:
+def _flaw(piece: Piece, column: str, rows: Indices, flaw: str, remedy: str) -> BadData:
     more = f" (and {len(rows) - 1} more such rows)" if len(rows) > 1 else ""
-    return BadData(
-        f"{piece.file}: line {piece.lines[rows[0]]}, column {column!r}: {flaw}{more}{remedy and '; '}{remedy}"
-    )
+    return BadData(f"{piece.file}: line {piece.lines[rows[0]]}, column {column!r}: {flaw}{more}; {remedy}")
 
 
 _NAME = "the data"
@@ -244,7 +208,6 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
         data: The path of a file (``.csv``, also ``.xz`` or ``.gz``, ``.parquet``, ``.npy``, ``.npz``), a frame of
             polars or pandas, or a sequence of mappings, each of which has every column (None where a value is not
             known). Further columns are left alone.
-        columns: Their names, at least one.
         layout: How text files are written. A file whose first line names all the columns has a header, whatever the
             layout says of that.
 
@@ -253,29 +216,21 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
     """
     if is_file(data):
         path = Path(data)
-        yield from pieces(path, _with_header(path, columns, layout), columns)
+        if not is_typed(path) and (layout.columns or layout.skip_lines):
+            plain = layout.model_copy(update={"columns": (), "skip_lines": 0})
+            layout = plain if columns <= set(header_of(path, plain)) else layout
+        yield from pieces(path, layout, columns)
     elif is_frame(data):
-        yield from _framed(data, columns)
+        for start in range(0, max(len(data), 1), PIECE):
+            rows = (data if isinstance(data, polars.DataFrame) else data.iloc)[start : start + PIECE]
+            piece = typed(_NAME, rows, columns)
+            yield Piece(_NAME, piece.frame, piece.lines + start)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
         yield _listed(data, columns)
     else:
         raise BadData(
             f"rows must be in a file, a polars or pandas frame, or a list of mappings, found {type(data).__name__}"
         )
-
-
-def _with_header(path: Path, columns: frozenset[str], layout: Layout) -> Layout:
-    if is_typed(path) or not (layout.columns or layout.skip_lines):
-        return layout
-    plain = layout.model_copy(update={"columns": (), "skip_lines": 0})
-    return plain if columns <= set(header_of(path, plain)) else layout
-
-
-def _framed(data: Any, columns: frozenset[str]) -> Iterator[Piece]:
-    for start in range(0, max(len(data), 1), PIECE):
-        rows = (data if isinstance(data, polars.DataFrame) else data.iloc)[start : start + PIECE]
-        piece = typed(_NAME, rows, columns)
-        yield Piece(_NAME, piece.frame, piece.lines + start)
 
 
 def _listed(data: Sequence[Any], columns: frozenset[str]) -> Piece:

@@ -78,9 +78,8 @@ class PopulationSpec(Value):
 class PublicPopulationSpec(PopulationSpec):
     """People whose records are public: a public source domain, public points to label.
 
-    Attributes:
-        count: How many; None: all of a table.
-        labelled: Whether their labels are known. If not, all are +1, so that no learner can use them.
+    ``count`` says how many; None: all of a table. If they are not ``labelled``, all labels are +1, so that no learner
+    can use them.
     """
 
     count: int | None = Field(default=None, ge=1, le=1 << 26)
@@ -97,8 +96,7 @@ class RecordSource(ABC):
     """A fixed number of people, numbered from 0, each with one record."""
 
     @abstractmethod
-    def __len__(self) -> int:
-        """Return how many people there are."""
+    def __len__(self) -> int: ...
 
     @property
     @abstractmethod
@@ -107,11 +105,7 @@ class RecordSource(ABC):
 
     @abstractmethod
     def records(self, people: Indices, columns: Indices | None = None) -> Records:
-        """Return the records of the given people, in that order (a copy).
-
-        Args:
-            people: Their numbers.
-            columns: Which features, and in which order; None: all.
+        """Return the records of the people with these numbers, in that order (a copy); only some columns, if given.
 
         Raises:
             BadData: If a number is not in 0..len-1.
@@ -135,10 +129,7 @@ class SimulatedRecordSource(RecordSource):
     """``size`` people of a distribution under a public seed, from number ``first`` on; needs no memory."""
 
     def __init__(self, distribution: Distribution, seed: int, size: int, first: int = 0) -> None:
-        self._distribution = distribution
-        self._seed = seed
-        self._size = size
-        self._first = first
+        self._distribution, self._seed, self._size, self._first = distribution, seed, size, first
 
     def __len__(self) -> int:
         return self._size
@@ -187,11 +178,7 @@ class TableRecordSource(RecordSource):
 
 
 def locate(data: str) -> Path:
-    """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``.
-
-    Raises:
-        BadScenario: If there is no such directory in either place.
-    """
+    """Return the directory that a scenario's key ``data`` means: as written, else under ``TANDEM_DATA``."""
     shelf = os.environ.get("TANDEM_DATA")
     places = [Path(data), *([Path(shelf) / data] if shelf else [])]
     for place in places:
@@ -215,12 +202,11 @@ def open_records(
     """Open the people that a section of a scenario describes.
 
     Args:
-        people: A distribution or a table.
         data: Directory of the table files; a distribution needs none.
         seed: Public seed: decides who the simulated people are; for a table, which of its people are taken.
         size: How many people; None: all of a table.
-        order: Fresh secret randomness that decides the order of a table's people, without which their slots protect no
-            one (:func:`placed`); None: the seed decides it, for people who need no protection.
+        order: Fresh secret randomness that decides the order of a table's people (:func:`placed`); None: the seed
+            decides it, for people who need no protection.
         counted: Called with what the public rules did to a table's rows, which takes a little longer; private, as the
             rows are.
         contributed: Opens the rows of a table of contributions. Only the curator has them.
@@ -237,8 +223,16 @@ def open_records(
     table = people.table
     if table is None:
         raise BadScenario("people come from a distribution or a table, found neither")
-    read = _reader(table, data, contributed)
+    if table.contributed:
+        if contributed is None:
+            raise BadScenario("these people contribute their records: only their curator has them")
+        read = contributed
+    else:
+        if data is None:
+            raise BadScenario("a table needs the directory of its files: give the scenario's key data")
+        from common.data.loading import numbered
 
+        read = partial(numbered, data)
     if counted is None:
         found = read(table, None)
     else:
@@ -249,19 +243,6 @@ def open_records(
         counted(notes)
     slots = placed(found.rows, size, RandomSource.seeded(seed, "people"), order)
     return TableRecordSource(found.records.take(slots))
-
-
-def _reader(table: TableSource, data: Path | None, contributed: Contributed | None) -> Contributed:
-    """Return what reads the rows of a table, wherever they are."""
-    if table.contributed:
-        if contributed is None:
-            raise BadScenario("these people contribute their records: only their curator has them")
-        return contributed
-    if data is None:
-        raise BadScenario("a table needs the directory of its files: give the scenario's key data")
-    from common.data.loading import numbered
-
-    return partial(numbered, data)
 
 
 def open_public(people: PublicPopulationSpec, data: Path | None, seed: int) -> Records:

@@ -29,14 +29,9 @@ from common.data.tables import Feature, Label, Layout, TableSource, check_missin
 
 
 class Schema(Value):
-    """A table's public description without its files.
+    """A table's public description without its files; fields are those of :class:`~common.data.tables.TableSource`.
 
-    Attributes:
-        features: What becomes a feature, in order.
-        label: The column to predict; None where labels are given otherwise.
-        norm: If given, longer feature vectors are shortened to this L2 norm.
-        layout: How text files are written.
-        id: The column that says who is who; as of :class:`~common.data.tables.TableSource`.
+    ``label`` is None where labels are given otherwise.
     """
 
     features: tuple[Feature, ...] = Field(min_length=1)
@@ -52,7 +47,6 @@ class Schema(Value):
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return sum(feature.width for feature in self.features)
 
     @property
@@ -66,11 +60,7 @@ class Schema(Value):
         return self.norm is not None and longest(self.norm) < math.sqrt(len(self.features))
 
     def source(self, *files: str) -> TableSource:
-        """Return the description of these files.
-
-        Raises:
-            BadScenario: If the schema has no label.
-        """
+        """Return the description of these files; a schema without a label is refused."""
         if self.label is None:
             raise BadScenario("the schema has no label: say which column is to be predicted")
         return TableSource(
@@ -79,11 +69,7 @@ class Schema(Value):
 
 
 def parse_schema(tree: Any) -> Schema:
-    """Validate a schema from its YAML tree.
-
-    Raises:
-        BadScenario: Naming the first unknown key or wrong value.
-    """
+    """Validate a schema from its YAML tree; a BadScenario names the first unknown key or wrong value."""
     if not isinstance(tree, Mapping):
         raise BadScenario(f"a schema must be a mapping of keys, found {type(tree).__name__}")
     try:
@@ -93,11 +79,7 @@ def parse_schema(tree: Any) -> Schema:
 
 
 def read_schema(path: str | Path) -> Schema:
-    """Read a schema file.
-
-    Raises:
-        BadScenario: If it cannot be read, is not YAML, or has an unknown key or a wrong value; names the file.
-    """
+    """Read a schema file; a BadScenario names the file, and what is wrong."""
     path = Path(path)
     try:
         return parse_schema(strictyaml.load(read(path, SCHEMA).decode("utf-8"), aliases=True))
@@ -114,14 +96,8 @@ def read_schema(path: str | Path) -> Schema:
 def described(table: Any, folders: Sequence[Path]) -> Any:
     """Return a scenario's tree of a table with what its key ``schema`` names written out.
 
-    Keys beside ``schema`` replace those of the file.
-
-    Args:
-        table: The tree; without ``schema`` it is returned as it is.
-        folders: Where the file is looked for, in this order.
-
-    Raises:
-        BadScenario: If there is no such file, or :func:`read_schema` refuses it.
+    Keys beside ``schema`` replace those of the file, which is looked for in the folders in this order; it has to be
+    there. A table without ``schema`` is returned as it is.
     """
     if not isinstance(table, dict) or "schema" not in table:
         return table

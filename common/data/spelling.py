@@ -65,11 +65,7 @@ def canonical(text: str) -> str:
 
 
 def canonical_text(value: Any) -> str:
-    """Return the canonical text of any value; empty where it is missing.
-
-    Raises:
-        NoText: If its type has none.
-    """
+    """Return the canonical text of any value; empty where it is missing. Errors are those of :func:`plain_text`."""
     return canonical(plain_text(value))
 
 
@@ -100,8 +96,10 @@ def plain_text(value: Any) -> str:
         except UnicodeDecodeError:
             raise NoText("bytes that are no UTF-8 text") from None
     if isinstance(value, np.datetime64):
-        return "" if np.isnat(value) else _date64(value)
-    if _of_pandas(value, "NAType", "NaTType"):
+        coarse = np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D", "h", "m")
+        return "" if np.isnat(value) else str(value.astype("datetime64[s]") if coarse else value)
+    kind = type(value)
+    if kind.__name__ in ("NAType", "NaTType") and kind.__module__.partition(".")[0] == "pandas":
         return ""
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
         return value.isoformat()
@@ -113,10 +111,6 @@ def matching(groups: Iterable[Collection[str]], missing: Collection[str] = ()) -
 
     An array of NumPy that holds booleans and a missing value holds numbers. So where ``true`` is listed in a column and
     ``1`` is not, 1 means ``true``, and the other way round; likewise ``false`` and 0.
-
-    Args:
-        groups: The values that a description lists for one column.
-        missing: The texts that mean "not known".
     """
     found = [dict.fromkeys(canonical(text) for text in group) for group in groups]
     taken = {*(text for group in found for text in group), *map(canonical, missing)}
@@ -155,7 +149,7 @@ def look_alikes(groups: Sequence[Collection[str]], missing: Collection[str] = ()
 
 
 def _decimal(text: str) -> str:
-    """Return the shortest exact decimal of the number that a text writes; the text, if its exponent is absurd."""
+    # The shortest exact decimal; the text, if its exponent is absurd.
     parts = _PARTS.fullmatch(text)
     if parts is None:
         return text
@@ -179,7 +173,6 @@ def _decimal(text: str) -> str:
 
 
 def _moment(text: str, date: str, minute: str, second: str | None, fraction: str | None, zone: str | None) -> str:
-    """Return a date and a time of day; the text, if there is no such time."""
     try:
         moment = datetime.datetime.fromisoformat(f"{date}T{minute}{second or ':00'}")
         if zone not in (None, "Z", "UTC"):
@@ -199,13 +192,3 @@ def _offset(zone: str) -> datetime.timedelta:
 def _with_fraction(time: str, fraction: str) -> str:
     fraction = fraction.rstrip("0")
     return f"{time}.{fraction}" if fraction else time
-
-
-def _date64(value: np.datetime64) -> str:
-    unit = np.datetime_data(value.dtype)[0]
-    return str(value.astype("datetime64[s]") if unit in ("Y", "M", "W", "D", "h", "m") else value)
-
-
-def _of_pandas(value: Any, *names: str) -> bool:
-    kind = type(value)
-    return kind.__name__ in names and kind.__module__.partition(".")[0] == "pandas"

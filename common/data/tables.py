@@ -31,7 +31,6 @@ class Layout(Value):
     Attributes:
         columns: Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line
             has the names.
-        separator: One character between fields.
         skip_lines: Lines to pass over at the beginning of every file.
         comment: Lines that begin with this are passed over; blank lines always are.
         missing: Fields that mean "not known", beside empty ones. As all listed texts, they are compared with fields by
@@ -60,8 +59,7 @@ class Layout(Value):
 class Number(Value):
     """One feature: (x - low)/(high - low), clipped to [0, 1] by *public* bounds; where x is missing, 0 or ``fill``'s.
 
-    Attributes:
-        fill: The number to take where none is known, in [low, high]: a public default, never an average of the data.
+    ``fill`` is the number to take where none is known, in [low, high]: a public default, never an average of the data.
     """
 
     kind: Literal["number"] = "number"
@@ -80,15 +78,13 @@ class Number(Value):
 
     @property
     def width(self) -> int:
-        """One feature."""
         return 1
 
 
 class Category(Value):
     """One 0/1 feature per public value; all zeros where the field is missing or its value is not listed.
 
-    Attributes:
-        values: The values, each a text or a list of texts that count as the same value.
+    Each value is a text or a list of texts that count as the same value.
     """
 
     kind: Literal["category"] = "category"
@@ -105,7 +101,6 @@ class Category(Value):
 
     @property
     def groups(self) -> tuple[Tokens, ...]:
-        """The values, each as a group of texts."""
         return tuple((value,) if isinstance(value, str) else value for value in self.values)
 
     def texts(self, layout: Layout) -> tuple[Tokens, ...]:
@@ -114,7 +109,6 @@ class Category(Value):
 
     @property
     def width(self) -> int:
-        """One feature per value."""
         return len(self.values)
 
 
@@ -122,11 +116,9 @@ Feature = Annotated[Number | Category, Field(discriminator="kind")]
 
 
 class Label(Value):
-    """Which fields of a column mean +1 and which -1, by their texts or by their number; any other is an error.
+    """Which fields of a column mean +1 and which -1; any other is an error.
 
-    Attributes:
-        positive, negative: The texts that mean +1, and those that mean -1.
-        above: In their place: numbers above this one mean +1, all others -1.
+    The texts ``positive`` mean +1 and ``negative`` -1; or, in their place, numbers above ``above`` +1, all others -1.
     """
 
     column: str
@@ -165,7 +157,6 @@ class Reluctance(Value):
     factor: float = Field(gt=0, le=1)
 
     def texts(self, layout: Layout) -> Tokens:
-        """Return the canonical texts of ``values``."""
         return matching((self.values,), layout.missing)[0]
 
     @model_validator(mode="after")
@@ -210,11 +201,7 @@ class Selection(Value):
 def check_missing(
     features: Sequence[Feature], label: Label | None, layout: Layout, where: Mapping[str, Tokens] | None = None
 ) -> None:
-    """Refuse a description in which a listed value is a missing one in another spelling.
-
-    Raises:
-        ValueError: Naming the column and both spellings.
-    """
+    """Refuse a description in which a listed value is a missing one in another spelling, by a ValueError."""
     for feature in features:
         if isinstance(feature, Category):
             _check_spellings(feature.column, feature.groups, layout.missing)
@@ -250,9 +237,6 @@ class TableSource(Value):
         files: Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``,
             ``.npz``, else delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either
             suffix.
-        layout: How text files are written.
-        label: The column to predict.
-        features: What becomes a feature, in order.
         where: Keep only rows whose column has one of the listed values. Not where people contribute: the curator's
             answer travels in the open, and would tell whether the condition holds for the person.
         norm: If given, longer feature vectors are shortened to this L2 norm.
@@ -276,12 +260,8 @@ class TableSource(Value):
     @model_serializer(mode="wrap")
     def _as_before(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what a table does not have: digests stay what they were before there was any."""
-        wire: dict[str, Any] = write(self)
-        if not self.contributed:
-            del wire["contributed"]
-        if self.id is None:
-            del wire["id"]
-        return wire
+        absent = {key for key in ("contributed", "id") if not getattr(self, key)}
+        return {key: value for key, value in write(self).items() if key not in absent}
 
     @model_validator(mode="after")
     def _from_somewhere(self) -> Self:
@@ -315,7 +295,6 @@ class TableSource(Value):
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return sum(feature.width for feature in self.features)
 
     @property
@@ -379,24 +358,20 @@ def disjoint(one: TableSource, other: TableSource) -> bool:
     for column in one.where.keys() & other.where.keys():
         if not set(one.where_texts(column)) & set(other.where_texts(column)):
             return True
-    return one.files == other.files and _complementary(one.selection, other.selection)
-
-
-def _complementary(one: Selection | None, other: Selection | None) -> bool:
-    if one is None or other is None:
+    ours, theirs = one.selection, other.selection
+    if one.files != other.files or ours is None or theirs is None:
         return False
-    return one.keep != other.keep and (one.seed, one.unasked) == (other.seed, other.unasked)
+    return ours.keep != theirs.keep and (ours.seed, ours.unasked) == (theirs.seed, theirs.unasked)
 
 
 def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
-    """Return the record of one person.
+    """Return the record of one person: to the bit, the one that the same fields would have as a row of the table.
 
     Args:
         fields: By the names of the table's columns: numbers, texts, booleans, dates; None, NaN, or a text that the
             layout takes for missing, where a value is not known. Fields that the table does not describe are left
             alone.
-        source: The table that the person would be a row of. ``selection`` is not looked at: it chooses among rows of a
-            file.
+        source: The table. Its ``selection`` is not looked at: it chooses among rows of a file.
 
     Returns:
         One record, its features of shape (1, ``source.dimension``).
@@ -414,17 +389,19 @@ def record_of(fields: Mapping[str, Any], source: TableSource) -> Records:
         if texts[name] not in source.where_texts(name):
             raise BadData(f"field {name!r}: the scenario asks people only with one of {', '.join(values)}")
     layout = source.layout
-    numbers = [number for feature in source.features for number in _numbers(feature, texts[feature.column], layout)]
+    numbers: list[float] = []
+    for feature in source.features:
+        text = texts[feature.column]
+        if isinstance(feature, Number):
+            numbers.append(float(scaled(np.array(_number(feature.column, text, layout)), feature)))
+        else:
+            numbers.extend(text in means for means in feature.texts(layout))
     features: Singles = shortened(np.array([numbers], dtype=np.float64), source.norm)
     return Records(features, np.array([_label(source.label, texts, layout)], dtype=np.int8)).check()
 
 
 def text_of(name: str, value: Any) -> str:
-    """Return a field as the text that it would be in a file, without spaces around it; empty where it is not there.
-
-    Raises:
-        BadData: If the value is of another type.
-    """
+    """Return a field as the text that it would be in a file, without spaces around it; empty where it is not there."""
     try:
         return plain_text(value).strip()
     except NoText as error:
@@ -433,12 +410,6 @@ def text_of(name: str, value: Any) -> str:
 
 def _wanted(source: TableSource) -> set[str]:
     return {item.column for item in (*source.features, source.label)} | source.where.keys()
-
-
-def _numbers(feature: Feature, text: str, layout: Layout) -> list[float]:
-    if isinstance(feature, Number):
-        return [float(scaled(np.array(_number(feature.column, text, layout)), feature))]
-    return [float(text in texts) for texts in feature.texts(layout)]
 
 
 def _number(column: str, text: str, layout: Layout) -> float:

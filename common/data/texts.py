@@ -30,6 +30,7 @@ _REMEDIES = {
     "structs": "give each field a column of its own",
     "bytes that are no UTF-8 text": "convert it to numbers or to UTF-8 text",
 }
+_NO_TEXTS = {"List": "lists", "Array": "lists", "Struct": "structs", "Duration": "durations"}
 _REMEDY = "convert it to numbers, texts, booleans or dates"
 
 
@@ -60,15 +61,14 @@ def typed_text(value: Any, name: str) -> str:
 
 
 def _respelled(texts: polars.Series) -> polars.Series:
-    """Return stripped texts in their canonical spelling: compiled code for most, Python for each odd one once."""
+    # Compiled code for most texts, Python for each odd one once.
     odd = texts.str.contains(_SPELLED) & ~texts.str.contains(_CANONICAL)
     places = odd.fill_null(value=False).arg_true()
     if not len(places):
         return texts
     some = texts.gather(places)
     decimal = some.str.contains(_DECIMAL)
-    short = some.str.strip_chars_end("0").str.strip_chars_end(".")
-    some = some.zip_with(~decimal, short)
+    some = some.zip_with(~decimal, some.str.strip_chars_end("0").str.strip_chars_end("."))
     rest = some.filter(~decimal).unique()
     known = dict(zip(rest, map(canonical, rest), strict=True))
     changed = {old: new for old, new in known.items() if old != new}
@@ -89,19 +89,14 @@ def _texts(column: polars.Series, name: str) -> polars.Series:
         return _shortened(column.dt.strftime("%Y-%m-%dT%H:%M:%S%.9f")) + zone
     if kind == polars.Time:
         return _shortened(column.dt.strftime("%H:%M:%S%.9f"))
-    if kind == polars.Binary:
-        return _decoded(column, name)
     if kind == polars.Object:
         return polars.Series([typed_text(value, name) for value in column], dtype=polars.String)
-    what = {"List": "lists", "Array": "lists", "Struct": "structs", "Duration": "durations"}.get(
-        kind.base_type().__name__
-    )
-    if what is not None:
+    if (what := _NO_TEXTS.get(kind.base_type().__name__)) is not None:
         raise _unsupported(name, what)
     try:
         return column.cast(polars.String)
     except polars.exceptions.PolarsError:
-        raise _unsupported(name, str(kind)) from None
+        raise _unsupported(name, "bytes that are no UTF-8 text" if kind == polars.Binary else str(kind)) from None
 
 
 def _float_texts(numbers: polars.Series) -> polars.Series:
@@ -112,13 +107,6 @@ def _float_texts(numbers: polars.Series) -> polars.Series:
 
 def _shortened(times: polars.Series) -> polars.Series:
     return times.str.strip_chars_end("0").str.strip_suffix(".")
-
-
-def _decoded(column: polars.Series, name: str) -> polars.Series:
-    try:
-        return column.cast(polars.String)
-    except polars.exceptions.PolarsError:
-        raise _unsupported(name, "bytes that are no UTF-8 text") from None
 
 
 def _series(name: str, column: Any) -> polars.Series:
