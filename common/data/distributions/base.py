@@ -14,6 +14,7 @@ from common.core.values import Value
 from common.local.records import Records
 
 SIDES: tuple[Literal["source", "target"], ...] = ("source", "target")
+"""Of distributions that come in pairs: S, which ``side: source`` draws from, and T."""
 
 
 class Distribution(Value):
@@ -28,10 +29,7 @@ class Distribution(Value):
     @classmethod
     @abstractmethod
     def example(cls) -> tuple[Self, ...]:
-        """Return small valid instances, at least one: the contract suite makes its tests on each of them.
-
-        Where S and T differ, both: that of S before that of T.
-        """
+        """Return small valid instances for the contract suite, at least one; where S and T differ, S before T."""
 
     @property
     @abstractmethod
@@ -55,6 +53,14 @@ class Distribution(Value):
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         """Return the same with these features only, in this order; None: all."""
         return self.draw(seed, people).only(columns)
+
+
+class UnitDistribution(Distribution):
+    """A distribution whose features lie in [0, 1]."""
+
+    @property
+    def coordinate_bound(self) -> float:
+        return 1.0
 
 
 DISTRIBUTIONS: TypeRegistry[Distribution] = TypeRegistry("distribution", __name__, "name")

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Value, Word
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
 from common.local.hypotheses.rules import FeatureSet
 from common.local.records import Records
 from common.numerics import counter
@@ -19,11 +19,10 @@ from common.numerics.loops import bits_of
 
 
 @DISTRIBUTIONS.register("biased-coins")
-class BiasedCoins(Distribution):
+class BiasedCoins(UnitDistribution):
     """People with d independent 0/1 features: fair coins, but for some that have rates of their own. All labels are +1.
 
     Attributes:
-        d: Number of features, 1 <= d <= 65536.
         biased: Which features are biased, strictly increasing.
         rates: How often each of these is 1.
     """
@@ -49,12 +48,7 @@ class BiasedCoins(Distribution):
     def dimension(self) -> int:
         return self.d
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     def rate(self, feature: int) -> float:
-        """Return how often a feature is 1."""
         return self.rates[self.biased.index(feature)] if feature in self.biased else 0.5
 
     def draw(self, seed: int, people: Indices) -> Records:
@@ -73,7 +67,7 @@ class Rate(Value):
 
 
 @DISTRIBUTIONS.register("sparse-conjunction")
-class SparseConjunction(Distribution):
+class SparseConjunction(UnitDistribution):
     """People with d independent 0/1 features, labelled +1 iff the two features ``truth`` are both 1.
 
     All features are fair coins but those in ``rates``. Where a feature of the truth and a decoy are both
@@ -81,8 +75,6 @@ class SparseConjunction(Distribution):
     loss grows where it cannot be seen from S alone.
 
     Attributes:
-        side: Draw from S (``source``) or T (``target``).
-        d: Number of features, 2 <= d <= 65536.
         truth: The two features of the conjunction.
         rates: The features that are not fair coins, each at most once.
     """
@@ -95,10 +87,7 @@ class SparseConjunction(Distribution):
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
-        rates = (
-            Rate(features=(66,), source=0.8, target=0.5),
-            Rate(features=(1,), source=0.5, target=0.6),
-        )
+        rates = (Rate(features=(66,), source=0.8, target=0.5), Rate(features=(1,), source=0.5, target=0.6))
         return tuple(cls(side=side, d=70, truth=(3, 66), rates=rates) for side in SIDES)
 
     @model_validator(mode="after")
@@ -117,23 +106,15 @@ class SparseConjunction(Distribution):
     def dimension(self) -> int:
         return self.d
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1 = product of q^2/p + (1-q)^2/(1-p), rates p under S, q under T."""
-        return prod(
-            (rate.target**2 / rate.source + (1.0 - rate.target) ** 2 / (1.0 - rate.source)) ** len(rate.features)
-            for rate in self.rates
-        )
+        pq = [(rate.source, rate.target, len(rate.features)) for rate in self.rates]
+        return prod((q**2 / p + (1.0 - q) ** 2 / (1.0 - p)) ** count for p, q, count in pq)
 
     def supremum(self) -> float:
         """Return D_inf = sup dT/dS = product of max(q/p, (1-q)/(1-p))."""
-        return prod(
-            max(rate.target / rate.source, (1.0 - rate.target) / (1.0 - rate.source)) ** len(rate.features)
-            for rate in self.rates
-        )
+        pq = [(rate.source, rate.target, len(rate.features)) for rate in self.rates]
+        return prod(max(q / p, (1.0 - q) / (1.0 - p)) ** count for p, q, count in pq)
 
     def draw(self, seed: int, people: Indices) -> Records:
         features = np.empty((len(people), self.d), dtype=np.uint8)
@@ -143,8 +124,7 @@ class SparseConjunction(Distribution):
         key = counter.stream(seed, 0 if self.side == "source" else 1)
         counter.fill_bits(key, people, special, chances, features)
         first, second = self.truth
-        positive = (features[:, first] & features[:, second]) == 1
-        return Records(features, np.where(positive, np.int8(1), np.int8(-1)))
+        return Records(features, np.where(features[:, first] & features[:, second], np.int8(1), np.int8(-1)))
 
     def density_ratios(self, seed: int, people: Indices) -> Floats:
         """Return the importance weights dT/dS of the people that :meth:`draw` returns, shape (n,)."""
@@ -156,11 +136,8 @@ class SparseConjunction(Distribution):
         return ratios
 
 
-_UNIT = 2.0**-53
-
-
 @DISTRIBUTIONS.register("zipf-items")
-class ZipfItems(Distribution):
+class ZipfItems(UnitDistribution):
     """People who each hold one of ``items`` strings of b bits, the r-th with probability proportional to r^-power.
 
     Which strings these are is a hash of the seed. Features are the bits, most significant first; all labels are +1.
@@ -186,10 +163,6 @@ class ZipfItems(Distribution):
     def dimension(self) -> int:
         return self.b
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     @cached_property
     def shares(self) -> Floats:
         """The r-th string's probability, shape (items,)."""
@@ -210,7 +183,7 @@ class ZipfItems(Distribution):
     def draw(self, seed: int, people: Indices) -> Records:
         words = np.empty((len(people), 1), dtype=np.uint64)
         counter.fill_words(counter.stream(seed, 0), people, words)
-        u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * _UNIT
+        u = (words[:, 0] >> np.uint64(11)).astype(np.float64) * 2.0**-53
         ranks = np.minimum(np.searchsorted(self._stairs, u, side="right"), self.items - 1)
         features = bits_of(self.strings[ranks] << np.uint64(64 - self.b), self.b)
         return Records(features, np.ones(len(people), dtype=np.int8))

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Labels, Singles
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.elementary import cosine
@@ -18,7 +18,7 @@ from common.numerics.kernels import njit
 
 
 @DISTRIBUTIONS.register("class-clusters")
-class ClassClusters(Distribution):
+class ClassClusters(UnitDistribution):
     """C classes, each a Gaussian cluster in [0, 1]^d; the class stands in C one-hot features behind the d others.
 
     ::
@@ -29,7 +29,6 @@ class ClassClusters(Distribution):
     equally frequent in T; in S, class c has a share proportional to ``skew^-c``. The label is +1 for class 0, else -1.
 
     Attributes:
-        side: Draw from S or from T.
         d: Number of features but the classes', at least 2.
         classes: C, 2..64.
         radius, spread: Of the circle in each coordinate, and the standard deviation of a cluster.
@@ -56,13 +55,8 @@ class ClassClusters(Distribution):
     def norm_bound(self) -> float:
         return math.sqrt(self.d + 1)
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     @cached_property
     def centres(self) -> Floats:
-        """The clusters' centres, shape (C, d)."""
         of_class = 2.0 * math.pi * np.arange(self.classes) / self.classes
         of_coordinate = math.pi * np.arange(self.d) / self.d
         return np.asarray(0.5 + self.radius * cosine(of_class[:, None] + of_coordinate), dtype=np.float64)
@@ -103,13 +97,7 @@ class ClassClusters(Distribution):
 
 @njit
 def _draw_classes(
-    key: np.uint64,
-    people: Indices,
-    centres: Floats,
-    spread: float,
-    up_to: Floats,
-    features: Singles,
-    labels: Labels,
+    key: np.uint64, people: Indices, centres: Floats, spread: float, up_to: Floats, features: Singles, labels: Labels
 ) -> None:
     classes, d = centres.shape
     for i in range(len(people)):
@@ -124,7 +112,7 @@ def _draw_classes(
 
 
 @DISTRIBUTIONS.register("drifting-line")
-class DriftingLine(Distribution):
+class DriftingLine(UnitDistribution):
     """d inputs in [0, 1] and, as the last feature, a response in [0, 1]; the label is +1 where that is above 1/2.
 
     ::
@@ -136,7 +124,6 @@ class DriftingLine(Distribution):
     changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``.
 
     Attributes:
-        side: Draw from the source or the target domain.
         d: Number of inputs; records have d + 1 features.
         slope, noise: |w|, and the standard deviation of the noise.
         drift: In radians; 0: w is the same on both sides.
@@ -159,15 +146,10 @@ class DriftingLine(Distribution):
     def dimension(self) -> int:
         return self.d + 1
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     @cached_property
     def weights(self) -> Floats:
         """The side's w, shape (d,)."""
-        angles = np.arange(self.d) + (self.drift if self.side == "source" else 0.0)
-        direction = cosine(angles)
+        direction = cosine(np.arange(self.d) + (self.drift if self.side == "source" else 0.0))
         return np.asarray(self.slope * direction / math.sqrt(np.square(direction).sum()), dtype=np.float64)
 
     def draw(self, seed: int, people: Indices) -> Records:

@@ -25,7 +25,6 @@ class CloseGaussians(Distribution):
     ``sigma_target`` instead.
 
     Attributes:
-        side: Draw from S (``source``) or T (``target``).
         d: Number of coordinates, d >= 1.
         close: k, 1 <= k <= d.
         norm: Positive: longer feature vectors are shortened to this L2 norm. None: none is.
@@ -70,10 +69,7 @@ class CloseGaussians(Distribution):
         ``(sigma_S/sigma_T)^k * exp(-r (1/sigma_T^2 - 1/sigma_S^2) / 2)`` with r = x_1^2 + ... + x_k^2.
         Under S their mean is 1 and their second moment X; under T their mean is X.
         """
-        normals = np.empty((len(people), self.close))
-        counter.fill_normals(self._key(seed), people, normals)
-        squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
-        exponent = -0.5 * squared * (self.sigma_target**-2 - self.sigma_source**-2)
+        exponent = -0.5 * self._close_squares(seed, people) * (self.sigma_target**-2 - self.sigma_source**-2)
         return np.asarray((self.sigma_source / self.sigma_target) ** self.close * exp(exponent), dtype=np.float64)
 
     @property
@@ -85,6 +81,12 @@ class CloseGaussians(Distribution):
         spread = np.full(self.d, self.sigma_source)
         spread[: self.close] = self._close_sigma
         return spread
+
+    def _close_squares(self, seed: int, people: Indices) -> Floats:
+        """Return x_1^2 + ... + x_k^2 of some people."""
+        normals = np.empty((len(people), self.close))
+        counter.fill_normals(self._key(seed), people, normals)
+        return np.asarray(self._close_sigma**2 * np.square(normals).sum(axis=1), dtype=np.float64)
 
     def _key(self, seed: int) -> np.uint64:
         return counter.stream(seed, 0 if self.side == "source" else 1)
@@ -242,8 +244,7 @@ class GaussianBalls(GaussianBall):
 
     def draw(self, seed: int, people: Indices) -> Records:
         drawn = super().draw(seed, people)
-        normals = np.empty((len(people), self.close))
-        counter.fill_normals(self._key(seed), people, normals)
-        squared = self._close_sigma**2 * np.square(normals).sum(axis=1)
-        outside = squared > self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.second))
+        outside = self._close_squares(seed, people) > self.sigma_target**2 * (
+            2.0 * gammaincinv(self.close / 2.0, self.second)
+        )
         return Records(np.column_stack([drawn.features, outside.astype(np.float32)]), drawn.labels)

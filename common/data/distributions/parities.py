@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import Bits, Floats, Indices, Words
 from common.core.values import Word
-from common.data.distributions.base import DISTRIBUTIONS, SIDES, Distribution
+from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
 from common.local.hypotheses.rules import FeatureSet, Parity
 from common.local.mechanisms.hadamard import parity
 from common.local.records import Records
@@ -18,8 +18,19 @@ from common.numerics.kernels import njit
 from common.numerics.loops import bits_of, pack
 
 
+def _words(key: np.uint64, numbers: Indices, count: int) -> Words:
+    words = np.empty((len(numbers), count), dtype=np.uint64)
+    counter.fill_words(key, numbers, words)
+    return words
+
+
+def _check_secret(secret: tuple[int, ...], features: int) -> None:
+    if secret and secret[-1] >= features:
+        raise ValueError(f"feature {secret[-1]} of the secret is not in 0..{features - 1}")
+
+
 @DISTRIBUTIONS.register("biased-parity")
-class BiasedParity(Distribution):
+class BiasedParity(UnitDistribution):
     """People with d independent 0/1 features, labelled +1 iff an odd number of the ``secret`` ones is 1.
 
     T is uniform: every feature is a fair coin. Under S the first ``biased`` features are 1 with probability
@@ -28,8 +39,6 @@ class BiasedParity(Distribution):
     more often than once in 4 X is what Claim B.2 promises.
 
     Attributes:
-        side: Draw from S (``source``) or T (``target``).
-        d: Number of features, 1 <= d <= 4096.
         secret: The features of the parity, strictly increasing.
         biased: How many features are biased under S, 0 to d.
         rate: How often each of these is 1 under S.
@@ -48,8 +57,7 @@ class BiasedParity(Distribution):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.secret and self.secret[-1] >= self.d:
-            raise ValueError(f"feature {self.secret[-1]} of the secret is not in 0..{self.d - 1}")
+        _check_secret(self.secret, self.d)
         if self.biased > self.d:
             raise ValueError(f"biased = {self.biased} must be at most d = {self.d}")
         return self
@@ -57,10 +65,6 @@ class BiasedParity(Distribution):
     @property
     def dimension(self) -> int:
         return self.d
-
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
 
     def chi_squared(self) -> float:
         """Return X = chi^2(T||S) + 1 = (4 rate (1 - rate))^-biased."""
@@ -83,10 +87,7 @@ class BiasedParity(Distribution):
         return np.asarray((0.5 / self.rate) ** ones * (0.5 / (1.0 - self.rate)) ** (self.biased - ones))
 
 
-_UNIT = 2.0**-53
-
-
-class _ParityThreshold(Distribution):
+class _ParityThreshold(UnitDistribution):
     """x uniform in {0,1}^c; y = floor(2^b u^power) in {0,1}^b for a uniform u in (0, 1).
 
     Attributes:
@@ -109,26 +110,19 @@ class _ParityThreshold(Distribution):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.secret and self.secret[-1] >= self.c:
-            raise ValueError(f"feature {self.secret[-1]} of the secret is not in 0..{self.c - 1}")
+        _check_secret(self.secret, self.c)
         if self.threshold >= 1 << self.b:
             raise ValueError(f"threshold = {self.threshold} is not below 2^{self.b}")
         return self
-
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
 
     def values(self, records: Records) -> Words:
         """Return y of some people."""
         return pack(records.features[:, self.c : self.c + self.b])
 
     def _drawn(self, seed: int, people: Indices) -> tuple[Records, Words]:
-        """Return x and the bits of y, labelled with the parity of x; and y."""
-        words = np.empty((len(people), 3), dtype=np.uint64)
-        counter.fill_words(counter.stream(seed, 0), people, words)
+        words = _words(counter.stream(seed, 0), people, 3)
         x = np.concatenate([bits_of(words[:, 0], min(self.c, 64)), bits_of(words[:, 1], max(0, self.c - 64))], axis=1)
-        u = ((words[:, 2] >> np.uint64(11)).astype(np.float64) + 0.5) * _UNIT
+        u = ((words[:, 2] >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         y = np.floor(np.ldexp(u**self.power, self.b)).astype(np.uint64)
         features = np.concatenate([x, bits_of(y << np.uint64(64 - self.b), self.b)], axis=1)
         return Records(features, Parity(features=self.secret).predict(x)), y
@@ -173,7 +167,7 @@ class ParityXorThresholdPeople(_ParityThreshold):
 
 
 @DISTRIBUTIONS.register("parity-chooses-secret")
-class ParityChoosesSecretPeople(Distribution):
+class ParityChoosesSecretPeople(UnitDistribution):
     """Definition 5.1 of "The power of synergy": (x, <x, r>, t, (s_{j,t}) for every j in {0,1}^c).
 
     Features are c uniform bits x, then the bits of t (uniform in 0..shares-1, most significant first), then 2^c bits:
@@ -198,8 +192,7 @@ class ParityChoosesSecretPeople(Distribution):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.secret and self.secret[-1] >= self.c:
-            raise ValueError(f"feature {self.secret[-1]} of the secret is not in 0..{self.c - 1}")
+        _check_secret(self.secret, self.c)
         return self
 
     @property
@@ -211,10 +204,6 @@ class ParityChoosesSecretPeople(Distribution):
     def dimension(self) -> int:
         return self.c + self.share_bits + (1 << self.c)
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     def bit(self, which: int) -> int:
         """Return secret j: the exclusive or of all its shares."""
         numbers = np.arange(self.shares)
@@ -225,8 +214,7 @@ class ParityChoosesSecretPeople(Distribution):
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         wanted = np.arange(self.dimension) if columns is None else columns
-        words = np.empty((len(people), 2), dtype=np.uint64)
-        counter.fill_words(counter.stream(seed, 0), people, words)
+        words = _words(counter.stream(seed, 0), people, 2)
         x = bits_of(words[:, 0], self.c)
         t = ((words[:, 1] >> np.uint64(32)) * np.uint64(self.shares)) >> np.uint64(32)
         known = np.concatenate([x, bits_of(t << np.uint64(64 - self.share_bits), self.share_bits)], axis=1)
@@ -252,7 +240,7 @@ def _fill(key: np.uint64, numbers: Indices, secrets: Indices, bits: Bits) -> Non
 
 
 @DISTRIBUTIONS.register("one-of-many-parities")
-class OneOfManyParitiesPeople(Distribution):
+class OneOfManyParitiesPeople(UnitDistribution):
     """Definition 4.1 of "The power of synergy": half of the people hold (x, (<x, r_j>)_j), half (t, s_t).
 
     Features are the c bits of x, the 2^d bits <x, r_j>, a bit that is 1 if the person holds a share, the bits of t
@@ -285,10 +273,6 @@ class OneOfManyParitiesPeople(Distribution):
     def dimension(self) -> int:
         return self.c + (1 << self.d) + 1 + self.share_bits + self.d
 
-    @property
-    def coordinate_bound(self) -> float:
-        return 1.0
-
     def wanted(self) -> int:
         """Return s, the number of the parity that is wanted."""
         return int(np.bitwise_xor.reduce(self._shares(np.arange(self.shares))))
@@ -303,8 +287,7 @@ class OneOfManyParitiesPeople(Distribution):
 
     def draw_columns(self, seed: int, people: Indices, columns: Indices | None) -> Records:
         chosen = np.arange(self.dimension) if columns is None else columns
-        words = np.empty((len(people), 4), dtype=np.uint64)
-        counter.fill_words(counter.stream(seed, 0), people, words)
+        words = _words(counter.stream(seed, 0), people, 4)
         holds = (words[:, 0] >> np.uint64(63)).astype(np.uint8)
         t = ((words[:, 1] >> np.uint64(32)) * np.uint64(self.shares)) >> np.uint64(32)
         asks = (1 - holds)[:, None]
@@ -326,13 +309,10 @@ class OneOfManyParitiesPeople(Distribution):
         return Records(features, np.ones(len(people), dtype=np.int8))
 
     def _shares(self, numbers: Indices) -> Words:
-        words = np.empty((len(numbers), 1), dtype=np.uint64)
-        counter.fill_words(counter.stream(self.seed, 1), numbers, words)
-        return words[:, 0] >> np.uint64(64 - self.d)
+        return _words(counter.stream(self.seed, 1), numbers, 1)[:, 0] >> np.uint64(64 - self.d)
 
     def _parities(self) -> Words:
-        words = np.empty((1 << self.d, 2), dtype=np.uint64)
-        counter.fill_words(counter.stream(self.seed, 2), np.arange(1 << self.d), words)
+        words = _words(counter.stream(self.seed, 2), np.arange(1 << self.d), 2)
         words[:, 0] &= _mask(min(self.c, 64))
         words[:, 1] &= _mask(max(0, self.c - 64))
         return words
