@@ -23,11 +23,7 @@ def accepted(asked: Scenario) -> ResolvedScenario:
     """Return the resolved scenario, if every party can do its part of it, whatever the people's records are.
 
     What only one party knows (the curator's learners, the referee's protocols) it checks by itself, before it begins;
-    :func:`deploy.checking.checked` asks all of them.
-
-    Raises:
-        BadScenario: If nobody declares the protocol, agents cannot answer it by their mechanism, real people would have
-            no privacy, the sizes are too small for what is promised, or a number at ``plan`` has no value.
+    :func:`deploy.checking.checked` asks all of them. Every function here refuses by a BadScenario.
     """
     try:
         pattern_of(asked.protocol, asked.alone)
@@ -47,11 +43,7 @@ def accepted(asked: Scenario) -> ResolvedScenario:
 
 @contextmanager
 def in_range() -> Iterator[None]:
-    """Refuse a scenario from which an event, a query or an operation follows that is out of its own range.
-
-    Raises:
-        BadScenario: Naming the number and its range.
-    """
+    """Refuse a scenario from which an event, a query or an operation follows that is out of its own range."""
     try:
         yield
     except ValidationError as error:
@@ -59,11 +51,7 @@ def in_range() -> Iterator[None]:
 
 
 def check_real(scenario: Scenario) -> None:
-    """Refuse to ask real people, or to learn from them, without privacy.
-
-    Raises:
-        BadScenario: Saying which side has none.
-    """
+    """Refuse to ask real people, or to learn from them, without privacy."""
     curator, agents = scenario.curator, scenario.agents
     if scenario.people == "simulated":
         return
@@ -76,11 +64,7 @@ def check_real(scenario: Scenario) -> None:
 
 
 def check_answers(scenario: Scenario) -> None:
-    """Refuse a mechanism that cannot randomize what the protocol asks agents for.
-
-    Raises:
-        BadScenario: Saying what is asked for.
-    """
+    """Refuse a mechanism that cannot randomize what the protocol asks agents for."""
     wanted = demands_of(scenario.protocol).answers
     if wanted == "bit":
         _ = scenario.agents.bit_mechanism
@@ -99,7 +83,9 @@ def violations(scenario: Scenario) -> list[str]:
         found, resolved = plan(scenario), resolve(scenario)
     except BadScenario as error:
         return [f"accuracy: {error.detail}"]
-    return [*_privacy(resolved), *_accuracy(scenario, found), *_losses(scenario), *_range(scenario, found)]
+    claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
+    theorem = _theorem(scenario, found) if claimed else []
+    return [*_privacy(resolved), *theorem, *_agents(scenario, found), *_losses(scenario), *_range(scenario, found)]
 
 
 def _privacy(scenario: ResolvedScenario) -> list[str]:
@@ -136,11 +122,6 @@ def _privacy(scenario: ResolvedScenario) -> list[str]:
     ]
 
 
-def _accuracy(scenario: Scenario, found: Plan) -> list[str]:
-    claimed = demands_of(scenario.protocol).claims and scenario.mode == "realizable"
-    return [*(_theorem(scenario, found) if claimed else []), *_agents(scenario, found)]
-
-
 def _theorem(scenario: Scenario, found: Plan) -> list[str]:
     broken = []
     if found.n.value < found.sample.value:
@@ -173,7 +154,6 @@ def _theorem(scenario: Scenario, found: Plan) -> list[str]:
 
 
 def _agents(scenario: Scenario, found: Plan) -> list[str]:
-    """Check that there are agents enough for what their answers are to show: that holds whatever was learned."""
     if found.agents.rule is None or found.agents.value >= found.agents.rule:
         return []
     demands = demands_of(scenario.protocol)
@@ -192,7 +172,6 @@ def _agents(scenario: Scenario, found: Plan) -> list[str]:
 
 
 def _losses(scenario: Scenario) -> list[str]:
-    """Check that the run looks for what its agents test: rounds reweigh by mistakes, whatever the agents tell."""
     if scenario.agents.loss == "zero-one" or not demands_of(scenario.protocol).reweighs:
         return []
     return [
@@ -203,7 +182,7 @@ def _losses(scenario: Scenario) -> list[str]:
 
 
 def _range(scenario: Scenario, found: Plan) -> list[str]:
-    """Check the ranges that the paper's own theorems assume."""
+    # The ranges that the paper's own theorems assume.
     if scenario.bounds != "paper":
         return []
     broken = []

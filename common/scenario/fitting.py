@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from common.core.values import PLAN, Value
 from common.data.tables import Feature, Label
@@ -108,10 +108,14 @@ def private_excess(sizes: Sizes) -> float:
     """
     if sizes.epsilon is None:
         return 0.0
-    width = sizes.dimension + 1.0
-    if sizes.delta:
-        width = min(width, math.sqrt(width * math.log(1.0 / sizes.delta)))
-    return sizes.reach * width / (sizes.n * sizes.epsilon)
+    return _excess(sizes.n, sizes.epsilon, sizes.delta, sizes.dimension, sizes.reach)
+
+
+def _excess(n: int, epsilon: float, delta: float | None, dimension: int, reach: float) -> float:
+    width = dimension + 1.0
+    if delta:
+        width = min(width, math.sqrt(width * math.log(1.0 / delta)))
+    return reach * width / (n * epsilon)
 
 
 def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
@@ -124,8 +128,7 @@ def diameter(n: int, epsilon: float, delta: float, dimension: int) -> float:
     """
     if not (n > 0 and 0.0 < epsilon < math.inf and 0.0 <= delta < 1.0):
         return NARROW  # refused where the scenario is read
-    unit = private_excess(Sizes(n, 0, dimension, epsilon, delta, Warner(epsilon=1.0), 0.5, reach=0.5))
-    return min(WIDE, max(NARROW, QUIET / unit))
+    return min(WIDE, max(NARROW, QUIET / _excess(n, epsilon, delta, dimension, 0.5)))
 
 
 def steps(people: int) -> int:
@@ -153,22 +156,41 @@ def advise(sizes: Sizes) -> Advice:
     of the first one, halves the budget of each and adds two rivals more: it competes only where agents are likely to
     tell ``SECOND``, and noise at half the budget may cost ``QUIET`` at most. Elsewhere reweighing adds noise alone.
     """
-    bits, quiet = isinstance(sizes.mechanism, BitMechanism), 2.0 * private_excess(sizes) <= QUIET
-    two, one, plain = (_try(sizes, rounds, repair) for rounds, repair in ((2, None), (1, None), (1, 0.0)))
-    if bits and quiet and two.likely <= SECOND:
-        return _advice(sizes, "portfolio", two)
-    if bits and one.likely <= REPAIRS:
-        return _advice(sizes, "portfolio", one)
-    if bits and plain.likely <= JUDGES:
-        return _advice(sizes, "portfolio", plain)
-    return _advice(sizes, "learn-and-test", _Attempt(1, 0.0, ("model",), sizes.agents, plain.likely))
+    bits, noise = isinstance(sizes.mechanism, BitMechanism), private_excess(sizes)
+    two, one, plain = (_try(sizes, rounds, settings) for rounds, settings in ((2, _REPAIR), (1, _REPAIR), (1, _PLAIN)))
+    fits = (
+        (2.0 * noise <= QUIET and two.likely <= SECOND, two),
+        (one.likely <= REPAIRS, one),
+        (plain.likely <= JUDGES, plain),
+    )
+    judged = next((tried for fitting, tried in fits if bits and fitting), None)
+    tried = judged or _Attempt(1, 0.0, ("model",), sizes.agents, plain.likely)
+    labels = portfolio.labels_for_each_judge(Portfolio(repair=tried.repair))
+    gap = race.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
+    sure = race.stated_gap(gap, 0.0, recalibrates=tried.repair > 0.0)
+    warnings = []
+    if judged is None:
+        warnings.append(_no_judges(sizes.agents, tried.likely) if bits else _no_bits(sizes.mechanism))
+    if noise >= IGNORANT:
+        warnings.append(_no_model(sizes, noise))
+    of_agents = _of_one(sizes, sure) if judged is None else _of_agents(sizes, tried.likely, sure)
+    return Advice(
+        protocol="learn-and-test" if judged is None else "portfolio",
+        rounds=tried.rounds,
+        repair=tried.repair,
+        candidates=tried.candidates,
+        sure=sure,
+        likely=tried.likely,
+        noise=noise,
+        sentences=(of_agents, _of_noise(sizes, noise), "What fits: protocol " + _choice(judged)),
+        warnings=tuple(warnings),
+    )
 
 
 def advice(scenario: Scenario, n: int, agents: int) -> Advice | None:
     """Return what fits the people of a scenario; None where its answer is no model that agents could judge.
 
-    Args:
-        n, agents: Its numbers, or its plan's where it leaves them open: at most all are enrolled.
+    ``n`` and ``agents`` are its numbers, or its plan's where it leaves them open: at most all are enrolled.
     """
     about_mistakes = scenario.problem is None and not scenario.tasks and scenario.agents.loss == "zero-one"
     if not (demands_of(scenario.protocol).transfers and about_mistakes):
@@ -196,8 +218,7 @@ def advice_of(scenario: Scenario) -> Advice | None:
     return None if n == PLAN or agents == PLAN else advice(scenario, int(n), int(agents))
 
 
-@dataclass(frozen=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """A portfolio that may fit: its rounds, its share of repairs, its candidates and judges, and what they tell."""
 
     rounds: int
@@ -207,8 +228,10 @@ class _Attempt:
     likely: float
 
 
-def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
-    settings = Portfolio() if repair is None else Portfolio(repair=repair)
+_REPAIR, _PLAIN = Portfolio(), Portfolio(repair=0.0)
+
+
+def _try(sizes: Sizes, rounds: int, settings: Portfolio) -> _Attempt:
     models = ("model", *(f"model {number}, raked by scores" for number in range(2, rounds + 1)))
     each = [(name, f"{name}, recalibrated") if settings.recalibrates else (name,) for name in models]
     candidates = ("constant -1", "constant +1", *(name for names in each for name in names))
@@ -218,38 +241,7 @@ def _try(sizes: Sizes, rounds: int, repair: float | None) -> _Attempt:
     return _Attempt(rounds, settings.repair, candidates, judging, gap)
 
 
-def _advice(sizes: Sizes, protocol: Literal["portfolio", "learn-and-test"], tried: _Attempt) -> Advice:
-    noise, judged = private_excess(sizes), protocol == "portfolio"
-    labels = portfolio.labels_for_each_judge(Portfolio(repair=tried.repair))
-    gap = race.detectable_gap(sizes.mechanism, tried.judging, len(tried.candidates), sizes.beta, labels)
-    sure = race.stated_gap(gap, 0.0, recalibrates=tried.repair > 0.0)
-    bits = isinstance(sizes.mechanism, BitMechanism)
-    warnings = []
-    if not judged:
-        warnings.append(no_judges(sizes.agents, tried.likely) if bits else no_bits(sizes.mechanism))
-    if noise >= IGNORANT:
-        warnings.append(no_model(sizes.n, sizes.epsilon, noise, IGNORANT, ball=sizes.reach > 1.0))
-    return Advice(
-        protocol=protocol,
-        rounds=tried.rounds,
-        repair=tried.repair,
-        candidates=tried.candidates,
-        sure=sure,
-        likely=tried.likely,
-        noise=noise,
-        sentences=(
-            of_agents(sizes.agents, tried.likely, sure, LIKELY, sizes.beta)
-            if judged
-            else of_one(sizes.agents, sure, sizes.beta),
-            of_noise(sizes.n, sizes.epsilon, noise, IGNORANT, QUIET, ball=sizes.reach > 1.0),
-            of_choice(tried.rounds, tried.repair) if judged else NO_CHOICE,
-        ),
-        warnings=tuple(warnings),
-    )
-
-
 _PERCENT, _FINE, _ROUNDING = 100.0, 2.0, 1e-9
-NO_CHOICE = "What fits: protocol learn-and-test, the curator's model as it is, one round"
 
 
 def points(share: float) -> str:
@@ -258,76 +250,70 @@ def points(share: float) -> str:
     return f"{math.ceil(percent)} points" if percent > _FINE else f"{math.ceil(_PERCENT * percent) / _PERCENT:g} points"
 
 
-def of_agents(agents: int, gap: float, sure: float, likely: float, beta: float) -> str:
-    """Say what agents tell apart: a difference detected in about a share ``likely`` of the runs, by the normal law.
-
-    ``sure`` is the widest gap that the run can state, which holds with probability 1 - ``beta``.
-    """
+def _of_agents(sizes: Sizes, gap: float, sure: float) -> str:
     return (
-        f"{agents:,} agents tell {points(gap)} of loss apart, not {points(gap / 3.0)}: the better of two candidates "
-        f"has the smaller estimate in about {_PERCENT * likely:.0f} of 100 runs if they differ by {points(gap)}, in "
-        f"70 if by a third of that. Whatever the losses are, the stated gap is {points(sure)} at most if all of them "
-        f"answer, and holds with {certainty(1.0 - beta)} confidence"
+        f"{sizes.agents:,} agents tell {points(gap)} of loss apart, not {points(gap / 3.0)}: the better of two "
+        f"candidates has the smaller estimate in about {_PERCENT * LIKELY:.0f} of 100 runs if they differ by "
+        f"{points(gap)}, in 70 if by a third of that. Whatever the losses are, the stated gap is {points(sure)} at "
+        f"most if all of them answer, and holds with {certainty(1.0 - sizes.beta)} confidence"
     )
 
 
-def of_one(agents: int, sure: float, beta: float) -> str:
-    """Say how well agents tell the loss of one model."""
-    wide, held = f"an interval {points(sure)} wide at most", f"which holds it with {certainty(1.0 - beta)} confidence"
-    return f"{agents:,} agents, if all of them answer, tell the loss of one model to within {wide}, {held}"
+def _of_one(sizes: Sizes, sure: float) -> str:
+    return (
+        f"{sizes.agents:,} agents, if all of them answer, tell the loss of one model to within an interval "
+        f"{points(sure)} wide at most, which holds it with {certainty(1.0 - sizes.beta)} confidence"
+    )
 
 
-def of_noise(n: int, epsilon: float | None, noise: float, ignorant: float, quiet: float, *, ball: bool) -> str:
-    """Say what the curator's noise may cost, and how much narrower its learner's ``ball`` makes it ``quiet``."""
-    if epsilon is None:
-        return f"The curator's model of {n:,} people has no noise, and no guarantee"
+def _of_noise(sizes: Sizes, noise: float) -> str:
+    if sizes.epsilon is None:
+        return f"The curator's model of {sizes.n:,} people has no noise, and no guarantee"
     text = (
-        f"Noise may cost the model of {n:,} people with epsilon = {epsilon:g} about {noise:.2g} of its learner's loss, "
-        f"of {ignorant:.2f} that a model has which knows nothing (an order, no bound)"
+        f"Noise may cost the model of {sizes.n:,} people with epsilon = {sizes.epsilon:g} about {noise:.2g} of its "
+        f"learner's loss, of {IGNORANT:.2f} that a model has which knows nothing (an order, no bound)"
     )
-    if ball and noise > quiet:
-        text += f"; with {quiet / noise:.2g} of the learner's diameter it would be {quiet:g}"
+    if sizes.reach > 1.0 and noise > QUIET:
+        text += f"; with {QUIET / noise:.2g} of the learner's diameter it would be {QUIET:g}"
     return text
 
 
-def of_choice(rounds: int, repair: float) -> str:
-    """Say which portfolio fits."""
-    if rounds > 1:
+def _choice(judged: _Attempt | None) -> str:
+    if judged is None:
+        return "learn-and-test, the curator's model as it is, one round"
+    if judged.rounds > 1:
         return (
-            f"What fits: protocol portfolio with curator.rounds={rounds}: models of the sample as it is and as agents "
-            "say it should be, their recalibrations and both constants"
+            f"portfolio with curator.rounds={judged.rounds}: models of the sample as it is and as agents say it should "
+            "be, their recalibrations and both constants"
         )
-    if repair:
-        return "What fits: protocol portfolio, one model, its recalibration and both constants, one round"
+    if judged.repair:
+        return "portfolio, one model, its recalibration and both constants, one round"
     return (
-        "What fits: protocol portfolio with portfolio.repair=0, one model and both constants, one round: a "
-        "recalibration would take two fifths of the agents from those who judge it"
+        "portfolio with portfolio.repair=0, one model and both constants, one round: a recalibration would take two "
+        "fifths of the agents from those who judge it"
     )
 
 
-def no_bits(mechanism: Mechanism) -> str:
-    """Say that these agents can judge nothing."""
+def _no_bits(mechanism: Mechanism) -> str:
     return (
         f"the agents' mechanism {mechanism.name!r} answers with numbers, and a portfolio is judged by bits: the "
         "curator's model will be the answer, better than a constant or not; take warner"
     )
 
 
-def no_judges(agents: int, gap: float) -> str:
-    """Say that agents are too few to judge."""
+def _no_judges(agents: int, gap: float) -> str:
     return (
         f"{agents:,} agents cannot tell less than {points(gap)} of loss apart, so they judge nothing: the curator's "
         "model will be the answer, better than a constant or not; enlarge the number of agents or their epsilon"
     )
 
 
-def no_model(n: int, epsilon: float | None, noise: float, ignorant: float, *, ball: bool) -> str:
-    """Say that the curator's model may be noise; where its learner has a ``ball`` that could be smaller, say so."""
-    smaller = "; a learner with a smaller diameter has less" if ball else ""
+def _no_model(sizes: Sizes, noise: float) -> str:
+    smaller = "; a learner with a smaller diameter has less" if sizes.reach > 1.0 else ""
     return (
-        f"the model of {n:,} people with epsilon = {epsilon or math.inf:g} may be noise alone ({noise:.2g} of its "
-        f"loss; knowing nothing costs {ignorant:.2f}), so no more than a constant can be expected: enlarge n or "
-        f"epsilon, or take fewer features{smaller}"
+        f"the model of {sizes.n:,} people with epsilon = {sizes.epsilon or math.inf:g} may be noise alone "
+        f"({noise:.2g} of its loss; knowing nothing costs {IGNORANT:.2f}), so no more than a constant can be expected: "
+        f"enlarge n or epsilon, or take fewer features{smaller}"
     )
 
 
@@ -384,34 +370,30 @@ def usual_delta(n: int) -> float:
 
 
 def advised(start: Start) -> Advice:
-    """Return what fits so many people (:func:`common.scenario.fitting.advise`)."""
-    ball = diameter(start.n, start.epsilon, start.delta, start.dimension)
-    return advise(
-        Sizes(
-            n=start.n,
-            agents=start.agents,
-            dimension=start.dimension,
-            epsilon=start.epsilon,
-            delta=start.delta,
-            mechanism=Warner(epsilon=start.agent_epsilon),
-            beta=BETA,
-            reach=CLIP * ball / 2.0,
-        )
-    )
+    """Return what fits so many people: :func:`advise`."""
+    n, epsilon, delta, dimension = start.n, start.epsilon, start.delta, start.dimension
+    reach = CLIP * diameter(n, epsilon, delta, dimension) / 2.0
+    return advise(Sizes(n, start.agents, dimension, epsilon, delta, Warner(epsilon=start.agent_epsilon), BETA, reach))
 
 
 def scenario_tree(start: Start) -> Mapping[str, Any]:
     """Return the scenario's tree, without the keys whose defaults hold."""
-    found = advised(start)
-    table = _detected(start)
+    found, ball = advised(start), diameter(start.n, start.epsilon, start.delta, start.dimension)
     learner = {
         "name": "sgd",
         "loss": "logistic",
         "steps": steps(start.n),
         "clip": CLIP,
         "noise": "plan",
-        "diameter": float(f"{diameter(start.n, start.epsilon, start.delta, start.dimension):.3g}"),
+        "diameter": float(f"{ball:.3g}"),
     }
+    table: dict[str, Any] = {
+        "label": {key: value for key, value in start.label.wire().items() if value not in (None, [], ())},
+        **({} if start.id_column is None else {"id": start.id_column}),
+        "features": [{key: value for key, value in one.wire().items() if value is not None} for one in start.features],
+        **({} if start.separator == "," else {"layout": {"separator": start.separator}}),
+    }
+    curator = {"n": start.n, "epsilon": start.epsilon, "delta": start.delta, "rounds": found.rounds, "learner": learner}
     tree: dict[str, Any] = {
         "name": start.name,
         "title": f"{start.label.column}, learned from {start.source}, tested on {start.target}",
@@ -421,23 +403,9 @@ def scenario_tree(start: Start) -> Mapping[str, Any]:
         "people": "real",
         "source": {"table": {"files": [start.source], **table}},
         "target": {"table": {"files": [start.target], **table}},
-        "curator": {
-            "n": start.n,
-            "epsilon": start.epsilon,
-            "delta": start.delta,
-            "rounds": found.rounds,
-            "learner": learner,
-        },
+        "curator": curator,
         "agents": {"count": start.agents, "mechanism": {"name": "warner", "epsilon": start.agent_epsilon}},
     }
     if found.protocol == "portfolio" and found.repair == 0.0:
         tree["portfolio"] = {"repair": 0.0}
     return tree
-
-
-def _detected(start: Start) -> dict[str, Any]:
-    layout = {} if start.separator == "," else {"layout": {"separator": start.separator}}
-    label = {key: value for key, value in start.label.wire().items() if value not in (None, [], ())}
-    features = [{key: value for key, value in one.wire().items() if value is not None} for one in start.features]
-    known = {} if start.id_column is None else {"id": start.id_column}
-    return {"label": label, **known, "features": features, **layout}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,8 @@ def shipped() -> list[str]:
 def target_table(name_or_path: str, overrides: list[str] | None = None) -> TableSource:
     """Return the description of the target people's table; nothing else of the scenario is read, nor any table.
 
-    So an individual's device needs nothing of what learners and mechanisms of a scenario are made of.
-
-    Raises:
-        BadScenario: As :func:`load`, or if these people are simulated.
+    So an individual's device needs nothing of what learners and mechanisms of a scenario are made of. A scenario whose
+    target people are simulated is refused.
     """
     target = _tree(name_or_path, overrides).get("target")
     table = target.get("table") if isinstance(target, dict) else None
@@ -54,22 +53,16 @@ def load(name_or_path: str, overrides: list[str] | None = None) -> Scenario:
 
     A file may describe the same experiment with real people below its key ``real``: once ``data`` is given, that tree
     is laid over the rest, key by key (lists and null replace what was there), before the overrides. Its own ``data`` is
-    the name of a folder that is looked for in the directory given.
-
-    Raises:
-        BadScenario: Naming the first unknown key or wrong value.
+    the name of a folder that is looked for in the directory given. A BadScenario names the first unknown key or wrong
+    value, and where it stands.
     """
-    tree = _tree(name_or_path, overrides)
-    return parse(tree, partial(_place, name_or_path, overrides or []))
+    return parse(_tree(name_or_path, overrides), partial(_place, name_or_path, overrides or []))
 
 
 def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], kind: str) -> str:
-    """Say where a wrong key stands in a file, and why a key may be unknown that is like no other.
-
-    What an option has set stands in no file.
-    """
     if name_or_path in shipped():
         return ""
+    # What an option has set stands in no file.
     names = [str(part) for part in path]
     given = (override.partition("=")[0].split(".") for override in overrides)
     if any(names[: len(set_by)] == set_by for set_by in given):
@@ -82,7 +75,6 @@ def _place(name_or_path: str, overrides: list[str], path: Sequence[int | str], k
 
 
 def _tree(name_or_path: str, overrides: list[str] | None) -> dict[str, Any]:
-    """Return a scenario's tree with its form for real people laid over it, overrides and schemas filled in."""
     if name_or_path in shipped():
         text = scenarios.text(name_or_path)
     else:
@@ -130,7 +122,7 @@ def _laid_over(tree: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
-    """Write out what tables name as their ``schema``: a file beside the scenario, or in its directory of data."""
+    # What tables name as their schema is a file beside the scenario, or in its directory of data.
     sections = {side: tree.get(side) for side in ("source", "target", "public")}
     tables = {
         side: section["table"] for side, section in sections.items() if isinstance(section, dict) and "table" in section
@@ -142,11 +134,7 @@ def _described(tree: dict[str, Any], name_or_path: str) -> dict[str, Any]:
 
 
 def altered(scenario: Scenario, overrides: Sequence[str]) -> Scenario:
-    """Return a scenario with ``KEY=VALUE`` overrides applied, as :func:`load` applies them.
-
-    Raises:
-        BadScenario: Naming the first unknown key or wrong value.
-    """
+    """Return a scenario with ``KEY=VALUE`` overrides applied, as :func:`load` applies them."""
     tree = scenario.wire()
     for override in overrides:
         _override(tree, override)
@@ -166,13 +154,6 @@ def _override(tree: dict[str, Any], override: str) -> None:
         tree = tree.setdefault(parent, {})
         if not isinstance(tree, dict):
             raise BadScenario(f"--set {key}: {parent} holds a value, not a mapping")
-    if isinstance(value, str):
-        value = _number(value)
+    with suppress(ValueError):
+        value = float(value) if isinstance(value, str) else value
     tree[last] = value
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -78,11 +78,7 @@ def plan(scenario: Scenario, bounds: Bounds | None = None) -> Plan:
 
 
 def resolve(scenario: Scenario) -> ResolvedScenario:
-    """Return the scenario with every ``plan`` replaced by its number.
-
-    Raises:
-        BadScenario: As for :func:`plan`.
-    """
+    """Return the scenario with every ``plan`` replaced by its number; errors are those of :func:`plan`."""
     if scenario.problem is not None:
         return resolve_problem(scenario, scenario.problem)
     if not scenario.anything_open:
@@ -101,49 +97,43 @@ def resolve(scenario: Scenario) -> ResolvedScenario:
 
 def rows(paper: Plan, tight: Plan) -> tuple[PlanRow, ...]:
     """Put both plans beside each other, one row a number, in the order of the fields."""
-    return tuple(_beside(_numbers(paper), _numbers(tight)))
+    return _beside(_numbers(paper), _numbers(tight))
 
 
 def rows_of(scenario: Scenario, problem: Problem) -> tuple[PlanRow, ...]:
     """Put both plans of a problem beside each other."""
-    return tuple(_beside(planned_values(scenario, problem, True), planned_values(scenario, problem, False)))
+    return _beside(planned_values(scenario, problem, True), planned_values(scenario, problem, False))
 
 
-def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> list[PlanRow]:
-    found = []
-    for name in ones | others:
-        one, other = ones.get(name), others.get(name)
-        found.append(
-            PlanRow(
-                name=name,
-                paper=None if one is None else one.value,
-                tight=None if other is None else other.value,
-                paper_source="" if one is None else f"{one.formula} ({one.source})",
-                tight_source="" if other is None else f"{other.formula} ({other.source})",
-            )
-        )
-    return found
+def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> tuple[PlanRow, ...]:
+    def told(figure: PlannedValue | None) -> tuple[float | None, str]:
+        return (None, "") if figure is None else (figure.value, f"{figure.formula} ({figure.source})")
+
+    pairs = [(name, *told(ones.get(name)), *told(others.get(name))) for name in ones | others]
+    return tuple(
+        PlanRow(name=name, paper=paper, tight=tight, paper_source=paper_source, tight_source=tight_source)
+        for name, paper, paper_source, tight, tight_source in pairs
+    )
 
 
 def _numbers(plan: Plan) -> dict[str, PlannedValue]:
+    fields = [(name, getattr(plan, name)) for name in Plan.model_fields]
     found: dict[str, PlannedValue] = {}
-    for name in Plan.model_fields:
-        value = getattr(plan, name)
-        if isinstance(value, PlannedValue):
-            found[name] = value
-        elif name == "settings":
-            found |= plan.settings
+    for name, value in fields:
+        found |= {name: value} if isinstance(value, PlannedValue) else plan.settings if name == "settings" else {}
     return found
 
 
 def _plan(scenario: Scenario, paper: bool) -> Plan:
-    asked, request = scenario.curator.settings, _request(scenario, paper)
-    once = not demands_of(scenario.protocol).reweighs
-    judged = demands_of(scenario.protocol).portfolio
+    asked, request, demands = scenario.curator.settings, _request(scenario, paper), demands_of(scenario.protocol)
     rounds = asked.planned_rounds(request) or _calls(scenario, paper)
     calls = int(rounds.value)
     kappa, eta = _weights(scenario, paper, calls)
-    sample = asked.planned_sample(request) or (_any_sample() if once else _lemma(scenario, paper))
+    sample = asked.planned_sample(request) or (
+        _lemma(scenario, paper)
+        if demands.reweighs
+        else fixed(1, "any: the agents tell what the answer is worth", TANDEM)
+    )
     task = PlanTask(
         **vars(request),
         rounds=calls,
@@ -154,12 +144,19 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         beside=[(event, 1) for event in scenario.margins(calls)],
     )
     learner, n = asked.plan(task)
-    answers, clear = _answers(scenario, paper, calls)
-    if judged:
+    settings = learner.planned_values(task, asked)
+    if demands.portfolio:
         _check_portfolio(scenario, calls)
-        _check_raking(scenario, calls)
-    agents = _portfolio_agents(scenario, int(answers.value)) if judged else _agents(scenario, calls, answers)
-    gap = {"gap": _portfolio_gap(scenario, calls, int(agents.value))} if judged else {}
+        answers, agents, settings["gap"] = _judging(scenario, calls)
+        clear = answers
+    else:
+        answers, clear = _answers(scenario, paper, calls)
+        agents = follow(
+            scenario.agents.count,
+            lambda: formulas.enrolled(calls * int(answers.value), scenario.agents.dropout),
+            "T * answers a round, and more for dropout",
+            PAPER + "Algorithm 2",
+        )
     return Plan(
         bounds="paper" if paper else "tight",
         rounds=rounds,
@@ -168,7 +165,7 @@ def _plan(scenario: Scenario, paper: bool) -> Plan:
         sample=sample,
         n=n,
         learner=learner.as_written,
-        settings={**learner.planned_values(task, asked), **gap},
+        settings=settings,
         answers=answers,
         answers_clear=clear,
         agents=agents,
@@ -196,7 +193,7 @@ def _request(scenario: Scenario, paper: bool) -> PlanRequest:
 
 
 def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
-    """Return the n of Lemma 3.2: the weights behave, and no hypothesis is understated by more than alpha/4."""
+    # The n of Lemma 3.2: the weights behave, and no hypothesis is understated by more than alpha/4.
     alpha, beta, x = scenario.alpha, scenario.beta, scenario.divergence.chi_squared
     dimension, hypotheses = scenario.vc_dimension, scenario.hypotheses
     if paper:
@@ -204,13 +201,12 @@ def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
         text = "max(150 X ln(4/beta), 800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)))/alpha^2"
         return fixed(formulas.paper_sample(alpha, beta, x, size), text, PAPER + "Lemma 3.2")
     value, text = formulas.sample_weights(alpha, beta, x), "150 X ln(6/beta)/alpha^2"
-    uniform = [
-        (formulas.sample_finite(alpha, beta, x, hypotheses), "32 X ln(2|H|/beta)/alpha^2") if hypotheses else None,
-        (formulas.sample_uniform(alpha, beta, x, dimension), "(4/alpha'^2)(p ln(2en/p) + ln(8/beta))")
-        if dimension
-        else None,
-    ]
-    known = [entry for entry in uniform if entry is not None]
+    known = []
+    if hypotheses:
+        known.append((formulas.sample_finite(alpha, beta, x, hypotheses), "32 X ln(2|H|/beta)/alpha^2"))
+    if dimension:
+        uniform = formulas.sample_uniform(alpha, beta, x, dimension)
+        known.append((uniform, "(4/alpha'^2)(p ln(2en/p) + ln(8/beta))"))
     if known:
         least, name = min(known)
         value, text = max(value, least), f"max({text}, {name})"
@@ -220,35 +216,25 @@ def _lemma(scenario: Scenario, paper: bool) -> PlannedValue:
 
 
 def _calls(scenario: Scenario, paper: bool) -> PlannedValue:
-    demands = demands_of(scenario.protocol)
+    demands, given = demands_of(scenario.protocol), scenario.curator.rounds
     if demands.portfolio:
-        return _portfolio_rounds(scenario)
-    return _rounds(scenario, paper) if demands.reweighs else _once(scenario.curator.rounds)
+        return follow(given, lambda: portfolio.LEARNT, "one model, with the whole budget", portfolio.SOURCE)
+    return _rounds(scenario, paper) if demands.reweighs else _once(given)
 
 
 def _weights(scenario: Scenario, paper: bool, calls: int) -> tuple[PlannedValue | None, PlannedValue]:
-    demands, bare = demands_of(scenario.protocol), scenario.curator.kappa is None
+    demands, curator, source = demands_of(scenario.protocol), scenario.curator, portfolio.SOURCE
     if demands.portfolio:
-        return None if bare else _portfolio_kappa(scenario), _portfolio_eta(scenario)
-    eta = _eta(scenario, paper, calls) if demands.reweighs else _once(scenario.curator.eta)
-    return None if bare else _kappa(scenario, paper), eta
-
-
-def _agents(scenario: Scenario, calls: int, answers: PlannedValue) -> PlannedValue:
-    return follow(
-        scenario.agents.count,
-        lambda: formulas.enrolled(calls * int(answers.value), scenario.agents.dropout),
-        "T * answers a round, and more for dropout",
-        PAPER + "Algorithm 2",
-    )
+        text = "1/2: no record weighs more than twice the average"
+        kappa = None if curator.kappa is None else follow(curator.kappa, lambda: portfolio.DENSITY, text, source)
+        text = "ln 64: one record weighs 64 times another at most"
+        return kappa, follow(curator.eta, lambda: portfolio.STEP, text, source)
+    eta = _eta(scenario, paper, calls) if demands.reweighs else _once(curator.eta)
+    return None if curator.kappa is None else _kappa(scenario, paper), eta
 
 
 def _once(given: Any) -> PlannedValue:
     return follow(given, lambda: 1, "the curator learns once, nothing is reweighed", TANDEM)
-
-
-def _any_sample() -> PlannedValue:
-    return fixed(1, "any: the agents tell what the answer is worth", TANDEM)
 
 
 def _rounds(scenario: Scenario, paper: bool) -> PlannedValue:
@@ -301,9 +287,6 @@ def _eta(scenario: Scenario, paper: bool, rounds: int) -> PlannedValue:
 
 
 def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue, PlannedValue]:
-    if demands_of(scenario.protocol).portfolio:
-        figure = _portfolio_answers(scenario, rounds)
-        return figure, figure
     once = not demands_of(scenario.protocol).reweighs
     mechanism, alpha, beta = scenario.agents.value_mechanism, scenario.alpha, scenario.beta / rounds
     epsilon, mechanism_delta = mechanism.guarantee
@@ -331,11 +314,7 @@ def _answers(scenario: Scenario, paper: bool, rounds: int) -> tuple[PlannedValue
 
 
 def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[str, PlannedValue]:
-    """Return the problem's plan.
-
-    Raises:
-        BadScenario: If there is none.
-    """
+    """Return the problem's plan; if there is none, a BadScenario says why."""
     try:
         return problem.plan(scenario.plan_inputs, paper)
     except BadInput as error:
@@ -343,12 +322,9 @@ def planned_values(scenario: Scenario, problem: Problem, paper: bool) -> dict[st
 
 
 def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
-    """Return the scenario with every ``plan`` replaced by its number.
+    """Return the scenario with every ``plan`` replaced by its number; a setting that cannot be planned is refused.
 
     A side that is left out is one agent, or the planned sample: it stands by.
-
-    Raises:
-        BadScenario: As for :func:`planned_values`; if a setting of the learner cannot be planned.
     """
     if not scenario.anything_open:
         return settled(scenario)
@@ -366,13 +342,12 @@ def resolve_problem(scenario: Scenario, problem: Problem) -> ResolvedScenario:
         kappa=None if curator.kappa == PLAN else curator.kappa,
         eta=1.0 if curator.eta == PLAN else curator.eta,
         rounds=releases if curator.rounds == PLAN else curator.rounds,
-        learner=None if learner is None else learner | {key: _number(found[key]) for key in wanted},
+        learner=None if learner is None else learner | {key: _whole(found[key].value) for key in wanted},
         agents=1 if scenario.alone == "curator" else int(found["agents"].value),
     )
 
 
-def _number(figure: PlannedValue) -> float:
-    value = figure.value
+def _whole(value: float) -> float:
     return int(value) if value.is_integer() else value
 
 
@@ -387,11 +362,7 @@ def shortfalls(scenario: Scenario, problem: Problem) -> list[str]:
 
 
 def _check_portfolio(scenario: Scenario, calls: int) -> None:
-    """Refuse groups of features that nobody has, counts that would be noise, and models that nothing tells what to be.
-
-    Raises:
-        BadScenario: Naming what to raise.
-    """
+    """Refuse groups of features that nobody has, counts that would be noise, and raking that changes no model."""
     settings = scenario.portfolio or Portfolio()
     dimension = min(scenario.source.dimension, scenario.target.dimension)
     for feature in settings.groups:
@@ -411,14 +382,6 @@ def _check_portfolio(scenario: Scenario, calls: int) -> None:
             f"portfolio.margins: {counts} counts of the curator's people share epsilon = {scenario.margins_epsilon:g}, "
             f"and none can have less than {LEAST_EPSILON:g}: raise margins or curator.epsilon"
         )
-
-
-def _check_raking(scenario: Scenario, calls: int) -> None:
-    """Refuse raking for a learner that sees the sample as it is.
-
-    Raises:
-        BadScenario: Naming what to change.
-    """
     learner = scenario.curator.settings
     if (calls > 1 or scenario.reweighs_before) and not learner.reweighs:
         raise BadScenario(
@@ -427,57 +390,23 @@ def _check_raking(scenario: Scenario, calls: int) -> None:
         )
 
 
-def _portfolio_rounds(scenario: Scenario) -> PlannedValue:
-    return follow(
-        scenario.curator.rounds, lambda: portfolio.LEARNT, "one model, with the whole budget", portfolio.SOURCE
-    )
-
-
-def _portfolio_kappa(scenario: Scenario) -> PlannedValue:
-    """Plan the density of raked weights."""
-    return follow(
-        scenario.curator.kappa,
-        lambda: portfolio.DENSITY,
-        "1/2: no record weighs more than twice the average",
-        portfolio.SOURCE,
-    )
-
-
-def _portfolio_eta(scenario: Scenario) -> PlannedValue:
-    """Plan the step of raking."""
-    return follow(
-        scenario.curator.eta,
-        lambda: portfolio.STEP,
-        "ln 64: one record weighs 64 times another at most",
-        portfolio.SOURCE,
-    )
-
-
-def _portfolio_answers(scenario: Scenario, calls: int) -> PlannedValue:
-    settings = scenario.portfolio or Portfolio()
+def _judging(scenario: Scenario, calls: int) -> tuple[PlannedValue, PlannedValue, PlannedValue]:
+    """Plan the answers of a portfolio's judges, how many agents are enrolled, and the widest gap that can be stated."""
+    settings, agents, mechanism = scenario.portfolio or Portfolio(), scenario.agents, scenario.agents.value_mechanism
     rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    needed = race.judges_needed(scenario.agents.value_mechanism, scenario.alpha, rivals, scenario.beta, labels)
-    return fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", portfolio.SOURCE)
-
-
-def _portfolio_agents(scenario: Scenario, judging: int) -> PlannedValue:
-    """Plan how many agents are enrolled."""
-    settings = scenario.portfolio or Portfolio()
+    needed = race.judges_needed(mechanism, scenario.alpha, rivals, scenario.beta, labels)
     share = settings.repair if settings.recalibrates else 1.0 / portfolio.LABELS
-    return follow(
-        scenario.agents.count,
-        lambda: formulas.enrolled(math.ceil(judging / (1.0 - share)), scenario.agents.dropout),
+    enrolled = follow(
+        agents.count,
+        lambda: formulas.enrolled(math.ceil(needed / (1.0 - share)), agents.dropout),
         "those who judge and those who repair, and more for dropout",
         portfolio.SOURCE,
     )
-
-
-def _portfolio_gap(scenario: Scenario, calls: int, enrolled: int) -> PlannedValue:
-    """Plan the widest gap that a run can state if all enrolled agents answer."""
-    count = enrolled if scenario.agents.count == PLAN else int(scenario.agents.count)
-    settings = scenario.portfolio or Portfolio()
-    answering = math.floor(portfolio.judges(count, settings) * (1.0 - scenario.agents.dropout))
-    rivals, labels = portfolio.candidates(calls, settings), portfolio.labels_for_each_judge(settings)
-    width = race.detectable_gap(scenario.agents.value_mechanism, answering, rivals, scenario.beta, labels)
+    answering = math.floor(portfolio.judges(int(enrolled.value), settings) * (1.0 - agents.dropout))
+    width = race.detectable_gap(mechanism, answering, rivals, scenario.beta, labels)
     width = race.stated_gap(width, scenario.alpha, recalibrates=settings.recalibrates)
-    return fixed(width, "the widest gap that can be stated if all answer", portfolio.SOURCE)
+    return (
+        fixed(needed, f"no gap above alpha, {rivals} candidates, if all answer", portfolio.SOURCE),
+        enrolled,
+        fixed(width, "the widest gap that can be stated if all answer", portfolio.SOURCE),
+    )

@@ -23,22 +23,14 @@ class ResolvedCurator(CuratorSection):
 
     @property
     def settings(self) -> LearnerSettings:
-        """The learner's settings.
-
-        Raises:
-            BadScenario: If there is no learner.
-        """
+        """The learner's settings; if there is no learner, a BadScenario."""
         if self.learner is None:
             raise BadScenario("curator.learner: give the name of a learner and its settings")
         return self.learner
 
     @property
     def share(self) -> float:
-        """What one of ``rounds`` pure releases may cost: epsilon / rounds, rounded down.
-
-        Raises:
-            BadScenario: If there is no epsilon.
-        """
+        """What one of ``rounds`` pure releases may cost: epsilon / rounds, rounded down; without epsilon, refused."""
         if self.epsilon is None:
             raise BadScenario("curator.epsilon: this protocol needs a private curator")
         return self.epsilon if self.rounds == 1 else down(self.epsilon / self.rounds)
@@ -63,22 +55,13 @@ class ResolvedScenario(Scenario):
 
 
 def settled(scenario: Scenario) -> ResolvedScenario:
-    """Return a scenario of which nothing is open as a resolved one.
-
-    Raises:
-        BadScenario: If a value is still at ``plan``.
-    """
+    """Return a scenario of which nothing is open as a resolved one; an open value is a BadScenario."""
     if isinstance(scenario, ResolvedScenario):
         return scenario
     if scenario.anything_open:
         raise BadScenario("a run needs a resolved scenario: a value is still at 'plan'")
-    return ResolvedScenario.model_validate(
-        _given(scenario)
-        | {
-            "curator": ResolvedCurator(**_given(scenario.curator)),
-            "agents": ResolvedAgents(**_given(scenario.agents)),
-        }
-    )
+    curator, agents = ResolvedCurator(**_given(scenario.curator)), ResolvedAgents(**_given(scenario.agents))
+    return ResolvedScenario.model_validate(_given(scenario) | {"curator": curator, "agents": agents})
 
 
 S = TypeVar("S", ResolvedCurator, ResolvedAgents)
@@ -98,13 +81,8 @@ def filled(
 
     Planned numbers may be larger than those that a run admits: :func:`parse_resolved` refuses them, a plan shows them.
     """
-    policy = {
-        "n": n,
-        "kappa": kappa,
-        "eta": eta,
-        "rounds": rounds,
-        "learner": None if learner is None else parse_settings(learner),
-    }
+    settings = None if learner is None else parse_settings(learner)
+    policy = {"n": n, "kappa": kappa, "eta": eta, "rounds": rounds, "learner": settings}
     return ResolvedScenario.model_validate(
         _given(scenario)
         | {"curator": _taken(ResolvedCurator, scenario.curator, policy)}
@@ -121,9 +99,5 @@ def _given(value: Scenario | CuratorSection | AgentsSection) -> dict[str, Any]:
 
 
 def parse_resolved(tree: Any) -> ResolvedScenario:
-    """Validate a resolved scenario from its JSON tree.
-
-    Raises:
-        BadScenario: Naming the first unknown key or wrong value; or if a value is still at ``plan``.
-    """
+    """Validate a resolved scenario from its JSON tree; errors are those of :func:`parse` and :func:`settled`."""
     return settled(parse(tree))

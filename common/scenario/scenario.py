@@ -94,7 +94,6 @@ class Scenario(Value):
 
     @property
     def anything_open(self) -> bool:
-        """Whether a number is left at ``plan``."""
         return self.curator.anything_open or self.agents.count == PLAN
 
     @property
@@ -208,7 +207,6 @@ class Scenario(Value):
 
     @model_validator(mode="after")
     def _contributions_are_the_curators(self) -> Self:
-        """Let nobody but the curator's people contribute, to nobody but one process of the curator's."""
         for name, side in (("target", self.target), ("public", self.public)):
             if side is not None and side.table is not None and side.table.contributed:
                 raise ValueError(f"{name}.table: people contribute to the curator alone, which is source; give files")
@@ -256,14 +254,10 @@ class Scenario(Value):
 
 
 def parse(tree: Any, place: Callable[[Sequence[int | str], str], str] = lambda path, kind: "") -> Scenario:
-    """Validate a scenario from its YAML/JSON tree.
+    """Validate a scenario from its YAML/JSON tree; a BadScenario names the first unknown key or wrong value.
 
-    Args:
-        place: Says where a wrong key stands, given its path and pydantic's name of what is wrong with it; empty, or
-            behind a space. The path is empty where a whole section does not fit together.
-
-    Raises:
-        BadScenario: Naming the first unknown key or wrong value.
+    ``place`` says where a wrong key stands, given its path and pydantic's name of what is wrong with it; empty, or
+    behind a space. The path is empty where a whole section does not fit together.
     """
     try:
         return Scenario.model_validate(tree)
@@ -280,11 +274,7 @@ def data_folder(scenario: Scenario) -> Path | None:
 
 
 def public_sample(scenario: Scenario, seed: int) -> Records | None:
-    """Return the scenario's public sample for the run's seed, None if it has none; every party gets the same.
-
-    Raises:
-        BadScenario, BadData: If it cannot be read.
-    """
+    """Return the scenario's public sample for the run's seed, None if it has none; every party gets the same."""
     if scenario.public is None:
         return None
     return open_public(scenario.public, data_folder(scenario), subseed(seed, "public"))

@@ -121,24 +121,18 @@ class CuratorSection(Value):
 
     @property
     def settings(self) -> OpenSettings:
-        """The learner's settings.
-
-        Raises:
-            BadScenario: If there is no learner.
-        """
+        """The learner's settings; if there is no learner, a BadScenario."""
         if self.learner is None:
             raise BadScenario("curator.learner: give the name of a learner and its settings")
         return self.learner
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """What the curator promises its people."""
         protects = "records" if self.learner is None else self.learner.protected
         return of_curator((self.epsilon, self.delta), protects)
 
     @property
     def anything_open(self) -> bool:
-        """Whether a number is left at ``plan``."""
         settled = self.learner is None or isinstance(self.learner, LearnerSettings)
         return not settled or PLAN in (self.n, self.kappa, self.eta, self.rounds)
 
@@ -174,28 +168,17 @@ class AgentsSection(Value):
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """What each agent's mechanism promises it."""
         return of_agent(self.mechanism.guarantee)
 
     @property
     def value_mechanism(self) -> Mechanism:
-        """The mechanism, of protocols that ask for values in [0, 1].
-
-        Raises:
-            BadScenario: If it randomizes items.
-        """
+        """The mechanism, of protocols that ask for values in [0, 1]; one that randomizes items is a BadScenario."""
         if not isinstance(self.mechanism, Mechanism):
-            raise BadScenario(
-                f"agents.mechanism: {self.mechanism.name} randomizes items, this protocol asks for values in "
-                f"[0, 1]: take warner"
-            )
+            found = f"{self.mechanism.name} randomizes items"
+            raise BadScenario(f"agents.mechanism: {found}, this protocol asks for values in [0, 1]: take warner")
         return self.mechanism
 
     @property
     def bit_mechanism(self) -> BitMechanism:
-        """The mechanism, of protocols whose agents answer with a bit.
-
-        Raises:
-            BadScenario: If its answers are something else.
-        """
+        """The mechanism, of protocols whose agents answer with a bit; another one is a BadScenario."""
         return as_bits(self.mechanism)
