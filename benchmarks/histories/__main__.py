@@ -3,7 +3,8 @@
 ``python -m benchmarks.histories`` plays 10,000 of them, or ``--count``, and prints a line for each seed after which
 something does not hold, and how the runs ended. ``--seed S`` plays one, and prints all that happened in it.
 ``--hostile`` has a hostile player in each (:mod:`benchmarks.hostile`): in one of :data:`RUNS` it is a whole run, in the
-others one party's requests to the hostile one.
+others one party's requests to the hostile one. ``--bug NAME`` puts a bug in the place of the real code
+(:mod:`benchmarks.histories.bugs`), and ends with the first history that finds it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="play this one alone, and print what happened in it")
     parser.add_argument("--hostile", action="store_true", help="with a hostile player in each")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="with --hostile: end after so many seconds")
+    parser.add_argument("--bug", help="put this bug in the place of the real code, and find it")
     given = parser.parse_args(arguments)
+    if given.bug is not None:
+        return _find(given.bug, given.count)
     if given.hostile and given.seed is None:
         document = count_hostile(given.first, given.count, given.seconds)
         print(json.dumps(document, indent=1))
@@ -80,6 +84,19 @@ def main(arguments: list[str] | None = None) -> int:
         print("; ".join(played.broken) or f"seed {given.seed}: all that must hold holds")
         return int(bool(played.broken))
     return _play_faults(given)
+
+
+def _find(name: str, count: int) -> int:
+    """Play histories with a bug until one finds it."""
+    from benchmarks.histories.bugs import BUGS, found_within
+
+    bugs = {bug.__name__: bug for bug in BUGS}
+    if name not in bugs:
+        print(f"no bug has the name {name!r}; there are {', '.join(bugs)}", file=sys.stderr)
+        return 2
+    history = found_within(bugs[name], count)
+    print(f"seed {history.seed}: {'; '.join(history.broken)}" if history else f"{count} histories do not find it")
+    return int(history is not None)
 
 
 def _play_faults(given: argparse.Namespace) -> int:

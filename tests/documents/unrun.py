@@ -32,6 +32,7 @@ PARSED: dict[str, dict[str, str]] = {
     "python -m benchmarks.enrolled --sizes 10000 10000000 10000 --individuals 30000": {},
     "python -m benchmarks.enrolled --paired --sizes 10000 10000000 --individuals 20480": {},
     "python -m benchmarks.histories": {},
+    "python -m benchmarks.histories --bug NAME": {},
     "python -m benchmarks.histories --hostile --count 100000": {},
     "python -m benchmarks.histories --hostile --seed 700": {},
     "python -m benchmarks.fuzz --only answers --count 950000 --seed 31": {},

@@ -4,7 +4,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
-EXAMPLE = Path(__file__).with_name("tandem-example-plugins")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins"
 
 
 def install(source: Path, target: Path) -> None:

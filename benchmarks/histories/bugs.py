@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks.histories.faults import Faults
+from benchmarks.histories.history import History, play
+from benchmarks.histories.world import world
 from common.core import database
 from common.core import durable as state
 from common.core.database import alone
 from common.core.errors import CannotWrite
-from common.crypto.identity import Signed
 from common.net.messages import StoredRelease
 from common.numerics.randomness import RandomSource
 from curator.ledger import Ledger
@@ -22,10 +24,9 @@ from local_agent.hosted.population import Population
 from local_agent.person import agent
 from local_agent.person.agent import Agent
 from referee.collection.collection import ReportCollection
-from referee.collection.judging import receipts
+from referee.collection.judging import Claim
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.runs import execution
-from referee.service.referee import Referee
 from referee.store import RefereeStore
 from referee.tables import LEASING, Tables, Taken
 
@@ -43,13 +44,16 @@ def acknowledges_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_receipts_for_what_it_refused(patch: pytest.MonkeyPatch) -> None:
-    """A receipt for every report that came."""
-
-    def take(self: Referee, claims: Any) -> Any:
-        self.collection.accept(claims)
-        return receipts(self.identity, claims, [None] * len(claims), 0)
-
-    patch.setattr(Referee, "take", take)
+    """A receipt for every report that came and that its sender signed."""
+    real = ReportCollection.accept
+    patch.setattr(
+        ReportCollection,
+        "accept",
+        lambda self, claims: [
+            None if isinstance(claim, Claim) else problem
+            for claim, problem in zip(claims, real(self, claims), strict=True)
+        ],
+    )
 
 
 def agent_draws_again_after_a_crash(patch: pytest.MonkeyPatch) -> None:
@@ -132,11 +136,7 @@ def takes_reports_after_the_question_is_closed(patch: pytest.MonkeyPatch) -> Non
 
 def believes_any_release(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether the curator has signed it, and for which request."""
-    patch.setattr(
-        execution,
-        "check_release",
-        lambda body, request, key: StoredRelease.parse(Signed.parse(body["release"]).message),
-    )
+    patch.setattr(execution, "check_release", lambda signed, request, key: StoredRelease.parse(signed.message))
 
 
 def agent_writes_and_does_not_synchronise(patch: pytest.MonkeyPatch) -> None:
@@ -194,3 +194,12 @@ BUGS: tuple[Bug, ...] = (
     host_renames_and_does_not_synchronise_the_folder,
     database_does_not_synchronise,
 )
+
+
+def found_within(bug: Bug, count: int) -> History | None:
+    """Return the first of so many histories in which something does not hold because of a bug."""
+    with world(Faults(0)):
+        pass  # what all histories begin with is prepared without the bug
+    with pytest.MonkeyPatch.context() as patch:
+        bug(patch)
+        return next((history for seed in range(count) if (history := play(seed)).broken), None)
