@@ -34,6 +34,8 @@ from referee.tables import Cohort, Part, StoredReport
 class Agents:
     """The agents of a run: every one has one number, one owner and one place in one order, and is asked once.
 
+    Each method raises ``AuditFailed`` where the transcript says otherwise.
+
     Args:
         configuration: The run's, with the commitments to the orders.
         listed: Counts and root of the list of participants, as the transcript signs them.
@@ -41,14 +43,11 @@ class Agents:
         place: Where the audit stands.
 
     Attributes:
-        individuals, hosts: How many individuals were enrolled when the run began, and for how many people each host
-            says that it speaks, the largest first.
-        choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
         roster: Everybody who was enrolled when the run began.
-        others: How many agents of the run's orders other runs have asked as listed, by their names.
-
-    Raises:
-        AuditFailed: If an agent has several numbers, owners or places, or the list is another one than was signed.
+        individuals, hosts: How many individuals these are, and for how many people each host says that it speaks, the
+            largest first.
+        choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
+        others: How many agents of the run's orders other runs have asked, by their names.
     """
 
     def __init__(self, configuration: Configuration, listed: dict[str, Any], raw: bytes, place: Place) -> None:
@@ -65,19 +64,14 @@ class Agents:
         self.individuals = int((speaks == 1).sum())
         self.hosts = tuple(sorted((int(people) for people in speaks[speaks > 1]), reverse=True))
         place.words = "the numbers of agents"
-        self._check_numbers(configuration)
+        orders = sorted(configuration.order, key=lambda promised: promised.first)
+        for promised, limit in zip(orders, [*(p.first for p in orders[1:]), self.roster.agents], strict=True):
+            if promised.first + promised.agents > limit:
+                raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
         self._cohorts: dict[int, Cohort] = {}
 
     def open(self, configuration: Configuration, seeds: dict[str, str], given: OrderEntropy) -> None:
-        """Take in the orders, before anybody is asked.
-
-        Args:
-            seeds: The seed of each order that was used, by its first agent, as published when the run ended.
-            given: What others than the referee have given to them.
-
-        Raises:
-            AuditFailed: If a seed is not the one committed to.
-        """
+        """Take in the orders, before anybody is asked: published seeds by first agent, and what others gave to them."""
         self._place.words = "the order of agents"
         for promised in configuration.order:
             published, seed = seeds.get(str(promised.first)), ""
@@ -86,20 +80,8 @@ class Agents:
                 self.choosers = tuple(sorted({*self.choosers, by}))
             self._cohorts[promised.first] = Cohort(promised.first, promised.agents, seed, promised.used)
 
-    def _check_numbers(self, configuration: Configuration) -> None:
-        orders = sorted(configuration.order, key=lambda promised: promised.first)
-        limits = [*(p.first for p in orders[1:]), self.roster.agents]
-        for promised, limit in zip(orders, limits, strict=True):
-            if promised.first + promised.agents > limit:
-                raise AuditFailed(f"agents {promised.first}... are in two orders, or not enrolled")
-
     def pass_over(self, others: Sequence[tuple[str, Part]]) -> None:
-        """Note which agents other runs have asked meanwhile, as the referee has signed it: this one may not have them.
-
-        Raises:
-            AuditFailed: If they are not the next ones of the committed orders, or were asked by what cannot be a run:
-                its name is printed.
-        """
+        """Note which agents other runs have asked meanwhile, as the referee has signed: this one may not have them."""
         for run, part in others:
             if not re.fullmatch(RUN, run):
                 raise self._place.failed(f"{run!r} is no name of a run")
@@ -115,11 +97,7 @@ class Agents:
         self._cohorts[part.cohort] = Cohort(cohort.first, cohort.agents, cohort.seed, part.stop)
 
     def take(self, parts: tuple[Part, ...], wanted: int) -> AnyBatch:
-        """Return the agents of a question, which are taken: no later question may have them.
-
-        Raises:
-            AuditFailed: If they are not the next ones of the committed orders, as many as were wanted or as there are.
-        """
+        """Return the agents of a question, the next ones of the orders; no later question may have them."""
         for part in parts:
             self._use(part)
             if not self._cohorts[part.cohort].seed:
@@ -146,8 +124,7 @@ class ByIssuer:
 
     Attributes:
         pinned: Whether its keys were known from elsewhere.
-        individuals: How many, each by a credential for its own key.
-        hosts: Each by a grant.
+        individuals, hosts: How many have a credential for their own key, and who has a grant.
     """
 
     pinned: bool
@@ -176,11 +153,8 @@ class Vouchers:
     """What participants have shown of issuers, checked.
 
     Args:
-        roster: Everybody who was enrolled when the run began.
         stated: What the transcript's first entry says of vouchers, if anything.
-        file: The file of vouchers; None where there is none.
         pinned: Keys of issuers as known from elsewhere.
-        place: Where the audit stands.
 
     Raises:
         AuditFailed: If the file is another one than was signed; if a credential was not signed for the key of the
@@ -253,26 +227,18 @@ class Vouchers:
 
 
 class Place:
-    """The part of a run that is being checked, in words.
-
-    Args:
-        words: Where it begins.
-    """
+    """The part of a run that is being checked, in words."""
 
     def __init__(self, words: str) -> None:
         self.words = words
 
     def failed(self, why: str) -> AuditFailed:
-        """Return the failure to raise."""
+        """Return the failure to raise there."""
         return AuditFailed(f"{self.words}: {why}")
 
     @contextmanager
     def named_in_failures(self) -> Iterator[None]:
-        """Add the place to the message of every failure inside; an honest referee's run has none.
-
-        Raises:
-            AuditFailed: For every error that a run's content can cause.
-        """
+        """Raise ``AuditFailed``, with the place, for every error inside that a run's content can cause."""
         try:
             yield
         except AuditFailed:

@@ -6,8 +6,8 @@ on its terms and each release, and that its ledger only ever grew; the protocol'
 by replay; the privacy cost, from the declared events; the result document and the scenario's file; that checkpoints,
 witnesses and the receipts that one has speak of this very transcript; for which participants an issuer vouches.
 
-What no audit can see: reports that the referee threw away before it signed anything about them, and whether the keys
-that the transcript names belong to whom one thinks (compare them with keys known from elsewhere).
+No audit sees reports that the referee threw away before it signed anything about them, or whose the keys are that the
+transcript names (compare them with keys known from elsewhere). All that it raises is ``AuditFailed``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,6 @@ from referee.audit.agents import Agents, Place, Vouchers, Vouching
 from referee.audit.certificates import recheck
 from referee.audit.history import History, check_history, check_reports
 from referee.audit.replay import Replay
-from referee.collection.roster import Roster
 from referee.protocols.base import Outcome, Silent, shown_by
 from referee.runfolder import open_file, read_file, read_result, read_scenario, read_transcript
 from referee.runs.curator import check_terms
@@ -52,31 +50,19 @@ class Audit:
     """What an audit found: how much was checked, and what the run promises.
 
     Attributes:
-        promises: By whom they are made (:func:`referee.runs.results.promises`). What the declared events cost is within
-            that of the curator.
-        certificate: Of the curator's declared events, worked out again by code of its own; None without a curator's
-            promise.
-        others: Agents of the run's orders that other runs have asked meanwhile, by the names of those runs: the referee
-            has signed it here, and the transcript of each other run shows it.
-        rounds: The numbers of each round, worked out again from the answers; those in ``result.json`` are the same.
+        promises: By whom they are made (:func:`referee.runs.results.promises`).
+        certificate: Of the curator's declared events, which cost no more than it promised.
+        others, individuals, hosts, choosers: As :class:`referee.audit.agents.Agents` has them.
+        rounds: The numbers of each round.
         pinned: Whether the referee's and the curator's keys were known from elsewhere.
-        individuals, hosts: Who was enrolled when the run began: how many individuals, and for how many people each host
-            says that it speaks, the largest first.
-        vouching: Who says that they are people.
-        choosers: Who chose the orders in which agents were asked, in words (:mod:`referee.runs.ordering`).
-        secret_order: Whether nobody was to know them before: people are real, or the curator has given a share.
-        missing: Of the question that fewest answered, the share of those who were asked whose answers are not there.
+        secret_order: Whether nobody was to know the order before: people are real, or the curator has given a share.
+        missing, misbehaved: As :class:`referee.audit.replay.Replay` has them.
         shown: What is shown where it ended done (:func:`referee.protocols.base.shown_by`).
         about_a_loss: Whether the estimate is of a loss, and not of something else about a problem.
-        silent, left_out: What they could change were they to differ from the others, as the result's verdict has it
-            (:class:`referee.protocols.base.Silent`), and what is known of the loss if their answers were left out
-            because of what they say; None where everybody answered, or where the answers to one question are not what
-            the estimate is made of.
-        misbehaved: Why the curator's last release, which ended the run, is none that the run takes; empty where it is
-            one.
-        liars: What is known of the loss were shares of the answers lies (:func:`referee.audit.audit.moved_by_liars`).
-        history: When the run began and ended, and who has seen that.
-        real: Whether people are real.
+        silent: What those who did not answer could change; None where everybody answered, or where the answers to one
+            question are not what the estimate is made of.
+        left_out: What is known of the loss if their answers were left out because of what they say; None likewise.
+        liars: What is known of the loss were shares of the answers lies (:func:`moved_by_liars`).
     """
 
     entries: int
@@ -126,22 +112,15 @@ def audit(
 
     Args:
         folder: As :mod:`referee.runfolder` writes it.
-        referee_key: The referee's key as known from elsewhere; by default the one that the transcript names.
-        curator_key: The curator's key as known from elsewhere; by default the one that signed the terms.
-        strict: Whether to fail where one of these keys is not given: whoever writes a folder from end to end has keys
-            for it; where a witness that the transcript names has not seen its end; where somebody alone may have chosen
-            the order in which real people were asked; and where real people have answered for whom none of the
-            ``issuers`` vouches. Whether the result depends on those who did not answer is no failure:
+        referee_key, curator_key, issuers: Public keys as known from elsewhere; by default those that the folder names.
+        strict: Whether to fail where one of these keys is not given (whoever writes a folder from end to end has keys
+            for it), where a witness that the transcript names has not seen its end, where somebody alone may have
+            chosen the order in which real people were asked, and where real people have answered for whom no issuer
+            vouches. Whether the result depends on those who did not answer is no failure:
             :attr:`Audit.depends_on_silent`.
-        receipts: That agents hold of this run (:func:`referee.audit.history.receipts_at`): each report must be there.
-        seen: What a witness shows of this run that was asked itself: it must be of this transcript.
-        shown: Checkpoints that agents keep (:func:`referee.audit.history.checkpoints_at`): of this run, they must be of
-            this transcript.
-        issuers: Public keys of issuers as known from elsewhere.
+        receipts, seen, shown: What agents hold, and what a witness shows of this run
+            (:func:`referee.audit.history.check_history`).
         large: Whether the folder's files may be larger than what 512 MiB of memory hold.
-
-    Raises:
-        AuditFailed: Saying where it fails and why.
     """
     entries = read_transcript(folder, referee_key, large=large)
     agreed = any(entry.kind == "terms" for entry in entries)
@@ -194,14 +173,19 @@ def _audit(
         raise AuditFailed("the configuration names another referee than the transcript")
     chosen = parse_resolved(configuration.scenario)
     agents = Agents(configuration, first.body["participants"], read_file(folder, "participants", large=large), place)
-    vouchers = _vouchers(folder, first.body.get("vouchers"), agents.roster, issuers, place, large)
+    stated = first.body.get("vouchers")
+    with open_file(folder, "vouchers", large=large) if stated and stated["count"] else nullcontext() as file:
+        vouchers = Vouchers(agents.roster, stated, file, issuers, place)
     place.words = "the curator's terms"
     terms, curator = _terms(entries, configuration, known[1])
     given = _given(entries, configuration, terms, curator)
     agents.open(configuration, last.body["order"], given)
     published = last.body["result"]
-    reports = partial(_open_reports, folder, large)
     head = None if terms is None else terms.ledger.head
+
+    def reports(question: int) -> AbstractContextManager[BufferedIOBase]:
+        return open_file(folder, f"reports/{question}.reports", large=large)
+
     replay = Replay(configuration, chosen, curator, head, agents, entries, reports, place)
     outcome = replay.run(cut_off=published["status"] not in ("done", "exhausted"))
     place.words = "the result"
@@ -238,18 +222,6 @@ def _audit(
         vouching=vouchers.found(replay.answers_of),
         real=chosen.people == "real",
     )
-
-
-def _open_reports(folder: Path, large: bool, number: int) -> AbstractContextManager[BufferedIOBase]:
-    return open_file(folder, f"reports/{number}.reports", large=large)
-
-
-def _vouchers(
-    folder: Path, stated: Any, roster: Roster, issuers: Sequence[IssuerKey], place: Place, large: bool
-) -> Vouchers:
-    some = stated is not None and stated["count"]
-    with open_file(folder, "vouchers", large=large) if some else nullcontext() as file:
-        return Vouchers(roster, stated, file, issuers, place)
 
 
 def _check_kinds(kinds: list[str]) -> None:
@@ -297,28 +269,23 @@ def check_result(
 ) -> list[dict[str, float]]:
     """Check that the signed result is what the transcript leads to, and return what each round found.
 
-    A run that was cut off has no answer, and may tell less of its rounds; one of an earlier version tells nothing.
-
-    Raises:
-        AuditFailed: Naming the first part of the result that is another one.
+    A run that was cut off has no answer, and may tell less of its rounds.
     """
     if outcome is not None and terms is None:
         raise AuditFailed("a run ended by itself without the curator's terms")
-    agents, answers = published["agents"], replay.answers
+    agents, answers, lost = published["agents"], replay.answers, published["lost"]
     asked = replay.asked + sum(int(b) - int(a) for e in replay.pending for _, a, b in e.body["parts"])
     if agents["asked"] != asked or agents["answered"] < answers:
         raise AuditFailed(f"{asked} agents were asked, {answers} answered, found {agents}")
     if outcome is not None and agents["answered"] != answers:
         raise AuditFailed(f"{answers} agents answered, found {agents['answered']}")
-    lost = published["lost"]
     if lost["silent"] + sum(lost["declined"].values()) != max(0, asked - agents["answered"]):
         raise AuditFailed(f"{asked - agents['answered']} agents that were asked did not answer, found {lost}")
     rounds = rounds_of(note.numbers for note in replay.notes)
-    published_rounds = rounds if outcome else rounds[: len(published.get("rounds", ()))]
     found = result_document(
         chosen,
         outcome,
-        rounds=published_rounds,
+        rounds=rounds if outcome else rounds[: len(published.get("rounds", ()))],
         status=outcome.status if outcome else str(published["status"]),
         reason=outcome.reason if outcome else str(published["reason"]),
         terms=terms,
@@ -358,9 +325,6 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
     The accountants' certificate is then worked out again by other code (:mod:`referee.audit.certificates`), and
     returned. It is about these events as if they had been fixed beforehand: what a run that stopped by itself has spent
     is no guarantee, the promise is one.
-
-    Raises:
-        AuditFailed: If they cost more, or the two do not agree.
     """
     if terms is None or not terms.guarantee.private:
         return None
@@ -374,11 +338,7 @@ def check_cost(events: list[Event], terms: Terms | None) -> Certificate | None:
 
 
 def check_files(folder: Path, chosen: ResolvedScenario, published: dict[str, Any], place: Place) -> None:
-    """Check that the scenario's and the result's files say what was signed.
-
-    Raises:
-        AuditFailed: Naming the file that does not.
-    """
+    """Check that the scenario's and the result's files say what was signed."""
     place.words = "scenario.yaml"
     if parse_resolved(read_scenario(folder)) != chosen:
         raise AuditFailed("scenario.yaml differs from the signed configuration")

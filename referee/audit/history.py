@@ -9,15 +9,16 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, TypeVar
 
 from common.core import canonical
 from common.core.errors import AuditFailed, BadData, BadMessage
-from common.core.folder import CHECKPOINT, RECEIPT, documents, names, present
+from common.core.folder import CHECKPOINT, RECEIPT, Kind, documents, names, present
 from common.crypto.identity import Signed, verify
 from common.log.entries import START
 from common.log.merkle import Tree, merkle_root
@@ -26,6 +27,8 @@ from common.log.transcript import AnyEntry
 from common.net.messages import Configuration
 from referee.collection.aggregation import leaf
 from referee.runfolder import open_file, read_file, unpack_reports
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,14 @@ class Sight:
 
 @dataclass(frozen=True)
 class History:
-    """What is known of a run's history beside its transcript.
+    """What is known of a run's history beside its transcript, which has so many ``entries``.
 
     Attributes:
-        entries: Of the transcript.
         began, ended: Times of the first checkpoint and of one of the whole transcript, by the referee's clock, in
             seconds since 1970; None where there is none.
         promised: Keys of the witnesses that the transcript names in its first entry, before anybody was asked.
         witnesses: What each witness has seen, by its key.
-        receipts: How many receipts were compared with the reports whose roots the transcript has signed.
+        receipts: How many were compared with the reports whose roots the transcript has signed.
         others: Further runs of the referee that a witness has seen, which was asked itself.
     """
 
@@ -62,18 +64,12 @@ class History:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Witnesses that the transcript names, and that have not seen its end as far as the folder shows."""
-        return tuple(key for key in self.promised if key not in self.witnesses or self._behind(key))
-
-    def _behind(self, key: str) -> bool:
-        return self.witnesses[key].entries < self.entries
+        seen = {key for key, sight in self.witnesses.items() if sight.entries >= self.entries}
+        return tuple(key for key in self.promised if key not in seen)
 
 
 def kept_in(folder: Path) -> list[StoredCheckpoint]:
-    """Return the checkpoints of a run folder, oldest first; none where it was written without.
-
-    Raises:
-        AuditFailed: If the file cannot be read.
-    """
+    """Return the checkpoints of a run folder, oldest first; none where it was written without."""
     if not present(folder, "checkpoints.jsonl"):
         return []
     *lines, rest = read_file(folder, "checkpoints.jsonl").split(b"\n")
@@ -89,37 +85,29 @@ def receipts_at(places: Iterable[Path]) -> list[Signed]:
     """Return the receipts in files, or in all files of directories.
 
     Raises:
-        BadData: If a file is no receipt, or there is none.
+        BadData: If a file is no receipt, or there is none in a place.
     """
-    found: list[Signed] = []
-    for place in places:
-        before = len(found)
-        for path, raw in documents(place, RECEIPT):
-            try:
-                found.append(Signed.parse(canonical.decode(raw)["receipt"]))
-            except (KeyError, TypeError, BadMessage):
-                raise BadData(f"{path} is no receipt: it was edited, or is another file") from None
-        if len(found) == before:
-            raise BadData(f"there is no receipt in {place}: give a file of an agent's receipts, or their directory")
-    return found
+    where = "give a file of an agent's receipts, or their directory"
+    return _documents_at(places, RECEIPT, "receipt", Signed.parse, where)
 
 
 def checkpoints_at(places: Iterable[Path]) -> list[StoredCheckpoint]:
-    """Return the checkpoints in files that ``local-agent check`` has left, or in all files of directories.
+    """Return the checkpoints in files that ``local-agent check`` has left, as :func:`receipts_at` those of receipts."""
+    where = "local-agent check leaves them in an agent's checkpoints"
+    return _documents_at(places, CHECKPOINT, "checkpoint", StoredCheckpoint.parse, where)
 
-    Raises:
-        BadData: If a file is none of these, or there is none.
-    """
-    found: list[StoredCheckpoint] = []
+
+def _documents_at(places: Iterable[Path], kind: Kind, what: str, parse: Callable[[Any], T], where: str) -> list[T]:
+    found: list[T] = []
     for place in places:
         before = len(found)
-        for path, raw in documents(place, CHECKPOINT):
+        for path, raw in documents(place, kind):
             try:
-                found.append(StoredCheckpoint.parse(canonical.decode(raw)["checkpoint"]))
+                found.append(parse(canonical.decode(raw)[what]))
             except (KeyError, TypeError, BadMessage):
-                raise BadData(f"{path} is no checkpoint: it was edited, or is another file") from None
+                raise BadData(f"{path} is no {what}: it was edited, or is another file") from None
         if len(found) == before:
-            raise BadData(f"there is no checkpoint in {place}: local-agent check leaves them in an agent's checkpoints")
+            raise BadData(f"there is no {what} in {place}: {where}")
     return found
 
 
@@ -137,9 +125,6 @@ def check_history(
         receipts: Of agents; those of other runs are left out.
         seen: What a witness shows of the run that was asked itself.
         shown: Checkpoints that the referee has shown to agents; those of other runs are left out.
-
-    Raises:
-        AuditFailed: Naming what speaks of another one.
     """
     kept, tree = kept_in(folder), entries_tree(entries)
     checkpoint = [_checked(each, entries, tree, configuration) for each in kept]
@@ -155,7 +140,7 @@ def check_history(
     for each in shown:
         if each.verified(configuration.referee).run == configuration.run:
             _checked(each, entries, tree, configuration, "the referee has shown an agent")
-    given = [_receipt(signed, configuration) for signed in receipts]
+    given = [Receipt.parse(verify(each, Receipt.KIND, configuration.referee, "whose run this is")) for each in receipts]
     own = [receipt for receipt in given if receipt.run == configuration.run]  # hosts keep those of all runs together
     if given and not own:
         raise AuditFailed(f"none of the receipts is for this run, {configuration.run!r}: {given[0].run!r} is another")
@@ -171,16 +156,10 @@ def check_history(
 
 
 def check_reports(folder: Path, entries: Sequence[AnyEntry]) -> None:
-    """Check that the folder holds reports on those questions alone that the transcript asks.
-
-    Raises:
-        AuditFailed: Naming a file that no entry speaks of.
-    """
+    """Check that the folder holds reports on those questions alone that the transcript asks."""
     asked = {str(entry.body.get("question")) for entry in entries if entry.kind == "question"}
-    place = folder / "reports"
-    held = names(place, ".reports") if present(folder, "reports") else []
-    numbers = {name.removesuffix(".reports") for name in held}
-    if stray := sorted(numbers - asked):
+    held = names(folder / "reports", ".reports") if present(folder, "reports") else []
+    if stray := sorted({name.removesuffix(".reports") for name in held} - asked):
         raise AuditFailed(
             f"reports/{stray[0]}.reports: the transcript asks no question {stray[0]}. Its history was cut short, or "
             "the file is another run's"
@@ -231,17 +210,10 @@ def _sights(kept: Sequence[StoredCheckpoint]) -> dict[str, Sight]:
     return found
 
 
-def _receipt(signed: Signed, configuration: Configuration) -> Receipt:
-    return Receipt.parse(verify(signed, Receipt.KIND, configuration.referee, "whose run this is"))
-
-
 def _check_receipts(receipts: Sequence[Receipt], folder: Path, entries: Sequence[AnyEntry]) -> None:
     """Check that each receipt's report is under the root which the transcript has signed for its question.
 
     What lies in ``reports`` is no evidence by itself: only its root is in the transcript.
-
-    Raises:
-        AuditFailed: Naming the first receipt whose report the transcript does not count.
     """
     signed = [entry for entry in entries if entry.kind == "answers"]
     for question in sorted({receipt.question for receipt in receipts}):

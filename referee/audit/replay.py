@@ -41,16 +41,12 @@ class Replay:
     Args:
         configuration, chosen: The run's configuration, and the scenario in it.
         curator, seen: The key of the curator that signed the terms, and the head of its ledger in them.
-        agents: The run's.
-        entries: The transcript.
         reports: Opens the file of the reports on a question.
-        place: Where the audit stands.
 
     Attributes:
         pending: Entries that no message of the protocol has asked for.
         reports, asked, answers, operations: Counts of what was checked.
         events: What the curator declared of its operations, as far as they cost something.
-        notes: The protocol's notes of its progress.
         answers_of: How many of the answers came from each participant, by its place in the roster.
         missing: Of the question that fewest answered: the share of those who were asked whose answers are not there.
         misbehaved: Why the curator's last release, which ended the run, is none that this run takes; empty where it is
@@ -86,11 +82,7 @@ class Replay:
         self.answers_of = np.zeros(len(agents.roster), dtype=np.int64)
 
     def run(self, *, cut_off: bool) -> Outcome | None:
-        """Return how the protocol ends on the transcript's replies; None where the run did not end by itself.
-
-        Raises:
-            AuditFailed: If the transcript is none of this protocol's.
-        """
+        """Return how the protocol ends on the transcript's replies; None where the run did not end by itself."""
         protocol = protocol_of(self._scenario)
         public = public_randomness(self._configuration.scenario, self._configuration.order)
         script, pattern = begun(protocol, self._scenario, public), protocol.pattern
@@ -164,14 +156,8 @@ class Replay:
         with self._reports(number) as file:
             reports = checked_reports(unpack_reports(file), asked, self._place)
             answers, root = add_up(asked, self._counted(reports, batch))
-        stated = answered.body
-        claimed = {name: stated[name] for name in ("question", "asked", "answered", "root")}
-        actual = {
-            "question": number,
-            "asked": batch.asked,
-            "answered": len(answers.values),
-            "root": root,
-        }
+        actual = {"question": number, "asked": batch.asked, "answered": len(answers.values), "root": root}
+        claimed = {name: answered.body[name] for name in actual}
         if claimed != actual:
             raise self._place.failed(f"the reports of question {number} do not match: {claimed} against {actual}")
         self.answers += len(answers.values)
