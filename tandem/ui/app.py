@@ -24,13 +24,7 @@ Name = Annotated[str, PathParameter(max_length=255)]
 
 
 def ui_app(folders: RunFolders, rules: Rules, referee: RefereeWatch | None = None) -> Service:
-    """Return the page's service.
-
-    Args:
-        folders: The run folders that it shows.
-        rules: Who may ask.
-        referee: A running referee, whose runs are shown as well.
-    """
+    """Return the page's service: run folders, and the runs of a running referee if there is one."""
     app = page_app("Tandem", pages(), rules)
 
     @app.get("/")
@@ -58,8 +52,7 @@ def serve_ui(runs: Path, referee: str, token: str, host: str, port: int) -> None
     """Serve until SIGINT or SIGTERM; prints the address to open.
 
     Raises:
-        BadInput: If the address is not one of this machine alone, the port is taken, or a referee is named without a
-            token.
+        BadInput: If the address is not this machine's alone, or is taken, or a referee is named without a token.
     """
     check_loopback(host, port)
     if referee and not token:

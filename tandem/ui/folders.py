@@ -45,11 +45,7 @@ class ListedRun:
 
 
 class RunFolders:
-    """A directory of run folders.
-
-    Args:
-        root: The directory, or one run folder.
-    """
+    """A directory of run folders, or one run folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -61,22 +57,14 @@ class RunFolders:
         return [self._line(name, folder) for _, name, folder in sorted(found, key=lambda each: each[:2], reverse=True)]
 
     def folder(self, name: str) -> Path:
-        """Return a run folder.
-
-        Raises:
-            NotFound: If there is none of this name.
-        """
+        """Return a run folder; ``NotFound`` if there is none of this name."""
         found = self._folders().get(name)
         if found is None:
             raise NotFound(f"there is no run folder {name!r} in {self.root}")
         return found
 
     def view(self, name: str) -> RunView:
-        """Return what is shown of a finished run.
-
-        Raises:
-            NotFound, BadData, AuditFailed: As :func:`referee.view.pages.view_of`.
-        """
+        """Return what is shown of a finished run; raises what :func:`referee.view.pages.view_of` does."""
         folder = self.folder(name)
         return self.kept("view", folder, lambda: view_of(folder))
 

@@ -24,6 +24,7 @@ from common.scenario.resolved import ResolvedScenario, parse_resolved
 from deploy.remote import Operating
 from referee.runs.results import promises, rounds_of
 from referee.view.run_view import lost, run_view, view_so_far
+from referee.view.show import in_time
 from referee.view.wording import RunView
 from tandem.ui.pages import fields_of, page
 
@@ -87,13 +88,7 @@ _PLAIN = 20.0
 
 @dataclass(frozen=True)
 class VerdictEvidence:
-    """Evidence for one of the two verdicts.
-
-    Attributes:
-        words: The verdict: "below 0.32".
-        value: The e-value.
-        share: Its logarithm as a share of the one that is needed, in [0, 1].
-    """
+    """Evidence for the verdict in ``words``: an e-value, and its logarithm as a share of the needed one, in [0, 1]."""
 
     words: str
     value: str
@@ -112,7 +107,7 @@ class Tested:
     Attributes:
         sides: "Below" first, then "above".
         needed: The e-value that decides.
-        answers, most, asked: Answers so far, answers by which it has decided, and agents asked so far.
+        most: Answers by which it has decided.
         verdict: What it has shown; "not yet" or "undecided" (the agents ran out) where nothing.
     """
 
@@ -135,37 +130,18 @@ def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbe
         now: The numbers of the test under way.
     """
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
-    found = [
-        _one(f"round {numbers['round']:.0f}", low, high, numbers, "undecided")
-        for numbers in ended
-        if "round" in numbers and _says(numbers)
-    ]
-    if now is not None and _says(now):
-        found.append(_one("round under way", low, high, now, "not yet"))
+    told = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
+    told += [] if now is None else [("round under way", now, "not yet")]
+    found = []
+    for name, numbers, none in told:
+        if "tested_needed" not in numbers or not all(map(math.isfinite, numbers.values())):
+            continue
+        needed, below, above = (numbers.get(f"tested_{key}", 0.0) for key in ("needed", "below", "above"))
+        sides = (_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed))
+        verdict = next((side.words for side in sides if side.share >= 1.0), none)
+        answers, most, asked = (int(numbers.get(key, 0)) for key in ("tested_answers", "tested_worst_case", "asked"))
+        found.append(Tested(name, sides, e_value(needed), f"{low:g}", f"{high:g}", answers, most, asked, verdict))
     return found
-
-
-_NEEDED = "tested_needed"
-
-
-def _says(numbers: Numbers) -> bool:
-    return _NEEDED in numbers and all(math.isfinite(value) for value in numbers.values())
-
-
-def _one(name: str, low: float, high: float, numbers: Numbers, none: str) -> Tested:
-    needed, below, above = (numbers.get(key, 0.0) for key in (_NEEDED, "tested_below", "tested_above"))
-    sides = (_side(f"below {high:g}", below, needed), _side(f"above {low:g}", above, needed))
-    return Tested(
-        name=name,
-        sides=sides,
-        needed=e_value(needed),
-        low=f"{low:g}",
-        high=f"{high:g}",
-        answers=int(numbers.get("tested_answers", 0)),
-        most=int(numbers.get("tested_worst_case", 0)),
-        asked=int(numbers.get("asked", 0)),
-        verdict=next((side.words for side in sides if side.share >= 1.0), none),
-    )
 
 
 def _side(words: str, log_value: float, needed: float) -> VerdictEvidence:
@@ -191,7 +167,6 @@ class WatchedRun:
 
     Attributes:
         notes: The numbers of what it has said of its progress, and when each came to us (seconds of a steady clock).
-        test: How far the test of the round under way is; None where there is none.
         away: Why the referee could not be asked just now; empty if it could.
         asked_at: When it was asked last, by the steady clock.
     """
@@ -235,39 +210,26 @@ class WatchedRun:
 
     @property
     def tests(self) -> list[Tested]:
-        """Return how far the rounds' tests are, newest last; those of rounds that ended before are as they ended."""
-        if self.scenario is None:
-            return []
+        """How far the rounds' tests are, newest last; those of rounds that ended before are as they ended."""
         ended = [numbers for _, numbers in self.notes]
-        return shown_tests(self.scenario, ended, None if self.ended else self.test)
+        return [] if self.scenario is None else shown_tests(self.scenario, ended, None if self.ended else self.test)
 
     def time_left(self, now: float) -> str:
         """Say how long the rest may take at most, by the pace of the rounds that were seen from here."""
         seen = [(when, numbers) for when, numbers in self.notes if "round" in numbers and "rounds" in numbers]
-        if self.ended or len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+        if self.ended or len(seen) < 2:
             return ""
         (first, before), (last, after) = seen[0], seen[-1]
         done = after["round"] - before["round"]
-        if done <= 0:
+        if done <= 0 or last <= first:
             return ""
         pace = (last - first) / done
         left = max(0.0, (after["rounds"] - after["round"]) * pace - (now - last))
-        return f"about {_duration(pace)} a round; {_duration(left)} more if all rounds are needed"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 1 else "less than a second"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        return f"about {in_time(pace)} a round; {in_time(left)} more if all rounds are needed"
 
 
 class RefereeWatch:
-    """Asks one referee about its runs, and remembers what it said.
-
-    Args:
-        there: What an operator asks of it.
-        clock: Seconds of a steady clock.
-    """
+    """Asks one referee about its runs, and remembers what it said; ``clock`` is a steady one, in seconds."""
 
     def __init__(self, there: Operating, clock: Callable[[], float] = time.monotonic) -> None:
         self._there = there
@@ -299,11 +261,7 @@ class RefereeWatch:
             return sorted(newest, key=lambda line: line["status"] in ENDED), self._away
 
     def look(self, run: str) -> WatchedRun:
-        """Return a run as it stands now, or as it last stood where the referee is away.
-
-        Raises:
-            NotFound, BadMessage: If the referee knows no such run.
-        """
+        """Return a run as it stands now, or as it last stood if the referee is away; ``NotFound`` if it knows none."""
         with self._lock:
             known = self._runs.get(run) or WatchedRun(run)
             if not known.ended and (known.asked_at < 0 or self._clock() - known.asked_at >= FRESH):

@@ -30,12 +30,7 @@ def page(template: str, /, **values: Any) -> str:
 
 
 async def fields_of(request: Request, rules: Rules) -> dict[str, str]:
-    """Return the fields of a form that one of our own pages has sent.
-
-    Raises:
-        Unauthorized: If it does not carry the token that our forms carry.
-        BadMessage: If it is no form.
-    """
+    """Return the fields of a form; ``Unauthorized`` if it lacks the token that the forms of our own pages carry."""
     try:
         found = parse_qs((await request.body()).decode(), keep_blank_values=True, max_num_fields=100)
     except ValueError:

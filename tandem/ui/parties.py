@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from common.core import canonical
 from common.core.errors import BadData, TandemError
@@ -18,27 +18,23 @@ from common.core.plain import plain
 from common.local.mechanisms.warner import Warner
 from common.log.transcript import AnyEntry
 from common.net.messages import Configuration
-from common.scenario.resolved import ResolvedScenario, parse_resolved
+from common.scenario.resolved import parse_resolved
 from deploy.catalogue import explained
 from referee.view.run_view import PROMISED, SIMULATED
 from referee.view.wording import promise
 
-EVERYBODY = ("curator", "referee", "agent")
 _SAMPLE = "the records of its people, exactly as they were"
 
 
-@dataclass(frozen=True)
-class PartyStep:
-    """A party in one step: what it does, what leaves it, and what it keeps; empty where it has no part.
+class PartyStep(NamedTuple):
+    """A party in one step: what it does, what leaves it, and what it keeps; empty where there is nothing."""
 
-    Attributes:
-        leaves: What it sends in this step; empty if it sends nothing.
-    """
-
-    name: str
     does: str
     leaves: str = ""
     keeps: str = ""
+
+
+_IDLE_AGENT = PartyStep("It has no part in this.", keeps="its record")
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,7 @@ class RunStep:
 
     Attributes:
         way: From whom to whom.
+        parties: The curator, the referee, and each agent.
         learned: What could be learned from it about a person, and by whom.
         entries: The transcript's entries of the step.
     """
@@ -67,11 +64,7 @@ class Story:
 
 
 def story(entries: Sequence[AnyEntry]) -> Story:
-    """Return what each party sees of a run, in order.
-
-    Raises:
-        BadData: If the entries are none that an honest referee writes.
-    """
+    """Return what each party sees of a run; ``BadData`` if the entries are none that an honest referee writes."""
     try:
         telling = _Telling(entries)
         return Story(tuple(telling.steps()), telling.notice)
@@ -81,13 +74,9 @@ def story(entries: Sequence[AnyEntry]) -> Story:
 
 
 class _Telling:
-    """Reads the steps off one transcript."""
-
     def __init__(self, entries: Sequence[AnyEntry]) -> None:
         self._entries = entries
-        self._scenario: ResolvedScenario = parse_resolved(
-            Configuration.parse(entries[0].body["configuration"]).scenario
-        )
+        self._scenario = parse_resolved(Configuration.parse(entries[0].body["configuration"]).scenario)
         self._operations = explained("operations")
         self._queries = explained("queries")
         self._promise = ""
@@ -121,19 +110,14 @@ class _Telling:
             "The rules of the run",
             "from the referee to the curator and, with each question, to the agents",
             (
+                PartyStep("It reads the rules and checks them against its own: people, budget, noise.", "", _SAMPLE),
                 PartyStep(
-                    "curator", "It reads the rules and checks them against its own: people, budget, noise.", "", _SAMPLE
-                ),
-                PartyStep(
-                    "referee",
                     f"It has the scenario and {agents:,} enrolled agents. It draws the random order in which agents "
                     "will be asked, and publishes a commitment to it: it cannot choose agents by their answers later.",
                     "the scenario, its key, and the commitment to the order",
                     "the seed of the order, until the run ends",
                 ),
-                PartyStep(
-                    "agent", "It is enrolled, and waits. It has sent nothing but its enrolment.", "", "its record"
-                ),
+                PartyStep("It is enrolled, and waits. It has sent nothing but its enrolment.", "", "its record"),
             ),
             "Nothing about any person: no record was touched. That a person takes part is public.",
             (entry.index,),
@@ -148,14 +132,13 @@ class _Telling:
             "from the curator to the referee",
             (
                 PartyStep(
-                    "curator",
                     f"It agrees: it has {int(message['n']):,} people, and promises each of them {sentence.formula} for "
                     "all that it will release in this run, for any operations. The charge is in its ledger already.",
                     "the number of its people, its promise, and the head of its ledger",
                     _SAMPLE,
                 ),
-                PartyStep("referee", "It stores the signed terms, and holds the curator to them."),
-                PartyStep("agent", "It has no part in this.", "", "its record"),
+                PartyStep("It stores the signed terms, and holds the curator to them."),
+                _IDLE_AGENT,
             ),
             f"Of the curator's people only their number, which is public. What the promise means: {sentence.plain}",
             (entry.index,),
@@ -181,14 +164,13 @@ class _Telling:
             "from the referee to the curator, and back",
             (
                 PartyStep(
-                    "curator",
                     f'The request: "{asked}" It checks it against its rules and budget, writes the charge down, runs, '
                     "stores the result, and only then releases it.",
                     released,
                     keeps,
                 ),
-                PartyStep("referee", "It asks, verifies the signed release, and writes both down.", "the request", ""),
-                PartyStep("agent", "It has no part in this.", "", "its record"),
+                PartyStep("It asks, verifies the signed release, and writes both down.", "the request"),
+                _IDLE_AGENT,
             ),
             learned,
             (entry.index,),
@@ -202,15 +184,12 @@ class _Telling:
             f"A question to {asked:,} agents",
             "from the referee to the agents",
             (
-                PartyStep("curator", "It has no part in this, and cannot reach an agent.", "", _SAMPLE),
+                PartyStep("It has no part in this, and cannot reach an agent.", "", _SAMPLE),
                 PartyStep(
-                    "referee",
                     f"It asks the next {asked:,} agents of the committed order{batches}.",
                     f"the question: {self._queries.get(kind, kind)}",
-                    "",
                 ),
                 PartyStep(
-                    "agent",
                     "It checks the question before it touches its record: is it the pinned referee's, of a kind that "
                     "it accepts, within its lifetime budget, the only one in this run? A question is data, never code.",
                     "",
@@ -230,16 +209,14 @@ class _Telling:
             f"The answers of {answered:,} agents",
             "from the agents to the referee",
             (
-                PartyStep("curator", "It has no part in this, and never sees an answer.", "", _SAMPLE),
+                PartyStep("It has no part in this, and never sees an answer.", "", _SAMPLE),
                 PartyStep(
-                    "referee",
                     "It checks each signature, and adds the answers up. Chance in one answer hides a person; in a sum "
                     f"of {answered:,} it can be corrected for, and the referee says how well that is known.{missing}",
                     "",
                     "the signed answers, beside the transcript, which holds their root",
                 ),
                 PartyStep(
-                    "agent",
                     f"It works the true value out, and randomizes it on its own device{self._randomized()}. It writes "
                     "down what that cost before it sends it.",
                     "one randomized answer, signed",
@@ -256,15 +233,13 @@ class _Telling:
             f"The result: {plain(str(found['status']))}",
             "from the referee to everybody",
             (
-                PartyStep("curator", "Its part has ended; its budget for these people is spent.", "", _SAMPLE),
+                PartyStep("Its part has ended; its budget for these people is spent.", "", _SAMPLE),
                 PartyStep(
-                    "referee",
                     f"It ends the run: {plain(str(found['reason']))}. It publishes the seed of its order, so that "
                     "anybody can check which agents it asked, and when.",
                     "the answer, its estimate with an interval, and the seed of the order",
-                    "",
                 ),
-                PartyStep("agent", "If it has answered, it answers no further question in its life.", "", "its record"),
+                PartyStep("If it has answered, it answers no further question in its life.", "", "its record"),
             ),
             "Nothing new: the result follows from what was released before, and an audit works it out again.",
             (entry.index,),

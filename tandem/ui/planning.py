@@ -35,7 +35,6 @@ class Field:
     """A number of a scenario that the form may change.
 
     Attributes:
-        key: Where it stands in the scenario.
         low, high: Ends of its slider, which is logarithmic; other numbers can be typed.
         open: Whether it may be left at ``plan``.
     """
@@ -72,11 +71,7 @@ class WantedPlan:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> WantedPlan:
-        """Read a query; what it does not say stays as the scenario has it.
-
-        Raises:
-            BadScenario: If there is no such scenario, or a value is neither a number nor ``plan``.
-        """
+        """Read a query; what it does not say stays as the scenario has it. ``BadScenario`` names what is none."""
         name = query.get("scenario", "ball")
         if name not in scenarios.names():
             raise BadScenario(f"there is no shipped scenario {name!r}")
@@ -84,8 +79,8 @@ class WantedPlan:
         for key, text in given.items():
             if _NUMBER.fullmatch(text) is None:
                 raise BadScenario(f"{key} must be a number or plan, found {text!r}")
-        tree = loading.load(name).wire()
-        return cls(name, tuple((key, text) for key, text in given.items() if text != _text(_at(tree, key))))
+        own = _own(name)
+        return cls(name, tuple((key, text) for key, text in given.items() if text != own.get(key, "None")))
 
 
 @dataclass(frozen=True)
@@ -121,12 +116,15 @@ class Planned:
 
 def form(wanted: WantedPlan) -> list[ShownField]:
     """Return the fields that the scenario has, with the values that are asked for."""
-    tree, given, found = loading.load(wanted.scenario).wire(), dict(wanted.numbers), []
+    own, given, found = _own(wanted.scenario), dict(wanted.numbers), []
     for field in FIELDS:
-        own = _at(tree, field.key)
-        if own is not None:
-            value = given.get(field.key, _text(own))
-            found.append(ShownField(field, value, field.key in given, _slider(field, value)))
+        if field.key in own:
+            value = given.get(field.key, own[field.key])
+            try:
+                slider = math.log(float(value) / field.low) / math.log(field.high / field.low)
+            except ValueError:
+                slider = 0.5
+            found.append(ShownField(field, value, field.key in given, min(1.0, max(0.0, slider))))
     return found
 
 
@@ -161,11 +159,7 @@ def planned(wanted: WantedPlan) -> Planned:
 
 
 class Planner:
-    """Works plans out, one after the other, and keeps the last ones.
-
-    Args:
-        work: What works one out.
-    """
+    """Works plans out, one after the other, and keeps the last ones."""
 
     def __init__(self, work: Callable[[WantedPlan], Planned] = planned) -> None:
         self._work = work
@@ -203,23 +197,16 @@ class Planner:
                 self._changed.notify_all()
 
 
-def _at(tree: Mapping[str, Any], key: str) -> Any:
-    found: Any = tree
-    for part in key.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
+def _own(scenario: str) -> dict[str, str]:
+    """Return the numbers that a scenario has for the fields, as texts."""
+    tree, found = loading.load(scenario).wire(), {}
+    for field in FIELDS:
+        value: Any = tree
+        for part in field.key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            found[field.key] = f"{value:g}" if isinstance(value, float) else str(value)
     return found
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _slider(field: Field, value: str) -> float:
-    try:
-        share = math.log(float(value) / field.low) / math.log(field.high / field.low)
-    except ValueError:
-        return 0.5
-    return min(1.0, max(0.0, share))
 
 
 def _both(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from referee.view.audited import UNSIGNED, audit_lines, clock, history_lines
 from referee.view.listing import in_words
 from tandem.ui.folders import RunFolders
 from tandem.ui.pages import fields_of, page
-from tandem.ui.parties import RunStep, story
+from tandem.ui.parties import story
 
 ON_A_PAGE = 100
 """Entries in a page of the list."""
@@ -43,13 +43,7 @@ MAX_WIDTH = 1000
 
 @dataclass(frozen=True)
 class ListedEntry:
-    """An entry in the list.
-
-    Attributes:
-        summary: What it holds, in a few words.
-        signers: Who signed it, or something in it: the party and the beginning of its key.
-        size: Bytes of its line.
-    """
+    """An entry in the list; its signers have signed it or something in it: the party and the beginning of its key."""
 
     index: int
     kind: str
@@ -70,17 +64,8 @@ class Transcript:
         """Take a file apart; a last line that was cut off is a line as well."""
         return cls(tuple(line for line in raw.split(b"\n") if line))
 
-    @property
-    def pages(self) -> int:
-        """How many pages the list has."""
-        return max(1, -(-len(self.lines) // ON_A_PAGE))
-
     def entry(self, index: int) -> SignedEntry | None:
-        """Return an entry; None if its line is none.
-
-        Raises:
-            NotFound: If there is no such line.
-        """
+        """Return an entry; None if its line is none. ``NotFound`` if there is no such line."""
         if not 0 <= index < len(self.lines):
             raise NotFound(f"the transcript has {len(self.lines)} entries, from 0; there is no entry {index}")
         try:
@@ -89,19 +74,13 @@ class Transcript:
             return None
 
     def entries(self) -> list[StoredEntry]:
-        """Return all entries, each in the bytes of its line.
-
-        Raises:
-            BadData: If there is none, or a line is no entry.
-        """
+        """Return all entries, each in the bytes of its line; ``BadData`` if there is none, or a line is no entry."""
         entries = []
-        for index, line in enumerate(self.lines):
-            entry = self.entry(index)
+        for index, line in enumerate(self.lines or (b"",)):
+            entry = self.entry(index) if self.lines else None
             if entry is None or index == MOST_ENTRIES:
                 raise BadData(f"line {index + 1} of the transcript is no entry: it was cut off or changed")
             entries.append(StoredEntry(entry, line))
-        if not entries:
-            raise BadData("line 1 of the transcript is no entry: it was cut off or changed")
         return entries
 
     def listed(self, page: int) -> list[ListedEntry]:
@@ -111,11 +90,7 @@ class Transcript:
         return [self._line(index, names) for index in range(first, min(first + ON_A_PAGE, len(self.lines)))]
 
     def line(self, index: int) -> ListedEntry:
-        """Return an entry as the list has it.
-
-        Raises:
-            NotFound: If there is none.
-        """
+        """Return an entry as the list has it; ``NotFound`` if there is none."""
         self.entry(index)
         return self._line(index, self._names())
 
@@ -133,16 +108,9 @@ class Transcript:
         entry, size = self.entry(index), len(self.lines[index])
         if entry is None:
             return ListedEntry(index, "cannot be read", "the line is no entry: it was cut off or changed", (), "", size)
-        signers = [f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body)]
-        own = next((name for name in names.items() if name[1] == "referee"), ("", "referee"))
-        return ListedEntry(
-            index,
-            entry.kind,
-            in_words(entry),
-            tuple(dict.fromkeys([f"referee {own[0][:8]}", *signers])),
-            entry.hash,
-            size,
-        )
+        own = next((key for key, name in names.items() if name == "referee"), "")
+        signers = [f"referee {own[:8]}", *(f"{names.get(key, 'unknown')} {key[:8]}" for key in _keys(entry.body))]
+        return ListedEntry(index, entry.kind, in_words(entry), tuple(dict.fromkeys(signers)), entry.hash, size)
 
     def _names(self) -> dict[str, str]:
         """Return the parties by their keys: the configuration names the referee, the terms the curator."""
@@ -156,9 +124,9 @@ class Transcript:
         return found
 
 
-def pages_of(rows: Sequence[str]) -> int:
-    """Return how many pages an entry's lines fill."""
-    return max(1, -(-len(rows) // LINES_ON_A_PAGE))
+def pages_of(count: int, size: int = ON_A_PAGE) -> int:
+    """Return how many pages of a size so many lines fill."""
+    return max(1, -(-count // size))
 
 
 def _keys(body: Any) -> Iterator[str]:
@@ -176,31 +144,34 @@ NEAR = 10
 """Steps before and after a step whose titles are listed."""
 
 
+def _transcript(folders: RunFolders, name: str) -> Transcript:
+    folder = folders.folder(name)
+    return folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
+
+
 def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
     """Give the page's service what it shows of a run folder's transcript."""
     one_audit = threading.Lock()  # an audit takes a whole core: a second one waits
 
-    def transcript(name: str) -> Transcript:
-        folder = folders.folder(name)
-        return folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
-
     @app.get("/run/{name}/transcript")
     def entries(name: Name, at: Page = 1) -> Response:
-        found = transcript(name)
-        rows = found.listed(at)
-        shown = {"rows": rows, "at": at, "pages": found.pages, "count": len(found.lines), "token": rules.form_token}
+        found = _transcript(folders, name)
+        count = len(found.lines)
+        shown = {"rows": found.listed(at), "at": at, "pages": pages_of(count), "count": count}
+        shown["token"] = rules.form_token
         return HTMLResponse(page("transcript.html", here="runs", part="transcript", name=name, **shown))
 
     @app.get("/run/{name}/parties")
     def parties(name: Name, at: Page = 1) -> Response:
-        found, folder = transcript(name), folders.folder(name)
+        found, folder = _transcript(folders, name), folders.folder(name)
         steps_of = folders.kept("parties", folder, lambda: story(found.entries()), alone=True)
         if at > len(steps_of.steps):
             raise NotFound(f"this run has {len(steps_of.steps)} steps, from 1; there is no step {at}")
         step = steps_of.steps[at - 1]
         messages = [(index, found.pretty(index)) for index in step.entries[:MESSAGES_SHOWN]]
         shown = {"step": step, "at": at, "count": len(steps_of.steps), "notice": steps_of.notice, "messages": messages}
-        shown["titles"] = _near(steps_of.steps, at)
+        first = max(0, at - 1 - NEAR)
+        shown["titles"] = [(n, each.title) for n, each in enumerate(steps_of.steps[first : at + NEAR], first + 1)]
         return HTMLResponse(page("parties.html", here="runs", part="parties", name=name, most=MESSAGE_LINES, **shown))
 
     @app.get("/run/{name}/transcript.jsonl")
@@ -209,14 +180,14 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
 
     @app.get("/run/{name}/transcript/{index}")
     def entry(name: Name, index: Annotated[int, InPath(ge=0, lt=1 << 31)], at: Page = 1) -> Response:
-        found = transcript(name)
+        found = _transcript(folders, name)
         text = found.pretty(index)
         shown = {
             "row": found.line(index),
             "list_page": index // ON_A_PAGE + 1,
             "lines": text[(at - 1) * LINES_ON_A_PAGE : at * LINES_ON_A_PAGE],
             "at": at,
-            "pages": pages_of(text),
+            "pages": pages_of(len(text), LINES_ON_A_PAGE),
             "count": len(found.lines),
         }
         return HTMLResponse(page("entry.html", here="runs", part="transcript", name=name, **shown))
@@ -237,11 +208,6 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         return await run_in_threadpool(audited, name)
 
 
-def _near(steps_of: tuple[RunStep, ...], at: int) -> list[tuple[int, str]]:
-    first = max(0, at - 1 - NEAR)
-    return [(number, step.title) for number, step in enumerate(steps_of[first : at + NEAR], start=first + 1)]
-
-
 @dataclass(frozen=True)
 class CheckpointRow:
     """A checkpoint as the page shows it: what it covers, when it was made, and which witnesses keep it since when."""
@@ -253,22 +219,14 @@ class CheckpointRow:
 
 
 def checkpoint_row(kept: StoredCheckpoint) -> CheckpointRow:
-    """Return a checkpoint as the page shows it; its signatures are verified.
-
-    Raises:
-        Forged, BadMessage: If one is not good.
-    """
+    """Return a checkpoint as the page shows it, once its signatures are verified."""
     sentences = kept.verified()
     seen = tuple((key[:16], clock(word.time)) for key, word in kept.seen().items())
     return CheckpointRow(sentences.entries, sentences.hash, clock(sentences.time), seen)
 
 
 def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
-    """Check that checkpoints, witnesses, and a receipt if there is one, speak of this transcript; say what is known.
-
-    Raises:
-        AuditFailed, BadMessage, Forged: If one speaks of another.
-    """
+    """Check that checkpoints, witnesses, and a receipt if there is one, speak of this transcript; say what is known."""
     with Place("the run's history").named_in_failures():
         configuration = Configuration.parse(entries[0].body.get("configuration"))
         given = () if receipt is None else (receipt,)
@@ -276,11 +234,7 @@ def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed |
 
 
 def receipt_of(text: str) -> Signed:
-    """Return the receipt in a text: an agent's file, or the referee's message itself.
-
-    Raises:
-        BadMessage: If it is none.
-    """
+    """Return the receipt in a text (an agent's file, or the referee's message itself); ``BadMessage`` if it is none."""
     try:
         tree = canonical.decode(text.encode("utf-8"))
         return Signed.parse(tree.get("receipt", tree))
@@ -292,8 +246,7 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
     """Give the page's service what it shows of a run folder's history."""
 
     def shown(name: str, at: int, receipt: Signed | None = None, problem: str = "") -> Response:
-        folder = folders.folder(name)
-        transcript = folders.kept(FILE, folder, lambda: Transcript.of(read_file(folder, FILE)), alone=True)
+        transcript, folder = _transcript(folders, name), folders.folder(name)
         rows, sentences = [], []
         try:
             kept = kept_in(folder)
@@ -302,7 +255,7 @@ def add_histories(app: Service, folders: RunFolders, rules: Rules) -> None:
             count = len(kept)
         except TandemError as error:
             count, problem = len(rows), problem or error.detail
-        values = {"rows": rows, "at": at, "pages": max(1, -(-count // ON_A_PAGE)), "count": count}
+        values = {"rows": rows, "at": at, "pages": pages_of(count), "count": count}
         values |= {"sentences": sentences, "problem": plain(problem), "token": rules.form_token, "receipt": receipt}
         return HTMLResponse(page("history.html", here="runs", part="history", name=name, **values))
 

@@ -20,7 +20,7 @@ from referee.witness_log import WitnessLog
 from tandem.cli import app
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
-from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript
+from tandem.ui.transcripts import LINES_ON_A_PAGE, ON_A_PAGE, Transcript, pages_of
 from tests.referee.audit.signing import identity_of
 from tests.tandem.ui.asking import HERE, KEY, RULES, Browser, outside
 from tests.tiers import for_each
@@ -142,7 +142,12 @@ def test_the_raw_lines_are_the_file(browser, runs):
 
 def test_lists_and_long_entries_have_pages():
     whole = Transcript.of(b"[]\n" * (2 * ON_A_PAGE + 1))
-    assert (whole.pages, len(whole.listed(1)), len(whole.listed(3)), whole.listed(4)) == (3, ON_A_PAGE, 1, [])
+    assert (pages_of(len(whole.lines)), len(whole.listed(1)), len(whole.listed(3)), whole.listed(4)) == (
+        3,
+        ON_A_PAGE,
+        1,
+        [],
+    )
     assert whole.listed(3)[0].index == 2 * ON_A_PAGE
 
 
