@@ -45,7 +45,7 @@ class DrawnEstimate(dict[str, float]):
 
     def plot(self) -> Drawing:
         """Draw the estimate with its interval."""
-        found = Interval(self["value"], self["low"], self["high"], self["confidence"])
+        found = Interval(self["value"], self["low"], self["high"])
         entry = ChartEntry("estimate", found.value, "estimate", found)
         return Drawing(compared([entry], None, "estimate of the agents", name=_name(dict(self))))
 

@@ -21,11 +21,7 @@ BATCH = 2 << 20
 
 
 class AgentsEdge:
-    """The agents' requests.
-
-    Args:
-        referee: Who takes them.
-    """
+    """The agents' requests to a referee."""
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
@@ -152,11 +148,7 @@ class AgentsEdge:
 
 
 def same_id(report_id: str, signed: AnySigned) -> None:
-    """Check that a path and a message name the same report.
-
-    Raises:
-        BadMessage: If they do not.
-    """
+    """Raise ``BadMessage`` unless a path and a message name the same report."""
     if field(signed, "report_id") != report_id:
         raise BadMessage("the path and the message name different reports")
 

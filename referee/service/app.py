@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -35,7 +35,7 @@ from common.net.app import (
     signed_body,
 )
 from common.net.batching import Grouped
-from common.net.edge import Admitted, Guarded, Opening
+from common.net.edge import Admitted, Guarded, Handler, Opening
 from common.net.monitoring import Check, Family, MetricSample, by_label, disk, free_bytes, gauge
 from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
@@ -62,8 +62,10 @@ RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
-BINARY: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+_BYTES = {"type": "string", "format": "binary"}
+BINARY: dict[str, Any] = {
+    "response_class": Response,
+    "responses": {200: {"content": {"application/octet-stream": {"schema": _BYTES}}}},
 }
 
 
@@ -138,11 +140,7 @@ class RunLine(Value):
 
 
 def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] = ()) -> Service:
-    """Return the service of a referee.
-
-    Args:
-        beside: Threads that work for it, beside those of the runner and of its own requests.
-    """
+    """Return the service of a referee; further threads that work ``beside`` it are watched as well."""
     agents = AgentsEdge(referee)
     gateway = Gateway(referee.identity, FOR_AGENTS)
     groups = (*agents.groups, gateway.group)
@@ -170,12 +168,19 @@ def referee_app(referee: Referee, runner: Runner, beside: Iterable[Supervised] =
     def about() -> RefereeInfo:
         return RefereeInfo(key=referee.identity.public)
 
-    _add_agents(app, agents)
-    _add_gateway(app, gateway)
-    _add_batches(app, referee, agents)
-    _add_runs(app, referee, runner)
-    _add_progress(app, referee)
-    _add_folders(app, referee)
+    @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
+    def configuration(run: RunName) -> Signed:
+        return referee.configuration(run)
+
+    def check_operator(token: Token) -> None:
+        referee.authorize("operator", token.credentials if token else "")
+
+    operator = APIRouter(dependencies=[Depends(check_operator)])
+    _add_handled(app, agents, gateway)
+    _add_batches(app, referee)
+    _add_runs(operator, referee, runner)
+    _add_folders(operator, referee)
+    app.include_router(operator)
 
     @app.get("/v1/metrics", summary="Metrics, in Prometheus' text format (metrics, operator)", response_class=METRICS)
     def metrics(token: Token) -> Response:
@@ -191,107 +196,57 @@ def _state(referee: Referee, run: str, after: int) -> RunState:
     return RunState(run=run, status=known.status, progress=progress, result=known.result)
 
 
-def _check_operator(referee: Referee, token: HTTPAuthorizationCredentials | None) -> None:
-    referee.authorize("operator", token.credentials if token else "")
+def _body(content: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "description": description, "content": {content: {"schema": schema}}}}
 
 
-def _add_agents(app: Service, agents: AgentsEdge) -> None:
-    """Add what agents and hosts ask; the edge answers these before they come here, by the same handlers."""
+def _report_id(report_id: ReportId) -> None:
+    """Have the framework check and describe the path of a report."""
 
-    @app.post(
-        "/v1/enrolments",
-        summary="Enrol an agent or a hosted population",
-        response_model=Signed,
-        openapi_extra=signed_body("enrolment"),
+
+def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
+    """Add what agents, hosts and relays ask: the edge answers it before it comes here, by the same handlers."""
+
+    def add(method: str, path: str, handler: Handler, summary: str, **described: Any) -> None:
+        async def answer(request: Request) -> Response:
+            return await handled(handler, request, first_line=handler == agents.packed)
+
+        app.add_api_route(path, answer, methods=[method], summary=summary, name=handler.__name__, **described)
+
+    receipt: dict[str, Any] = {"response_model": Signed, "dependencies": [Depends(_report_id)]}
+    token = [Depends(HTTPBearer(auto_error=False))]
+    none = {204: {"description": "No; ask again after Retry-After seconds"}}
+    packed = _body(
+        "application/octet-stream", _BYTES, "A signed 'packed-report' in one line of JSON, then the packed answers"
     )
-    async def enrol(request: Request, token: Token) -> Response:
-        return await handled(agents.enrol, request)
-
-    @app.post(
-        "/v1/polls",
-        summary="Is there a question for me?",
-        response_model=Signed,
-        responses={204: {"description": "No; ask again after Retry-After seconds"}},
-        openapi_extra=signed_body("poll"),
-    )
-    async def poll(request: Request) -> Response:
-        return await handled(agents.poll, request)
-
-    @app.put(
-        "/v1/reports/{report_id}",
-        summary="Hand in one randomized answer; the reply is the receipt",
-        response_model=Signed,
-        openapi_extra=signed_body("report"),
-    )
-    async def report(report_id: ReportId, request: Request) -> Response:
-        return await handled(agents.report, request)
-
-    @app.post(
-        "/v1/declines",
-        summary="Say that a question will not be answered, and why",
-        status_code=204,
-        openapi_extra=signed_body("decline"),
-    )
-    async def decline(request: Request) -> Response:
-        return await handled(agents.decline, request)
+    enrolled = {"response_model": Signed, "dependencies": token, "openapi_extra": signed_body("enrolment")}
+    polled = {"response_model": Signed, "responses": none, "openapi_extra": signed_body("poll")}
+    declined = {"status_code": 204, "openapi_extra": signed_body("decline")}
+    add("POST", "/v1/enrolments", agents.enrol, "Enrol an agent or a hosted population", **enrolled)
+    add("POST", "/v1/polls", agents.poll, "Is there a question for me?", **polled)
+    add("POST", "/v1/declines", agents.decline, "Say that a question will not be answered, and why", **declined)
+    words = "Hand in one randomized answer; the reply is the receipt"
+    add("PUT", "/v1/reports/{report_id}", agents.report, words, openapi_extra=signed_body("report"), **receipt)
+    words = "Hand in the packed answers of a hosted population; the reply is the receipt"
+    add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, openapi_extra=packed, **receipt)
+    words = "Answer an encapsulated request of an agent"
+    add("POST", GATEWAY, gateway.forwarded, words, openapi_extra=encapsulated_body())
+    add("GET", GATEWAY, gateway.keys, "Keys for encapsulated requests (RFC 9458)", response_class=Response)
+    add("GET", SIGNED_KEYS, gateway.signed, "The same keys, under the referee's signature", response_model=Signed)
 
 
-def _add_gateway(app: Service, gateway: Gateway) -> None:
-    """Add what passes a relay; the edge answers these, too."""
-
-    @app.post(GATEWAY, summary="Answer an encapsulated request of an agent", openapi_extra=encapsulated_body())
-    async def forwarded(request: Request) -> Response:
-        return await handled(gateway.forwarded, request)
-
-    @app.get(GATEWAY, summary="Keys for encapsulated requests (RFC 9458)", response_class=Response)
-    async def gateway_keys(request: Request) -> Response:
-        return await handled(gateway.keys, request)
-
-    @app.get(SIGNED_KEYS, summary="The same keys, under the referee's signature", response_model=Signed)
-    async def oblivious_keys(request: Request) -> Response:
-        return await handled(gateway.signed, request)
-
-
-def _add_batches(app: Service, referee: Referee, agents: AgentsEdge) -> None:
-    """Add batches of reports, packed reports of hosts, and proofs."""
+def _add_batches(app: Service, referee: Referee) -> None:
+    """Add batches of reports, and proofs."""
+    reports = {"type": "array", "maxItems": MAX_REPORTS, "items": {"$ref": "#/components/schemas/Signed"}}
 
     @app.post(
         "/v1/report-batches",
         summary="Hand in many individual answers; those that fail are listed with a reason (enrolment or individual)",
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "description": "Signed reports",
-                "content": {
-                    "application/json": {
-                        "schema": {
-                            "type": "array",
-                            "maxItems": MAX_REPORTS,
-                            "items": {"$ref": "#/components/schemas/Signed"},
-                        }
-                    }
-                },
-            }
-        },
+        openapi_extra=_body("application/json", reports, "Signed reports"),
     )
     async def batch(request: Request, token: Token) -> BatchOutcome:
         referee.registrar.admits(token.credentials if token else "")
         return await run_in_threadpool(_take_each, referee, await request.body())
-
-    @app.put(
-        "/v1/packed-reports/{report_id}",
-        summary="Hand in the packed answers of a hosted population; the reply is the receipt",
-        response_model=Signed,
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "description": "A signed 'packed-report' in one line of JSON, then the packed answers",
-                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-            }
-        },
-    )
-    async def packed(report_id: ReportId, request: Request) -> Response:
-        return await handled(agents.packed, request, first_line=True)
 
     @app.post(
         "/v1/proofs",
@@ -303,117 +258,94 @@ def _add_batches(app: Service, referee: Referee, agents: AgentsEdge) -> None:
         return await run_in_threadpool(referee.proof, signed)
 
 
-def _add_runs(app: Service, referee: Referee, runner: Runner) -> None:
+def _add_runs(operator: APIRouter, referee: Referee, runner: Runner) -> None:
     """Add what an operator asks of runs: create, list, look, cancel."""
 
-    @app.put("/v1/runs/{run}", summary="Create a run (operator)")
-    def create(run: RunName, wanted: RunRequest, token: Token) -> RunState:
-        _check_operator(referee, token)
+    @operator.put("/v1/runs/{run}", summary="Create a run (operator)")
+    def create(run: RunName, wanted: RunRequest) -> RunState:
         referee.create(run, wanted.scenario, wanted.seed)
         runner.wake()
         return _state(referee, run, 0)
 
-    @app.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
-    def runs(token: Token) -> list[RunLine]:
-        _check_operator(referee, token)
+    @operator.get("/v1/runs", summary="All runs, oldest first: how they stand, and what they wait for (operator)")
+    def runs() -> list[RunLine]:
         return [
             RunLine(run=run.run, scenario=str(run.scenario.get("name")), status=run.status, waits_for=waits_for)
             for run, waits_for in referee.standing()
         ]
 
-    @app.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
-    def show(run: RunName, token: Token, after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0) -> RunState:
-        _check_operator(referee, token)
+    @operator.get("/v1/runs/{run}", summary="How is a run doing? (operator)")
+    def show(run: RunName, after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0) -> RunState:
         return _state(referee, run, after)
 
-    @app.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
-    def standing(run: RunName, token: Token) -> RunStanding:
-        _check_operator(referee, token)
+    @operator.get("/v1/runs/{run}/standing", summary="What a run waits for, and its agents so far (operator)")
+    def standing(run: RunName) -> RunStanding:
         waits_for = referee.waits_for(referee.store.run(run))
         return RunStanding(waits_for=waits_for, test=referee.test(run), **referee.agents(run))
 
-    @app.put(
+    @operator.put(
         "/v1/runs/{run}/cancellation",
         summary="Cancel a run: what was released stays released, what was spent stays spent (operator)",
     )
-    def cancel(run: RunName, token: Token) -> RunState:
-        _check_operator(referee, token)
+    def cancel(run: RunName) -> RunState:
         referee.cancel(run)
         runner.wake()
         return _state(referee, run, 0)
 
 
-def _add_progress(app: Service, referee: Referee) -> None:
-    """Add a run's configuration, checkpoints and transcript."""
+def _add_folders(operator: APIRouter, referee: Referee) -> None:
+    """Add what a run folder holds: checkpoints, transcript, reports, participants, vouchers."""
 
-    @app.get("/v1/runs/{run}/configuration", summary="A run's signed configuration")
-    def configuration(run: RunName) -> Signed:
-        return referee.configuration(run)
-
-    @app.get(
+    @operator.get(
         "/v1/runs/{run}/checkpoints",
         summary="How far the run's transcript went when, with the words of its witnesses; oldest first (operator)",
     )
     def checkpoints(
         run: RunName,
-        token: Token,
         after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=1, le=MAX_KEPT)] = MAX_KEPT,
     ) -> list[StoredCheckpoint]:
-        _check_operator(referee, token)
         return referee.kept(run, after, most)
 
-    @app.get(
+    @operator.get(
         "/v1/runs/{run}/transcript",
         summary="The transcript, or so many of its entries after the first ones: one JSON entry a line (operator)",
         response_class=PlainTextResponse,
     )
     def transcript(
         run: RunName,
-        token: Token,
         after: Annotated[int, Query(ge=0, lt=MAX_PLACE)] = 0,
         most: Annotated[int, Query(ge=0, le=MAX_PLACE)] = MAX_PLACE,
     ) -> PlainTextResponse:
-        _check_operator(referee, token)
         referee.store.run(run)
         entries = referee.store.entries(run)[after : after + most]
         return PlainTextResponse("".join(line + "\n" for line in entries))
 
-
-def _add_folders(app: Service, referee: Referee) -> None:
-    """Add what else a run folder holds: reports, participants, vouchers."""
-
-    @app.get(
+    @operator.get(
         "/v1/runs/{run}/reports/{question}",
         summary="All reports on a question, as accepted (operator)",
-        response_class=Response,
-        responses=BINARY,
+        **BINARY,
     )
-    def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)], token: Token) -> Response:
-        _check_operator(referee, token)
+    def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)]) -> Response:
         found = referee.store.question(run, question)
         if found is None:
             raise NotFound(f"run {run!r} has no question {question}")
         return Response(pack_reports(referee.store.reports(found)), media_type="application/octet-stream")
 
-    @app.get(
+    @operator.get(
         "/v1/runs/{run}/participants",
         summary="Everybody who was enrolled when a run began: key and number of agents (operator)",
-        response_class=Response,
-        responses=BINARY,
+        **BINARY,
     )
-    def participants(run: RunName, token: Token) -> Response:
-        _check_operator(referee, token)
+    def participants(run: RunName) -> Response:
         return Response(referee.participants(run), media_type="application/octet-stream")
 
-    @app.get(
+    @operator.get(
         "/v1/runs/{run}/vouchers",
         summary="What those who were enrolled when a run began have shown of issuers (operator)",
-        response_class=Response,
-        responses=BINARY,
+        **BINARY,
     )
-    def vouchers(run: RunName, token: Token) -> Response:
-        _check_operator(referee, token)
+    def vouchers(run: RunName) -> Response:
         return StreamingResponse(referee.vouchers(run), media_type="application/octet-stream")
 
 
@@ -436,7 +368,31 @@ STATES = ("waiting", "running", "cancelling", "done", "exhausted", "refused", "f
 
 def of_referee(referee: Referee) -> list[Family]:
     """Return the metrics of a referee."""
-    return [*_of_runs(referee), *_of_agents(referee), *_of_witnesses(referee), *_of_state(referee)]
+    store, collection, standing = referee.store, referee.collection, referee.checkpoints.standing
+    fence = store.fence
+    answers = {place: float(not found.problem) for place, found in standing.items()}
+    misbehaved = {place: float(found.misbehaved) for place, found in standing.items()}
+    kept = "Whether a witness kept what it was sent last."
+    wrong = "Answers that no witness gives: such a witness is passed over, and asked again."
+    enrolled, taken = referee.registrar.enrolled(), [MetricSample(collection.accepted)]
+    rejected = dict(collection.rejected)
+    return [
+        *_of_runs(referee),
+        gauge("tandem_agents_enrolled", "Agents that are enrolled.", referee.registrar.roster.agents),
+        *(gauge(f"tandem_enrolment_{n}", f"Enrolment: {n.replace('_', ' ')}.", count) for n, count in enrolled.items()),
+        Family("tandem_reports_accepted_total", "counter", "Reports that were stored here.", taken),
+        by_label(
+            "counter", "tandem_reports_rejected_total", "Reports refused, by reason.", "reason", collection.rejected
+        ),
+        by_label("gauge", "tandem_witness_answers", kept, "witness", answers),
+        by_label("counter", "tandem_witness_misbehaved_total", wrong, "witness", misbehaved),
+        Family("tandem_commits_total", "counter", "Transactions committed.", [MetricSample(store.commits())]),
+        gauge("tandem_lease_held", "Whether this process drives the runs.", float(fence is not None)),
+        gauge("tandem_lease_seconds_left", "Seconds until the lease ends, of any holder.", store.lease_left()),
+        gauge("tandem_fence", "The fencing token of this process, while it drives.", fence),
+        gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(referee.folder)),
+        gauge("tandem_database_bytes", "Bytes of the database on disk.", store.bytes()),
+    ]
 
 
 def of_groups(groups: Sequence[Grouped[Any, Any]]) -> list[Family]:
@@ -464,53 +420,11 @@ def _of_runs(referee: Referee) -> list[Family]:
         if run.run in referee.progressed:
             silent.append(MetricSample(now - referee.progressed[run.run], {"run": run.run}))
     waits = "Seconds since a run under way last made progress: how old what it waits for is."
+    asked = "Agents of closed questions of runs under way; asked ones of all."
     return [
         by_label("gauge", "tandem_runs", "Runs by state.", "state", states),
         Family("tandem_run_seconds_since_progress", "gauge", waits, silent),
-        Family(
-            "tandem_run_agents", "gauge", "Agents of closed questions of runs under way; asked ones of all.", agents
-        ),
-    ]
-
-
-def _of_agents(referee: Referee) -> list[Family]:
-    enrolment = [
-        gauge(f"tandem_enrolment_{name}", f"Enrolment: {name.replace('_', ' ')}.", count)
-        for name, count in referee.registrar.enrolled().items()
-    ]
-    rejected = dict(referee.collection.rejected)
-    accepted = [MetricSample(referee.collection.accepted)]
-    return [
-        gauge("tandem_agents_enrolled", "Agents that are enrolled.", referee.registrar.roster.agents),
-        *enrolment,
-        Family("tandem_reports_accepted_total", "counter", "Reports that were stored here.", accepted),
-        by_label("counter", "tandem_reports_rejected_total", "Reports refused, by reason.", "reason", rejected),
-    ]
-
-
-def _of_witnesses(referee: Referee) -> list[Family]:
-    standing = referee.checkpoints.standing
-    answers = {place: float(not found.problem) for place, found in standing.items()}
-    misbehaved = {place: float(found.misbehaved) for place, found in standing.items()}
-    wrong = "Answers that no witness gives: such a witness is passed over, and asked again."
-    return [
-        by_label(
-            "gauge", "tandem_witness_answers", "Whether a witness kept what it was sent last.", "witness", answers
-        ),
-        by_label("counter", "tandem_witness_misbehaved_total", wrong, "witness", misbehaved),
-    ]
-
-
-def _of_state(referee: Referee) -> list[Family]:
-    store, fence = referee.store, referee.store.fence
-    left = store.lease_left()
-    return [
-        Family("tandem_commits_total", "counter", "Transactions committed.", [MetricSample(store.commits())]),
-        gauge("tandem_lease_held", "Whether this process drives the runs.", float(fence is not None)),
-        gauge("tandem_lease_seconds_left", "Seconds until the lease ends, of any holder.", left),
-        gauge("tandem_fence", "The fencing token of this process, while it drives.", fence),
-        gauge("tandem_disk_free_bytes", "Bytes left for the state directory.", free_bytes(referee.folder)),
-        gauge("tandem_database_bytes", "Bytes of the database on disk.", store.bytes()),
+        Family("tandem_run_agents", "gauge", asked, agents),
     ]
 
 

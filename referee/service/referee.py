@@ -65,17 +65,14 @@ DEFAULTS = RefereeSettings()
 
 
 class Referee:
-    """One referee.
+    """One referee. Whoever names a run that it does not know gets ``NotFound``.
 
     Args:
         folder: State directory: key and database.
-        curator: How to reach the curator.
-        settings: What an operator sets.
         wait: How to wait for reports; by default sleep until one arrives. A deployment in one process lets agents work
             here.
-        clock: What deadlines are read from, in seconds; by default the time since this machine was started.
-        caps: How many may enrol.
-        witnesses: Who keeps checkpoints of the runs' transcripts; by default nobody.
+        clock: What deadlines are read from, in seconds.
+        witnesses: Who keeps checkpoints of the runs' transcripts.
         beacon: Whether the words of these witnesses take part in the orders in which runs ask agents.
         issuers: Who must vouch for everybody that enrols; by default nobody need.
 
@@ -129,8 +126,6 @@ class Referee:
         """Release the database and the state directory."""
         self._opened.close()
 
-    # Agents ---------------------------------------------------------------------------------------------------------
-
     def allow(self, purpose: str, token: str) -> None:
         """Accept this token, and no other, for a purpose; only its hash is kept.
 
@@ -139,28 +134,15 @@ class Referee:
         self.registrar.allow(purpose, token)
 
     def authorize(self, purpose: str, token: str) -> None:
-        """Check a token.
-
-        Raises:
-            Unauthorized: If it was not allowed for this purpose.
-        """
+        """Raise ``Unauthorized`` if a token was not allowed for a purpose."""
         self.registrar.authorize(purpose, token)
 
     def enrol(self, signed: Signed, token: str) -> Signed:
-        """Enrol a participant; the same again gets the same numbers.
-
-        Raises:
-            Forged, BadMessage, Unauthorized, Conflict, Refused: As
-                :meth:`referee.collection.enrolment.Registrar.enrol`.
-        """
+        """Enrol a participant, as :meth:`referee.collection.enrolment.Registrar.enrol`."""
         return Signed.model_validate_json(_or_raise(self.registrar.enrol([(signed, token)])[0]))
 
     def poll(self, signed: Signed) -> Signed | None:
-        """Return the open question for a participant, if there is one.
-
-        Raises:
-            Forged, NotFound: As :meth:`referee.collection.collection.ReportCollection.poll`.
-        """
+        """Return the open question for a participant, if there is one."""
         found = _or_raise(self.collection.poll([signed])[0])
         return None if found is None else Signed.model_validate_json(found)
 
@@ -188,17 +170,11 @@ class Referee:
         return Signed.model_validate_json(_or_raise(self.accept([Sent(signed, body)])[0]))
 
     def proof(self, signed: Signed) -> Proof:
-        """Return the proof that a participant's report is in the transcript.
-
-        Raises:
-            Forged, BadMessage, NotFound, PatternViolation: As :meth:`referee.collection.proofs.Proofs.prove`.
-        """
+        """Return the proof that a participant's report is in the transcript, for that participant alone."""
         request = ProofRequest.parse(verify(signed, ProofRequest.KIND))
         if request.participant != signed.key:
             raise Forged("somebody else signed this request than the participant that it names")
         return self.proofs.prove(request)
-
-    # Runs -----------------------------------------------------------------------------------------------------------
 
     def create(self, run: str, tree: Any, seed: int | None) -> StoredRun:
         """Create a run of a resolved scenario; the same request again returns it as it stands.
@@ -216,22 +192,14 @@ class Referee:
         )
 
     def configuration(self, run: str) -> Signed:
-        """Return a run's signed configuration.
-
-        Raises:
-            NotFound: If there is no such run, or it has not begun.
-        """
+        """Return a run's signed configuration; ``NotFound`` if it has not begun."""
         wire = self.store.run(run).configuration
         if wire is None:
             raise NotFound(f"run {run!r} has not begun")
         return self.identity.sign(messages.Configuration.KIND, wire)
 
     def participants(self, run: str) -> bytes:
-        """Return everybody who was enrolled when a run began (:meth:`.ordering.roster.Roster.encode`).
-
-        Raises:
-            NotFound: If there is no such run.
-        """
+        """Return everybody who was enrolled when a run began (:meth:`referee.collection.roster.Roster.encode`)."""
         self.store.run(run)
         first = self.store.first_entry(run)
         count = 0 if first is None else int(first.body["participants"]["count"])
@@ -240,22 +208,14 @@ class Referee:
         return self.registrar.roster.encode(count)
 
     def vouchers(self, run: str) -> Iterator[bytes]:
-        """Yield, in pieces, what was shown of issuers by those who were enrolled when a run began.
-
-        Raises:
-            NotFound: If there is no such run.
-        """
+        """Yield, in pieces, what was shown of issuers by those who were enrolled when a run began."""
         self.store.run(run)
         first = self.store.first_entry(run)
         agents = 0 if first is None or "vouchers" not in first.body else int(first.body["participants"]["agents"])
         return packed(self.store.vouchers(agents))
 
     def kept(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:
-        """Return so many checkpoints of a run after the first ones, oldest first.
-
-        Raises:
-            NotFound: If there is no such run.
-        """
+        """Return so many checkpoints of a run after the first ones, oldest first."""
         self.store.run(run)
         return self.store.checkpoints(run, after, most)
 
@@ -314,9 +274,6 @@ class Referee:
         """End a run as ``cancelled``: one that has not begun at its turn, a running one between two of its messages.
 
         What was released stays released, what was spent stays spent; a run that has ended stays as it is.
-
-        Raises:
-            NotFound: If there is no such run.
         """
         self.store.run(run)
         self.store.cancel(run)
@@ -363,9 +320,9 @@ class Referee:
         What goes wrong ends the run as ``refused`` (a party's own rules forbid it) or ``failed``, with the reason.
 
         Args:
-            patience: Seconds to wait for agents before it begins; None:
+            patience: Seconds to wait for agents before it begins; by default
                 :data:`referee.runs.execution.ENROLMENT_PATIENCE`.
-            wait: How to wait for agents, for a caller that drives the runs already; None: this referee's own way.
+            wait: How to wait for agents, for a caller that drives the runs already.
 
         Raises:
             Superseded: If another process drives the runs, or began to while this one did: that one goes on.
@@ -435,8 +392,7 @@ class CuratorClient(Client):
     """:class:`referee.runs.curator.CuratorPort` over HTTP.
 
     Attributes:
-        identity: The referee's: it announces each request, so that the curator reads its body. Without one it reads 4
-            KiB.
+        identity: The referee's: it announces each request, so that the curator reads more than 4 KiB of its body.
     """
 
     party = "curator"
@@ -446,11 +402,7 @@ class CuratorClient(Client):
     identity: Identity | None = None
 
     def bind(self) -> None:
-        """See at once whether the curator can be trusted, if it is there: before a run waits for it.
-
-        Raises:
-            PeerUntrusted: If TLS does not show that it is the curator, or it does not accept our certificate.
-        """
+        """Raise ``PeerUntrusted`` if TLS does not show that it is the curator, before a run waits for it."""
         if self.url.startswith("https://"):
             try:
                 self.request("GET", "/v1/health", patience=0.0, timeout=_ONCE)

@@ -47,11 +47,7 @@ MAX_AT_ONCE = 32
 
 
 class Runner:
-    """The threads that execute runs.
-
-    Args:
-        referee: Whose runs.
-    """
+    """The threads that execute a referee's runs."""
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
@@ -218,11 +214,7 @@ FOLLOW_PAUSE = 2.0
 
 
 class Follower:
-    """The thread that follows the database.
-
-    Args:
-        referee: Who learns.
-    """
+    """The thread by which a referee's process learns what others have written to the database."""
 
     def __init__(self, referee: Referee) -> None:
         self._referee = referee

@@ -43,13 +43,9 @@ class WitnessInfo(Value):
 
 
 def witness_app(folder: Path, token: str) -> Service:
-    """Return the service.
-
-    Args:
-        folder: Where heads are kept.
-        token: What whoever puts or asks must say; a name belongs to the key that signs its first head.
-    """
-    heads = _folder_of_heads(folder)
+    """Return the service; the token admits who puts a head or asks for one, and who puts a checkpoint."""
+    heads = folder / HEADS
+    make_folder(heads, mode=0o700)
     identity = Identity.load_or_create(folder / "identity.key")
     runs = WitnessLog(folder / "runs", identity)
     app = create_app(
@@ -139,13 +135,6 @@ def _add_runs(app: Service, runs: WitnessLog, token: str) -> None:
             return await run_in_threadpool(runs.keep, signed)
         except (OSError, BrokenLedger) as error:
             raise _cannot_write(error) from None
-
-
-def _folder_of_heads(folder: Path) -> Path:
-    """Make the folder of heads, where no name of a head leads out of it."""
-    heads = folder / HEADS
-    make_folder(heads, mode=0o700)
-    return heads
 
 
 def _cannot_write(error: OSError | BrokenLedger) -> CannotWrite:

@@ -26,7 +26,6 @@ def open_model(place: str | Path, task: int | None = None) -> Model:
     What a run folder holds is taken as it stands: ``referee audit`` verifies it.
 
     Args:
-        place: The folder or file.
         task: Of a run that learned several things, which one, from 1.
 
     Raises:
@@ -91,11 +90,7 @@ def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
 
 
 def write_predictions(path: Path, model: Model, found: Predicted) -> None:
-    """Write the predictions to a file.
-
-    Raises:
-        BadInput: If its suffix is neither ``.csv`` nor ``.parquet``.
-    """
+    """Write the predictions to a file, in the format of its suffix."""
     if path.suffix == ".csv":
         write_durably(path, predictions_csv(model, found).encode())
     elif path.suffix == ".parquet":

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 
@@ -69,6 +69,8 @@ _EXPLAINED = {
 }
 
 
+Ask = Callable[[str], str]
+"""Puts a question to somebody and returns the answer; raises where nobody is there to answer."""
 Accept = Callable[[Callable[[int], Scenario], int, str], object]
 """Accepts a scenario of so many people of the curator, or refuses it: :func:`deploy.checking.acceptable_of`."""
 
@@ -99,17 +101,13 @@ def described(
     """Return what options and answers say of two tables.
 
     Args:
-        source, target: The files.
-        given: What options say of the columns.
         budgets: epsilon and delta of the curator (None: :func:`usual_delta`), epsilon of an agent.
-        separator: Of text files.
         name: Of the scenario; empty: after the file.
         ask: Answers what no option says.
 
     Raises:
         BadScenario: If an option is wrong, or both files are the same.
-        BadData: If a file cannot be read, has no rows, or a column that is used holds what no table takes, such as
-            lists.
+        BadData: If a file cannot be read, has no rows, or holds what no table takes in a column that is used.
     """
     layout, names = _common_columns(source, target, separator)
     n, agents = (_rows(file, layout) for file in (source, target))
@@ -143,11 +141,7 @@ def described(
 def write(start: Start, output: Path, accept: Accept) -> Path:
     """Write the scenario to a new file, after it was read, planned and accepted as a run does it.
 
-    Args:
-        accept: Refuses what a run would refuse, and says how many rows would do.
-
-    Raises:
-        BadScenario: If it is none (a budget that is not positive, say), or there is such a file.
+    ``accept`` refuses what a run would refuse, and says how many rows would do.
     """
     if not (start.epsilon > 0 and start.agent_epsilon > 0 and 0 < start.delta < 1):
         raise BadScenario("--epsilon and --agent-epsilon must be positive, and --delta between 0 and 1")
@@ -200,11 +194,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _quoted(dumper: yaml.SafeDumper, text: _Quoted) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
-
-
-_Dumper.add_representer(_Quoted, _quoted)
+_Dumper.add_representer(
+    _Quoted, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+)
 
 
 def scenario_text(tree: Mapping[str, Any], advice: Advice) -> str:
@@ -275,13 +267,6 @@ WARNING = (
 )
 
 
-class Ask(Protocol):
-    """Puts a question to somebody and returns the answer; raises where nobody is there to answer."""
-
-    def __call__(self, question: str) -> str:
-        """Return the answer."""
-
-
 @dataclass(frozen=True)
 class ColumnAnswers:
     """What options say; empty where they do not."""
@@ -295,11 +280,7 @@ class ColumnAnswers:
 
 
 def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
-    """Return the label: its column, and the texts that mean yes and no.
-
-    Raises:
-        BadScenario: If there is no such column, or a text means both.
-    """
+    """Return the label: its column, and the texts that mean yes and no."""
     column = given.label or ask("Which column is to be predicted (--label)?")
     _known(column, names, "--label")
     positive = given.positive or ask(f"Which texts of {column!r} mean yes, with commas between them (--positive)?")
@@ -309,11 +290,7 @@ def label_of(given: ColumnAnswers, names: Sequence[str], ask: Ask) -> Label:
 
 
 def id_of(given: ColumnAnswers, names: Sequence[str], label: str) -> str | None:
-    """Return the column that says who is who, None if no option names one.
-
-    Raises:
-        BadScenario: If there is no such column, or it is the label.
-    """
+    """Return the column that says who is who, None if no option names one."""
     if not given.id_column:
         return None
     _known(given.id_column, names, "--id")
@@ -323,12 +300,7 @@ def id_of(given: ColumnAnswers, names: Sequence[str], label: str) -> str | None:
 
 
 def features_of(given: ColumnAnswers, names: Sequence[str], label: str, ask: Ask) -> tuple[Feature, ...]:
-    """Return the features in the order of the columns: those of the options, or if there are none, column by column.
-
-    Raises:
-        BadScenario: If a column is unknown, is the label, or is given twice; if bounds are no two numbers; if nothing
-            is left.
-    """
+    """Return the features in the order of the columns: those of the options, or if there are none, column by column."""
     stated: list[Feature] = [*(number(text) for text in given.bounds), *(category(text) for text in given.categories)]
     columns = [feature.column for feature in stated]
     for column in columns:
@@ -378,7 +350,7 @@ def category(text: str) -> Category:
 
 
 def texts(text: str) -> Iterator[str]:
-    """Yield what stands between commas, without spaces around it."""
+    """Yield what stands between commas."""
     return (part.strip() for part in text.split(",") if part.strip())
 
 
@@ -410,11 +382,7 @@ _HEADINGS = {
 
 
 def sides_of(scenario: Scenario, wanted: Side | None) -> tuple[Side, ...]:
-    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here.
-
-    Raises:
-        BadScenario: If the wanted side, or no side, has a table here.
-    """
+    """Return the sides whose tables are to be checked: the one that is wanted, else all that have a table here."""
     why: dict[Side, str] = {}
     for side in SIDES:
         people = scenario.source if side == "S" else scenario.target

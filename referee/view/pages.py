@@ -44,11 +44,7 @@ def report(views: Sequence[RunView]) -> str:
 
 
 def fragment(view: RunView, name: str) -> str:
-    """Return a finished run as HTML for a page of somebody else's: without a style sheet, headings from the second on.
-
-    Args:
-        name: Prefix of the ids in it.
-    """
+    """Return a finished run as HTML for a page of somebody else's: no style sheet, ids that begin with ``name``."""
     return environment().get_template("fragment.html").render(view=view, name=name)
 
 
@@ -65,8 +61,9 @@ def write_report(file: Path, views: Sequence[RunView]) -> None:
 
 def by_round(view: RunView, name: str) -> Markup:
     """Return the chart of a run's rounds; another name for each drawing on a page."""
+    lines = [entry for entry in view.known if entry.kind == "baseline" or entry.name == "this run's answer"]
     # The drawing escapes every text in it: charts._text and charts._svg.
-    return Markup(charts.by_round(view.rounds, view.level, _lines(view), view.measure, name=name))  # noqa: S704
+    return Markup(charts.by_round(view.rounds, view.level, lines, view.measure, name=name))  # noqa: S704
 
 
 def _compared(entries: Sequence[ChartEntry], level: float | None, measure: str, name: str) -> Markup:
@@ -81,10 +78,6 @@ def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[ChartEntry]]]
             entry = ChartEntry(f"{number}. {view.name}", view.estimate.value, "estimate", view.estimate)
             found.setdefault(view.measure, []).append(entry)
     return list(found.items())
-
-
-def _lines(view: RunView) -> tuple[ChartEntry, ...]:
-    return tuple(e for e in view.known if e.kind == "baseline" or e.name == "this run's answer")
 
 
 @dataclass(frozen=True)
@@ -121,16 +114,9 @@ def read_run(folder: Path) -> FinishedRun:
 
 
 def view_of(folder: Path) -> RunView:
-    """Return what is shown of a finished run folder.
-
-    Raises:
-        NotFound, BadData: As :func:`read_run`; ``BadData`` also if the result is not the scenario's.
-    """
+    """Return what is shown of a finished run folder; raises what :func:`read_run` does."""
     run = read_run(folder)
-    return run_view(run.scenario, run.result, _checked(run.result.get("rounds"), folder))
-
-
-def _checked(rounds: Any, folder: Path) -> Sequence[Mapping[str, float]]:
+    rounds = run.result.get("rounds")
     if not isinstance(rounds, list | tuple) or not all(isinstance(numbers, dict) for numbers in rounds):
         raise BadData(f"{folder}/result.json: rounds must be a list of mappings")
-    return rounds
+    return run_view(run.scenario, run.result, rounds)

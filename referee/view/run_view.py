@@ -27,7 +27,6 @@ from referee.view.wording import (
     ChartEntry,
     Gauge,
     Interval,
-    Promise,
     Round,
     RunView,
     Verdict,
@@ -56,15 +55,11 @@ MAX_MODEL_LINES = 80
 
 
 def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
-    """Return what is shown of a run that has ended.
+    """Return what is shown of a run that has ended; ``BadData`` if the result is none of the scenario's.
 
     Args:
-        scenario: The resolved scenario.
         result: The result document, as in ``result.json``.
         rounds: The numbers of each round (:func:`referee.runs.results.rounds_of`).
-
-    Raises:
-        BadData: If the result is none of the scenario's.
     """
     try:
         return _view(scenario, result, rounds)
@@ -83,8 +78,8 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         protocol=plain(scenario.protocol),
         folder=Path(str(result.get("run", ""))),
         verdict=verdict(scenario, result),
-        measure=_measure(scenario, truth),
-        promises=tuple(_promises(result["privacy"])),
+        measure=LOSSES.get(scenario.agents.loss, f"{scenario.agents.loss} loss on the population"),
+        promises=tuple(promise(n, result["privacy"][who]) for who, n in PROMISED.items() if who in result["privacy"]),
         gauges=tuple(_gauges(scenario, result)),
         notice=f"People are {SIMULATED}." if scenario.people == "simulated" else "",
         facts=tuple((name, plain(value)) for name, value in _facts(scenario, result)),
@@ -92,16 +87,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         estimate=estimate,
         rounds=tuple(_round(numbers, level, result) for numbers in rounds),
         rounds_note=_rounds_note(scenario) if rounds else "",
-        candidates=tuple(
-            ChartEntry(
-                plain(judged["name"]),
-                judged["estimate"]["value"],
-                "estimate",
-                _interval(judged["estimate"]),
-                judged_in_words(judged),
-            )
-            for judged in result.get("candidates", [])
-        ),
+        candidates=tuple(_candidate(judged) for judged in result.get("candidates", [])),
         known=tuple(_known(truth)),
         left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
         reading=plain(truth.get("reading", "")),
@@ -128,18 +114,13 @@ def over_all_runs(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield OVER_ALL_RUNS[who], str(Spent.parse(total))
 
 
+def _candidate(judged: Mapping[str, Any]) -> ChartEntry:
+    found = _interval(judged["estimate"])
+    return ChartEntry(plain(judged["name"]), found.value, "estimate", found, judged_in_words(judged))
+
+
 def _interval(wire: Mapping[str, Any]) -> Interval:
-    return Interval(wire["value"], wire["low"], wire["high"], wire.get("confidence"))
-
-
-def _measure(scenario: ResolvedScenario, truth: Mapping[str, Any]) -> str:
-    return LOSSES.get(scenario.agents.loss, f"{scenario.agents.loss} loss on the population")
-
-
-def _promises(privacy: Mapping[str, Any]) -> Iterator[Promise]:
-    for who, name in PROMISED.items():
-        if who in privacy:
-            yield promise(name, privacy[who])
+    return Interval(wire["value"], wire["low"], wire["high"])
 
 
 def _gauges(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[Gauge]:
@@ -157,8 +138,7 @@ def _facts(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[tu
     if result["status"] == "done":
         yield "what is shown", shown_by(scenario)
     yield "protocol", scenario.protocol
-    counts = f"{agents['asked']:,} asked, {agents['answered']:,} answered, {agents['enrolled']:,} enrolled"
-    yield "agents", counts
+    yield "agents", f"{agents['asked']:,} asked, {agents['answered']:,} answered, {agents['enrolled']:,} enrolled"
     for words in lost(result):
         yield "lost", words
     for who, words in over_all_runs(result):
@@ -200,16 +180,14 @@ def _rounds_note(scenario: ResolvedScenario) -> str:
 def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
     """Go through the true losses that an experiment knows."""
     if "loss_on_target" in truth and "correct" not in truth:
-        yield ChartEntry("this run's answer", truth["loss_on_target"], "truth", note="true loss on the population")
-        if "mean_squared_error" in truth:
-            yield ChartEntry(
-                "this run's answer, squared", truth["mean_squared_error"], "truth", note="true squared loss"
-            )
-        for label, key in (("-1", "loss_on_negative"), ("+1", "loss_on_positive")):
+        for name, key, note in (
+            ("this run's answer", "loss_on_target", "true loss on the population"),
+            ("this run's answer, squared", "mean_squared_error", "true squared loss"),
+            ("people labelled -1", "loss_on_negative", "true loss of the answer on them"),
+            ("people labelled +1", "loss_on_positive", "true loss of the answer on them"),
+        ):
             if truth.get(key) is not None:
-                yield ChartEntry(
-                    f"people labelled {label}", truth[key], "truth", note="true loss of the answer on them"
-                )
+                yield ChartEntry(name, truth[key], "truth", note=note)
     for name, found in truth.get("baselines", {}).items():
         yield ChartEntry(plain(name), found["loss_on_target"], "baseline", note=plain(found["note"]))
 
@@ -239,15 +217,12 @@ def view_so_far(
     promises: Mapping[str, PrivacyGuarantee],
     status: str,
 ) -> RunView:
-    """Return what is shown of a run that goes on.
+    """Return what is shown of a run that goes on; ``BadData`` if the numbers are none of such a run.
 
     Args:
         rounds: The numbers of each round so far (:func:`referee.runs.results.rounds_of`).
         agents: How many are enrolled and were asked, answered and declined so far.
         promises: By whom they are made (:func:`referee.runs.results.promises`).
-
-    Raises:
-        BadData: If the numbers are none of such a run.
     """
     document = {
         "status": status,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.privacy.guarantee import PrivacyGuarantee, formula, in_words
@@ -20,28 +20,27 @@ Tone = Literal["good", "open", "bad"]
 """``good``: what was asked for is shown. ``open``: there is an answer, but less is shown. ``bad``: no answer."""
 
 
-def _check_numbers(*values: Any) -> None:
-    for value in values:
-        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
-            raise ValueError(f"a number of at most {LARGEST:g} is needed, found {str(value)[:60]!r}")
+class _Numbers:
+    """Values that refuse what is no number, or too large to be shown."""
+
+    NUMBERS: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` naming what is none."""
+        for value in (getattr(self, name) for name in self.NUMBERS):
+            if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
+                raise ValueError(f"a number of at most {LARGEST:g} is needed, found {str(value)[:60]!r}")
 
 
 @dataclass(frozen=True)
-class Interval:
-    """An estimate with its confidence interval; all of it in units of the loss.
+class Interval(_Numbers):
+    """An estimate with its confidence interval, in units of the loss."""
 
-    Attributes:
-        confidence: Probability that the interval holds the true value; None where the run's notes do not say.
-    """
+    NUMBERS = ("value", "low", "high")
 
     value: float
     low: float
     high: float
-    confidence: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is no number."""
-        _check_numbers(self.value, self.low, self.high, *([] if self.confidence is None else [self.confidence]))
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Promise:
-    """A privacy guarantee.
-
-    Attributes:
-        who: Whom it protects.
-        formula: "(0.5, 0.0001)-differential privacy".
-        plain: What that means, for somebody who does not know the formula.
-        scope: What neighbours differ in, and what is covered.
-    """
+    """A privacy guarantee: whom it protects, as a formula and in plain words, and what neighbours differ in."""
 
     who: str
     formula: str
@@ -88,7 +80,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class ChartEntry:
+class ChartEntry(_Numbers):
     """A line of a chart with one line for each thing that is compared: an interval, or a value that is known.
 
     Attributes:
@@ -96,29 +88,25 @@ class ChartEntry:
             value.
     """
 
+    NUMBERS = ("value",)
+
     name: str
     value: float
     kind: Literal["estimate", "truth", "baseline"]
     estimate: Interval | None = None
     note: str = ""
 
-    def __post_init__(self) -> None:
-        """Refuse what is no number."""
-        _check_numbers(self.value)
-
 
 @dataclass(frozen=True)
-class Gauge:
+class Gauge(_Numbers):
     """How much of something limited has been used."""
+
+    NUMBERS = ("used", "limit")
 
     name: str
     used: int
     limit: int
     note: str = ""
-
-    def __post_init__(self) -> None:
-        """Refuse what is no number."""
-        _check_numbers(self.used, self.limit)
 
 
 @dataclass(frozen=True)
@@ -129,7 +117,6 @@ class RunView:
         measure: What is estimated, as the axis of a chart names it.
         level: The run halts once the loss is shown to be below it; None where it has no such level.
         notice: What a reader must know before believing any promise; empty if there is nothing.
-        facts: Further lines: name and value.
     """
 
     name: str
@@ -188,8 +175,7 @@ def share(value: float, *, up: bool | None = None) -> str:
 def silent_in_words(result: Mapping[str, Any]) -> str:
     """Say what those who were asked and did not answer could change; empty where everybody answered.
 
-    The numbers are the run's own, which an audit works out again (:class:`referee.protocols.base.Silent`). A result
-    that another party wrote may have none: then it is stated that they are missing.
+    A result that another party wrote may have no such numbers: then it is stated that they are missing.
     """
     found, agents = result.get("silent"), result.get("agents") or {"asked": 0, "answered": 0}
     if found is None:
