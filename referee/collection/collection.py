@@ -135,7 +135,6 @@ class ReportCollection:
                     raise PeerUnavailable(f"no agent answered question {number} within {deadline * PATIENCE:g} s")
                 break
             wait(left)
-            self._store.check_driving()
         self._close(taking)
         return add_up(taking.asked, self._store.reports(taking.question))
 

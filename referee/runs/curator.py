@@ -15,7 +15,6 @@ from common.net import messages
 from common.net.client import Client
 from common.net.transport import Overdue, time_limit
 from common.operations.operation import Operation, declared_event
-from common.protocols.base import Progress
 from common.scenario.resolved import parse_resolved
 
 
@@ -147,7 +146,7 @@ def answered(
     *,
     agreed: bool,
     look: Callable[[], None],
-    on_progress: Callable[[Progress], None],
+    say: Callable[[str], None],
 ) -> tuple[Signed, T]:
     """Return the curator's answer and what ``check`` makes of it; ask again as long as that may help.
 
@@ -178,7 +177,7 @@ def answered(
             if isinstance(error, PeerUnavailable) and not agreed:
                 raise
             if not reported:
-                on_progress(Progress(f"the run waits for the curator: {error.detail}", {}))
+                say(f"the run waits for the curator: {error.detail}")
             reported = True
             look()
             time.sleep(PAUSE)
@@ -187,5 +186,5 @@ def answered(
             doubts += 1
             if doubts > DOUBTS:
                 raise
-            on_progress(Progress(f"the curator is asked again: {error.detail}", {}))
+            say(f"the curator is asked again: {error.detail}")
             time.sleep(DOUBT)

@@ -163,7 +163,8 @@ class Execution:
         terms = None if agreed is None else messages.Terms.parse(Signed.parse(agreed.body["terms"]).message)
         return self._end(None, "failed", reason, terms, [])
 
-    # Cancelling -----------------------------------------------------------------------------------------------------
+    def _say(self, text: str) -> None:
+        self._on_progress(Progress(text, {}))
 
     def _check_cancelled(self) -> None:
         if time.monotonic() - self._looked >= LOOK:
@@ -174,6 +175,7 @@ class Execution:
     def _wait(self, seconds: float) -> None:
         self._check_cancelled()
         self._sleep(seconds)
+        self._store.check_driving()
 
     def _cancellation_summary(self) -> str:
         """Say what a cancelled run has released and spent."""
@@ -188,8 +190,6 @@ class Execution:
             "run and counts as spent"
         )
 
-    # Beginning and end ----------------------------------------------------------------------------------------------
-
     def begin(self, on_progress: Callable[[Progress], None]) -> messages.Configuration:
         """Fix the configuration once enough agents are enrolled; afterwards it never changes.
 
@@ -200,7 +200,7 @@ class Execution:
             return messages.Configuration.parse(self._state.configuration)
         self._on_progress = on_progress
         witnesses = self._until_witnessed(self._checkpoints.keys)
-        self._await_agents(on_progress)
+        self._await_agents()
         check_room(self._roster.agents, min(self._wanted, self._available()), self._scenario.agents.mechanism)
         in_use = self._orders_in_use()
         enrolled = len(self._roster)
@@ -235,7 +235,7 @@ class Execution:
         asks, policies = protocol.asks(self._scenario), self._registrar.policies()
         note = check_accepted(asks, self._scenario, policies, self._roster.agents)
         if note is not None:
-            self._on_progress(Progress(note, {}))
+            self._say(note)
 
     def _check_answered(self) -> None:
         """Refuse a run of which everybody who was asked has declined: some who decline leave it to the others."""
@@ -268,12 +268,11 @@ class Execution:
                         "ends here: fix that witness, or start the referee without it"
                     ) from None
                 if not reported:
-                    self._on_progress(Progress(f"the run waits for a witness: {error.words}", {}))
+                    self._say(f"the run waits for a witness: {error.words}")
                 reported = True
                 # One that hangs has kept the other runs waiting as well: most of the time is theirs.
                 for _ in range(1 + int(OTHERS * (time.monotonic() - began) / PAUSE)):
                     self._wait(PAUSE)
-                    self._store.check_driving()
 
     def lacking(self) -> str | None:
         """Say which agents the run waits for before it can begin; None if it has begun or can begin."""
@@ -296,7 +295,7 @@ class Execution:
     def _available(self) -> int:
         return self._roster.agents - sum(c.used for c in self._store.cohorts())
 
-    def _await_agents(self, on_progress: Callable[[Progress], None]) -> None:
+    def _await_agents(self) -> None:
         clock = self._collection.clock
         deadline = clock() + self._patience.enrolment
         reported = None
@@ -308,10 +307,9 @@ class Execution:
                     f"(each answers once in its life): start more, or lower agents.count"
                 )
             if lacking != reported:
-                on_progress(Progress(lacking, {}))
+                self._say(lacking)
                 reported = lacking
             self._wait(0.2)
-            self._store.check_driving()
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -329,14 +327,12 @@ class Execution:
             if all(self._store.reply_entry(c.run, _BEACON if c.beacon else _TERMS) is not None for c in agreed):
                 return {promised.first for configuration in agreed for promised in configuration.order}
             self._wait(PAUSE)
-            self._store.check_driving()
 
     def _agree(self) -> tuple[messages.Terms, str]:
         """Return the curator's terms and key, asking for them the first time."""
         agreed = self._store.reply_entry(self._run, _TERMS)
         if agreed is None:
-            wire = self._configuration.wire()
-            asked = self._identity.sign(messages.Configuration.KIND, wire)
+            asked = self._identity.sign(messages.Configuration.KIND, self._configuration.wire())
             signed, terms = self._patiently(
                 self._curator.open_run, asked, lambda reported: check_terms(reported, self._configuration)
             )
@@ -389,6 +385,8 @@ class Execution:
         rounds: list[dict[str, float]],
     ) -> dict[str, Any]:
         self._collection.close(self._run)
+        asked, answers = self._store.asked(self._run), self._store.answered(self._run)
+        declined = self._collection.declined(self._run)
         result = result_document(
             self._scenario,
             outcome,
@@ -398,11 +396,11 @@ class Execution:
             terms=terms,
             agents={
                 "enrolled": self._roster.agents,
-                "asked": self._store.asked(self._run),
-                "answered": self._store.answered(self._run),
+                "asked": asked,
+                "answered": answers,
                 "rejected": self._collection.count_rejected(),
             },
-            lost=self._lost(),
+            lost={"silent": max(0, asked - answers - sum(declined.values())), "declined": declined},
             enrolment=self._registrar.enrolled(),
             seconds=self._seconds,
         )
@@ -431,30 +429,18 @@ class Execution:
         except Refused as error:
             if not now:
                 raise
-            self._on_progress(Progress(f"the run's end is not witnessed: {error.words}", {}))
+            self._say(f"the run's end is not witnessed: {error.words}")
             return
         for place, problem in problems.items():
             if place not in self._passed_over:
                 self._passed_over.add(place)
-                self._on_progress(Progress(f"the run goes on, its checkpoint is not witnessed yet: {problem}", {}))
-
-    def _lost(self) -> dict[str, Any]:
-        declined = self._collection.declined(self._run)
-        asked = self._store.asked(self._run)
-        silent = asked - self._store.answered(self._run) - sum(declined.values())
-        return {"silent": max(0, silent), "declined": declined}
-
-    # Exchanges ------------------------------------------------------------------------------------------------------
+                self._say(f"the run goes on, its checkpoint is not witnessed yet: {problem}")
 
     def _exchange(self, number: int, step: AskCurator | AskAgents) -> Any:
         began = time.monotonic()
         self._check_cancelled()
-        if isinstance(step, AskCurator):
-            reply: Any = self._ask_curator(number, step)
-            self._seconds["curator"] += time.monotonic() - began
-        else:
-            reply = self._ask_agents(number, step)
-            self._seconds["agents"] += time.monotonic() - began
+        reply = self._ask_curator(number, step) if isinstance(step, AskCurator) else self._ask_agents(number, step)
+        self._seconds["curator" if isinstance(step, AskCurator) else "agents"] += time.monotonic() - began
         return reply
 
     def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
@@ -467,11 +453,9 @@ class Execution:
             release = check_release(Signed.parse(stored.body["release"]), request, self._curator_key)
         else:
             signed = self._identity.sign(request.KIND, request.wire())
-
-            def check(reported: Signed) -> messages.StoredRelease:
-                return check_release(reported, request, self._curator_key)
-
-            reply, release = self._patiently(self._curator.perform, signed, check)
+            reply, release = self._patiently(
+                self._curator.perform, signed, lambda reported: check_release(reported, request, self._curator_key)
+            )
             self._record("operation", {"request": signed.wire(), "release": reply.wire()}, number)
         self._seen = release.ledger.head
         return release.result
@@ -495,22 +479,14 @@ class Execution:
             raise
         except (TandemError, Overdue) as error:
             why = error.detail if isinstance(error, TandemError) else f"no answer in {ACKNOWLEDGED:g} s"
-            self._on_progress(Progress(f"the curator's last release is not countersigned: {why}", {}))
+            self._say(f"the curator's last release is not countersigned: {why}")
 
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
         """Ask the curator as :func:`referee.runs.curator.answered` does."""
-        agreed = self._store.reply_entry(self._run, _TERMS) is not None
-        return answered(
-            ask,
-            signed,
-            check,
-            self._patience.curator,
-            agreed=agreed,
-            look=self._check_lease,
-            on_progress=self._on_progress,
-        )
+        agreed, patience = self._store.reply_entry(self._run, _TERMS) is not None, self._patience.curator
+        return answered(ask, signed, check, patience, agreed=agreed, look=self._check_lease, say=self._say)
 
     def _check_lease(self) -> None:
         self._check_cancelled()

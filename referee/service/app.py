@@ -381,9 +381,7 @@ def of_referee(referee: Referee) -> list[Family]:
         gauge("tandem_agents_enrolled", "Agents that are enrolled.", referee.registrar.roster.agents),
         *(gauge(f"tandem_enrolment_{n}", f"Enrolment: {n.replace('_', ' ')}.", count) for n, count in enrolled.items()),
         Family("tandem_reports_accepted_total", "counter", "Reports that were stored here.", taken),
-        by_label(
-            "counter", "tandem_reports_rejected_total", "Reports refused, by reason.", "reason", collection.rejected
-        ),
+        by_label("counter", "tandem_reports_rejected_total", "Reports refused, by reason.", "reason", rejected),
         by_label("gauge", "tandem_witness_answers", kept, "witness", answers),
         by_label("counter", "tandem_witness_misbehaved_total", wrong, "witness", misbehaved),
         Family("tandem_commits_total", "counter", "Transactions committed.", [MetricSample(store.commits())]),

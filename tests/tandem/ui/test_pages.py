@@ -177,31 +177,26 @@ def test_the_numbers_are_those_of_the_messages(runs):
         if held[0].kind == "answers":
             assert step.title == f"The answers of {sum(entry.body['answered'] for entry in held):,} agents"
         if held[0].kind == "terms":
-            assert f"{held[0].body['terms']['message']['n']:,} people" in step.parties[0].does
+            assert step.says["people"] == held[0].body["terms"]["message"]["n"]
 
 
-def test_who_has_no_part_sends_nothing(runs):
-    for step in story(entries(runs)).steps:
-        for party in step.parties:
-            assert not (party.does.startswith("It has no part") and party.leaves)
-        senders = {"curator": 0, "agents": 2}
-        sends = [bool(party.leaves) for party in step.parties]
-        for name, place in senders.items():
-            assert sends[place] == (
-                step.way.startswith(f"from the {name}") or (name == "curator" and "and back" in step.way)
-            )
-
-
-def test_a_release_without_an_event_says_that_nothing_is_learned(runs):
-    told = {step.title: step for step in story(entries(runs)).steps}
-    assert "would be the same for all records" in told["The curator's work: reweigh"].learned
-    assert "no outcome would be more than" in told["The curator's work: learn"].learned
-    assert "nothing else" in told["The curator's work: reweigh"].parties[0].leaves
-
-
-def test_the_truth_of_an_answer_has_the_mechanisms_probability(runs):
-    answers = next(step for step in story(entries(runs)).steps if step.title.startswith("The answers"))
-    assert "tells the truth with probability 0.881" in answers.parties[2].does  # e^2/(1 + e^2)
+def test_each_page_tells_what_leaves_whom_and_what_is_learned(browser, runs):
+    for at, step in enumerate(story(entries(runs)).steps, start=1):
+        text = unescape(browser.page(f"/run/tiny/parties?at={at}"))
+        parties = re.findall(r'<section class="party( speaks)?"><h2>([^<]*)</h2>\s*<p>([^<]*)</p>', text)
+        sends = {name: bool(speaks) for speaks, name, _ in parties}
+        assert list(sends) == ["Curator", "Referee", "Each agent"]
+        assert not any(speaks and does.startswith("It has no part") for speaks, _, does in parties)
+        assert sends["Curator"] == (step.way.startswith("from the curator") or "and back" in step.way)
+        assert sends["Each agent"] == step.way.startswith("from the agents")
+        for kind, words in {
+            "terms": f"it has {step.says.get('people', 0):,} people",
+            "answers": "tells the truth with probability 0.881, and the contrary with 0.119",  # e^2/(1 + e^2)
+            "operation": "no outcome would be more than"
+            if step.title.endswith("learn")
+            else "the same for all records",
+        }.items():
+            assert step.kind != kind or words in text
 
 
 def test_the_pages_go_through_the_run(browser, runs):
@@ -265,6 +260,10 @@ def test_the_story_of_every_protocol_can_be_told(name, tmp_path):
         found = [SignedEntry.model_validate_json(line) for line in bench.referee.store.entries("run")]
     numbers = [number for step in story(found).steps for number in step.entries]
     assert sorted(numbers) == list(range(len(found)))
+    around = {"here": "runs", "part": "parties", "name": "run", "at": 1, "count": 1, "notice": "", "messages": ()}
+    for step in story(found).steps:
+        text = page("parties.html", step=step, most=1, titles=[(1, step.title)], **around)
+        assert text.count('<section class="party') == 3
 
 
 QUICK = "select-then-estimate"
