@@ -16,6 +16,7 @@ from referee.protocols.base import PROTOCOLS
 from referee.view.show import figure, plans
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
+from tandem.ui.pages import page as made
 from tandem.ui.parties import story
 from tandem.ui.planning import FIELDS, Planned, Planner, WantedPlan, form, planned
 from tests.support import Bench, small
@@ -262,7 +263,7 @@ def test_the_story_of_every_protocol_can_be_told(name, tmp_path):
     assert sorted(numbers) == list(range(len(found)))
     around = {"here": "runs", "part": "parties", "name": "run", "at": 1, "count": 1, "notice": "", "messages": ()}
     for step in story(found).steps:
-        text = page("parties.html", step=step, most=1, titles=[(1, step.title)], **around)
+        text = made("parties.html", step=step, most=1, titles=[(1, step.title)], **around)
         assert text.count('<section class="party') == 3
 
 
