@@ -14,15 +14,11 @@ _FAR, _LEVEL, _TRIES = 50.0, 1e-14, 30
 
 
 def between(good: float, bad: float, holds: Callable[[float], bool], width: float) -> float:
-    """Return a value that holds, near one that does not.
+    """Return a value that holds, near one that does not: ``good``, or one at which ``holds`` returned True.
 
     Args:
-        good, bad: At least 0; the condition holds at the first and not at the second, which may be the greater or the
-            smaller.
+        good, bad: At least 0; the condition holds at the first and not at the second, the greater or the smaller.
         width: How far apart they may be at the end, as a share of the greater of them.
-
-    Returns:
-        ``good`` itself, or a value at which ``holds`` was called and returned True.
     """
     while abs(bad - good) > width * max(good, bad):
         middle = 0.5 * (good + bad)
@@ -39,14 +35,7 @@ def crossing(good: float, bad: float, excess: Callable[[float], float], width: f
     """Return a value with an excess of at most 0 near one with more, in few steps where the excess is smooth.
 
     The straight line through both ends says where to look next (the Illinois method: an end that stays twice is given
-    half its excess), and now and then the middle.
-
-    Args:
-        good, bad: At least 0; the excess is at most 0 at the first, and more at the second.
-        width: How far apart they may be at the end, as a share of the greater of them.
-
-    Returns:
-        ``good`` itself, or a value at which the excess was found to be at most 0.
+    half its excess), and now and then the middle. Arguments and result are as for :func:`between`.
     """
     below, above = excess(good), excess(bad)
     stayed, steps = "", 0
@@ -100,11 +89,7 @@ def least(holds: Callable[[int], bool], first: int = 0, most: float = math.inf, 
 
 
 def least_near(holds: Callable[[int], bool], guess: int, first: int = 0, most: float = math.inf) -> int:
-    """Return what :func:`least` returns, in two questions where the guess is right, and a few more where it nearly is.
-
-    Raises:
-        LookupError: As there.
-    """
+    """Return what :func:`least` returns, in two questions where the guess is right, and a few more near it."""
     step = 1
     if not holds(guess):
         bad, good = guess, guess + 1
@@ -127,8 +112,8 @@ def guessed_least(value: Callable[[int], float], level: float, first: int, most:
     """Guess the least integer from ``first`` >= 1 on at which a falling function is at most ``level`` > 0.
 
     The function is taken for a power of its argument between two points that enclose the place: regula falsi in
-    logarithms, with the rule of Anderson and Bjorck that keeps both ends moving. So a smooth one takes about eight
-    evaluations. Nothing is promised: what is found is a place for :func:`least_near` to begin at.
+    logarithms, with the rule of Anderson and Bjorck that keeps both ends moving. Nothing is promised: what is found is
+    a place for :func:`least_near` to begin at.
     """
 
     def height(place: int) -> float:
@@ -168,8 +153,8 @@ def lesser(holds: Callable[[int], bool], good: int, first: int, share: float) ->
     """Return an integer that holds, at most ``good``, which does: for tests that take long and gain little.
 
     The first one tried is less by a share; if it does not hold, the search is over. From there on each place is less
-    than the one before by twice its share, by half at the most. Where one holds, those between are taken to: so twice
-    as many are passed over each time, and the first that does not hold lies between the last two that were tried.
+    than the one before by twice its share, by half at the most. Where one holds, those between are taken to: twice as
+    many are passed over each time, and the first that does not hold lies between the last two that were tried.
     """
     places, step = [good], share
     while places[-1] > first:

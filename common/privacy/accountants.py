@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar
 
 from common.core.registry import Registry
@@ -21,7 +21,7 @@ from common.privacy.events import (
     SubsampledRelease,
     SubsampledSteps,
 )
-from common.privacy.rounding import up
+from common.privacy.rounding import above, up
 from common.privacy.theorems.composition import composed_epsilon, subsampled
 from common.privacy.theorems.renyi import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
 from common.privacy.theorems.selection import epsilon_of_selection, order_of_selection, selection_rdp
@@ -111,6 +111,8 @@ class BudgetFilter:
 class Accountant(ABC):
     """Bounds the cost of events under adaptive composition (replace-one neighbours, n public).
 
+    Sums are exact rationals, so that neither the order nor the grouping of events matters.
+
     Attributes:
         quick: Whether it costs little to ask. The others are asked last, and only where it is worth it.
         patient: Whether it takes so long that no search asks it: only a plan that all others refuse is worth its time.
@@ -158,14 +160,10 @@ class BasicAccountant(Accountant):
     delta_i of its own, are (epsilon, delta)-DP together if always sum eps_i <= epsilon and sum delta_i <= delta.
 
     *Proof.* By induction over the releases. Take an event E; write E_y for it given that the first release, which is
-    (eps_1, delta_1)-DP, put out y. What follows has epsilon - eps_1 and delta - delta_1 left, so P(E_y) <= c(y) +
-    delta - delta_1 with c(y) = min(1, e^{epsilon - eps_1} Q(E_y)). As c lies in [0, 1], its mean under P's first
-    release is at most e^{eps_1} times that under Q's, and delta_1. Together P(E) <= e^epsilon Q(E) + delta. Nothing
-    but the two sums is used, so the filter takes any releases up to the caps.
-
-    It is exact for pure releases at delta = 0: randomized responses reach the sum. ``kov`` counts each release as the
-    dearest, and is exact where they are equal; so this one is for few that differ. Sums are exact rationals, so that
-    neither the order nor the grouping of events matters.
+    (eps_1, delta_1)-DP, put out y. What follows has epsilon - eps_1 and delta - delta_1 left, so P(E_y) <= c(y) + delta
+    - delta_1 with c(y) = min(1, e^{epsilon - eps_1} Q(E_y)). As c lies in [0, 1], its mean under P's first release is
+    at most e^{eps_1} times that under Q's, and delta_1. Together P(E) <= e^epsilon Q(E) + delta. Nothing but the two
+    sums is used, so the filter takes any releases up to the caps. It is exact for pure releases at delta = 0.
     """
 
     def covers(self, event: Event) -> bool:
@@ -176,7 +174,7 @@ class BasicAccountant(Accountant):
         if not all(math.isfinite(epsilon) for (epsilon, _), _ in releases):
             return math.inf
         total, failing = (sum((count * Fraction(cost[i]) for cost, count in releases), Fraction(0)) for i in (0, 1))
-        return _above(total) if failing <= Fraction(delta) else math.inf
+        return above(total) if failing <= Fraction(delta) else math.inf
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
         pure, some = delta == 0.0, any(not isinstance(event, NoEvent) for event, _ in plan)
@@ -194,23 +192,13 @@ class BasicAccountant(Accountant):
         return BudgetFilter(unit, caps[0] if pure else Counts(caps), amount)
 
 
-def _above(total: Fraction) -> float:
-    try:
-        nearest = float(total)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
-
-
 @ACCOUNTANTS.register("kov")
 class OptimalCompositionAccountant(Accountant):
     """The optimal k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
 
-    Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.theorems.composition.subsampled`.
-
-    Exact for releases of one price: no smaller epsilon holds for all mechanisms with that guarantee. Where prices
-    differ, every release is counted as the dearest one planned, which is too much (``basic`` adds them up). The filter
-    fixes both before the first event: the number of releases and the most that each may cost.
+    Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.theorems.composition.subsampled`. Exact for
+    releases of one price; where prices differ, every release is counted as the dearest one planned. The filter fixes
+    both before the first event: the number of releases and the most that each may cost.
     """
 
     def covers(self, event: Event) -> bool:
@@ -265,19 +253,12 @@ class NoAccountant(Accountant):
         return BudgetFilter("releases without a guarantee", Fraction(0), amount)
 
 
-_STRIDE = 8
-
-
 @ACCOUNTANTS.register("rdp")
 class RenyiAccountant(Accountant):
-    """Adds Renyi divergences (Mironov 2017) and converts the sum once.
+    """Adds Renyi divergences (Mironov 2017) and converts the sum once (Canonne et al. 2020, Proposition 12).
 
-    Conversion: Canonne, Kamath and Steinke (2020), Proposition 12.
-
-    The filter counts at *one* order, chosen from the plan before the first event: sound for adaptively
-    chosen events (Feldman and Zrnic 2021; Lecuyer 2021). A filter that lets an event pass while *some* order
-    has budget left is not. Sums are exact rationals, so that neither the order nor the grouping of events
-    matters.
+    The filter counts at *one* order, chosen from the plan before the first event: sound for adaptively chosen events
+    (Feldman and Zrnic 2021; Lecuyer 2021). A filter that lets an event pass while *some* order has budget left is not.
     """
 
     def covers(self, event: Event) -> bool:
@@ -285,13 +266,13 @@ class RenyiAccountant(Accountant):
         return pure or isinstance(event, SubsampledSteps | Gaussian | PrivateSelection | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        return self._best(plan, delta)[1]
+        return _best_order(tuple(plan), delta)[1]
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        return {"order": float(self._best(plan, delta)[0])}
+        return {"order": float(_best_order(tuple(plan), delta)[0])}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        order, planned = self._best(plan, delta)
+        order, planned = _best_order(tuple(plan), delta)
         allowed = rho_allowed(order, epsilon, delta)
         cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
         total = _total(plan, order)
@@ -304,21 +285,16 @@ class RenyiAccountant(Accountant):
 
         return BudgetFilter(f"Renyi divergence of order {order}", cap, amount)
 
-    def _best(self, plan: Plan, delta: float) -> tuple[int, float]:
-        return _best_order(tuple(plan), delta)
-
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the order, then for the filter of one plan
 def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int, float]:
     """Search the orders: a coarse scan, then a fine one. Every order is valid."""
-    found: dict[int, float] = {}
 
+    @cache
     def at(place: int) -> float:
-        if place not in found:
-            found[place] = _epsilon(plan, ORDERS[place], delta)
-        return found[place]
+        return _epsilon(plan, ORDERS[place], delta)
 
-    best, stride = 0, _STRIDE
+    best, stride = 0, 8
     for place in range(0, len(ORDERS), stride):
         if at(place) < at(best):
             best = place
@@ -361,10 +337,10 @@ def _divergence(event: Event, order: int) -> Fraction | None:
 
 @ACCOUNTANTS.register("selection")
 class SelectionAccountant(Accountant):
-    """The direct bound for one choice, :func:`.private_selection.epsilon_of_selection`.
+    """The direct bound for one choice, :func:`common.privacy.theorems.selection.epsilon_of_selection`.
 
-    Several choices, or a choice beside other releases, are for the Renyi accountant: this one says infinity. The
-    filter admits one choice, of the law that was planned and at most its mu.
+    Several choices, or a choice beside other releases, are for the Renyi accountant. The filter admits one choice, of
+    the law that was planned and at most its mu.
     """
 
     def covers(self, event: Event) -> bool:

@@ -1,14 +1,13 @@
 """An empirical privacy auditor: a lower bound, with confidence, on the epsilon of any randomized function.
 
-The function is run on two neighbouring inputs. One half of the runs is searched for the event that tells the
-inputs apart best; the other half, untouched by the search, bounds that event's two probabilities (Clopper and
-Pearson 1934)::
+The function is run on two neighbouring inputs. One half of the runs is searched for the event that tells the inputs
+apart best; the other half, untouched by the search, bounds that event's two probabilities (Clopper and Pearson 1934)::
 
     epsilon >= ln((p_low - delta) / q_high)
 
-If the function is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most ``failure``, however
-the event was found: only one event is tested. A broken function need not be caught, so every audit of something
-right stands beside broken twins that are.
+If the function is (epsilon, delta)-DP, the bound exceeds epsilon with probability at most ``failure``, however the
+event was found: only one event is tested. A broken function need not be caught, so every audit of something right
+stands beside broken twins that are.
 """
 
 from __future__ import annotations
@@ -74,11 +73,10 @@ def audit(
     delta: float = 0.0,
     failure: float = 1e-6,
 ) -> AuditFinding:
-    """Bound the epsilon of ``subject`` at ``delta`` from below, on one pair of neighbouring inputs.
+    """Bound the epsilon of ``subject`` at ``delta`` from below, on two neighbouring inputs, in both directions.
 
     Args:
         subject: The randomized function; non-finite outputs count as one value of their own.
-        inputs: Two neighbouring inputs; both directions are tried.
         runs: Runs on each input for the search, and again as many for the bound.
         failure: Probability that a private function gets a bound above its epsilon.
     """
@@ -88,7 +86,6 @@ def audit(
 
 
 def _found(searched: Sequence[Floats], tested: Sequence[Floats], delta: float, failure: float) -> AuditFinding:
-    """Search outputs on both inputs for the best event, and bound its probabilities by others, as many each."""
     partition, runs = Partition(*searched), len(tested[0])
     seen = [partition.count(outputs) for outputs in searched]
     best, event, direction = -math.inf, np.zeros(len(seen[0]), dtype=bool), 1
@@ -119,13 +116,9 @@ def exceeds(
 ) -> bool:
     """Tell whether ``subject`` is shown not to be (epsilon, delta)-DP; as soon as it is, no further runs are made.
 
-    Up to ``len(LOOKS)`` audits, each of the runs of the one before and more, with its share of ``failure``. In each the
-    event is searched for in runs that its bound does not use, so each accuses a private function with at most its
-    share, and all of them, by the union bound, which asks for no independence, with at most ``failure``.
-
-    Args:
-        epsilon, delta: The claim.
-        runs: Runs of the last audit; all else is as in :func:`audit`.
+    Up to ``len(LOOKS)`` audits, each of the runs of the one before and more, with its share of ``failure``: by the
+    union bound, which asks for no independence, a private function is accused with probability ``failure`` at most.
+    ``runs`` are those of the last audit; all else is as in :func:`audit`.
     """
     made: dict[tuple[str, int], list[Floats]] = {(what, i): [] for what in ("search", "test") for i in range(2)}
     before = 0

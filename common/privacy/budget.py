@@ -1,4 +1,7 @@
-"""One run's privacy budget: does the plan fit, may this event still happen, what may be published."""
+"""One run's privacy budget: does the plan fit, may this event still happen, what may be published.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ FAR = 1.3
 class Budget:
     """A budget filter: all admitted events together keep to the guarantee, however adaptively they are chosen.
 
-    The filter is fixed by the plan. The guarantee is the cap, never what was spent: publishing the spent
-    amount would not be a valid claim. A run that starts again needs a budget of its own.
+    The filter is fixed by the plan. The guarantee is the cap, never what was spent: publishing the spent amount would
+    not be a valid claim. A run that starts again needs a budget of its own.
 
     Attributes:
         guarantee: (epsilon, delta) with respect to replacing one record, n public; (inf, 1) for a run without privacy.
@@ -69,11 +72,10 @@ class Budget:
     def admit(self, charged: Sequence[Event], event: Event) -> None:
         """Check that ``event`` may happen after all of ``charged``; changes nothing.
 
-        Costs time in the number of events since the last call, as long as ``charged`` only grows.
+        Takes time in the number of events since the last call, as long as ``charged`` only grows.
 
         Args:
             charged: Every event recorded so far in this run, in any order.
-            event: The event to come.
 
         Raises:
             BudgetExceeded: With ``spent``, ``requested``, ``budget`` in the filter's ``unit``.
@@ -81,14 +83,13 @@ class Budget:
         spent = self._sum(charged)
         requested = self._filter.amount(event)
         if requested is None or not within(spent + requested, self._filter.cap):
-            unit, cap = self._filter.unit, float(self._filter.cap)
             asked = "what this budget never admits" if requested is None else f"{float(requested):.6g}"
             raise BudgetExceeded(
-                f"spent {float(spent):.6g} of {cap:.6g} {unit}, a {event.kind} event asks for {asked}",
+                f"spent {float(spent):.6g} of {self.cap:.6g} {self.unit}, a {event.kind} event asks for {asked}",
                 spent=float(spent),
                 requested="inadmissible" if requested is None else float(requested),
-                budget=cap,
-                unit=unit,
+                budget=self.cap,
+                unit=self.unit,
             )
         error = self._error + sampling_error(event)
         if error > self._error_cap and self.accountant != "none":
@@ -121,8 +122,8 @@ class Budget:
                     f"a {event.kind} event is on record that this budget never admits",
                     spent="inadmissible",
                     requested=0.0,
-                    budget=float(self._filter.cap),
-                    unit=self._filter.unit,
+                    budget=self.cap,
+                    unit=self.unit,
                 )
             self._spent += amount
             self._error += sampling_error(event)
@@ -139,9 +140,6 @@ def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
     Args:
         enough: Patient accountants are asked where the others show more than this: by default nowhere; everywhere for
             0.
-
-    Raises:
-        BadInput: If delta is not in [0, 1).
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
@@ -205,9 +203,6 @@ def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate |
 
     Args:
         enough: As for :func:`cost`.
-
-    Raises:
-        BadInput: If delta is not in [0, 1).
     """
     epsilon = cost(plan, delta, enough)
     if not math.isfinite(epsilon):
@@ -228,7 +223,7 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
     delta = delta_left(delta, epsilon, error)
     if delta < 0.0:
         return False
-    least = _quick(plan, delta, epsilon, epsilon)
+    least = _cheapest_quick(plan, delta, epsilon, epsilon)[2]
     if quick or least <= epsilon:
         return least <= epsilon
     return any(
@@ -247,18 +242,7 @@ def share(plan: Plan, epsilon: float, delta: float) -> float:
     error = error_paid(plan)
     epsilon = _used(epsilon, delta, error)
     delta = delta_left(delta, epsilon, error)
-    return math.inf if delta < 0.0 else _quick(plan, delta) / epsilon
-
-
-def _quick(plan: Plan, delta: float, most: float = math.inf, enough: float = 0.0) -> float:
-    """Return the least epsilon that quick accountants show, up to ``most``; what is ``enough`` ends the search."""
-    least = math.inf
-    for _, accountant in _covering(plan):
-        if accountant.quick and accountant.worth(plan, delta, min(least, most)):
-            least = min(least, accountant.epsilon(plan, delta))
-            if least <= enough:
-                break
-    return least
+    return math.inf if delta < 0.0 else _cheapest_quick(plan, delta)[2] / epsilon
 
 
 def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant, float]:
@@ -266,15 +250,13 @@ def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant,
 
     The filters of quick accountants take any events up to a sum; that of the others, those that were planned.
     """
-    quick = [(n, a, a.epsilon(plan, delta)) for n, a in _covering(plan) if a.quick]
-    best = min(quick, key=lambda found: found[2])
+    best = _cheapest_quick(plan, delta)
     return best if best[2] <= epsilon else _cheapest(plan, delta, epsilon)
 
 
 def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, Accountant, float]:
     """Return the accountant that shows the least; patient ones are asked last, and where the others show too much."""
-    covering = _covering(plan)
-    best = min(((n, a, a.epsilon(plan, delta)) for n, a in covering if a.quick), key=lambda found: found[2])
+    covering, best = _covering(plan), _cheapest_quick(plan, delta)
     for name, accountant in covering:
         if not accountant.quick and not accountant.patient and accountant.worth(plan, delta, best[2] / GAIN):
             best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
@@ -283,6 +265,20 @@ def _cheapest(plan: Plan, delta: float, enough: float = math.inf) -> tuple[str, 
         if accountant.patient and hopeful and accountant.worth(plan, delta, enough or best[2]):
             best = min(best, (name, accountant, accountant.epsilon(plan, delta)), key=lambda found: found[2])
     return best
+
+
+def _cheapest_quick(
+    plan: Plan, delta: float, most: float = math.inf, enough: float = 0.0
+) -> tuple[str, Accountant, float]:
+    """Return the quick accountant that shows the least; what is ``enough`` ends the search."""
+    found: list[tuple[str, Accountant, float]] = []
+    for name, accountant in _covering(plan):
+        least = min(most, *(epsilon for _, _, epsilon in found), math.inf)
+        if accountant.quick and accountant.worth(plan, delta, least):
+            found.append((name, accountant, accountant.epsilon(plan, delta)))
+            if found[-1][2] <= enough:
+                break
+    return min(found, key=lambda each: each[2], default=("none", ACCOUNTANTS["none"](), math.inf))
 
 
 def _covering(plan: Plan) -> list[tuple[str, Accountant]]:
@@ -304,12 +300,10 @@ class Certificate(Value):
     """That all events together, however adaptively they are chosen within them, are (epsilon, delta)-DP.
 
     Attributes:
-        neighbours: The relation that the guarantee is about.
         events: What was planned, or what happened.
-        accountant: Name of the accountant that found the bound.
-        numbers: Where it found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``, ``points``,
-            ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of it);
-            ``width`` (game); none for the others.
+        numbers: Where the accountant found it: ``order`` (rdp); ``pad`` and ``rate`` (comparison); ``width``, ``tilt``,
+            ``points``, ``beyond`` (pld: the grid, the transform, and what of delta was added for everything outside of
+            it); ``width`` (game); none for the others.
         distance: Bound on the total variation between all that is drawn and what is priced
             (:mod:`common.privacy.events`). The accountant was given delta - (1 + e^epsilon) distance.
         epsilon, delta: What is claimed, for what is really drawn.
@@ -328,13 +322,7 @@ class Certificate(Value):
 def certificate_of(
     name: str, accountant: Accountant, plan: Plan, epsilon: float, delta: float, error: Fraction = Fraction(0)
 ) -> Certificate:
-    """Return the certificate of a plan.
-
-    Args:
-        name, accountant: It shows that the plan costs epsilon at most at
-            :func:`common.privacy.events.delta_left`.
-        error: What the plan pays for; nothing is left of delta if it is more than delta.
-    """
+    """Return the certificate of a plan, which the accountant shows to cost epsilon at most at :func:`delta_left`."""
     events = tuple(Counted(event=event.wire(), count=count) for event, count in plan)
     numbers = accountant.numbers(plan, max(delta_left(delta, epsilon, error), 0.0))
     distance = up(float(error)) if error else 0.0

@@ -40,21 +40,16 @@ def enough(kappa: float) -> int:
 def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int = 0) -> tuple[float, ...]:
     """Return the sampling bounds s_t >= TV(mu, mu') after t = before, ..., before + rounds - 1 reweighs, rounded up.
 
-    ::
-
         s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))
 
-    Proof idea: log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at
-    most e^{eta t}, which capping does not raise; hence mu_i <= 1 / (1 + (n-1) e^{-eta t}). The projection
-    gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept
-    between rounds.
+    Proof idea: log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at most e^{eta
+    t}, which capping does not raise; hence mu_i <= 1 / (1 + (n-1) e^{-eta t}). The projection gives mu_i <= 1/(kappa
+    n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept between rounds.
 
     Args:
-        n: Size of the sample, public.
         kappa: Density, in (0, 1], with kappa n > 10.
         eta: Step of multiplicative weights, at least 0.
-        rounds: Number of rounds, at least 1.
-        before: Number of reweighs before the first round.
+        before: Number of reweighs before the first of at least 1 ``rounds``.
 
     Raises:
         BadInput: If a number is out of range.
@@ -93,8 +88,7 @@ def smallest_n(epsilon: float, delta: float, kappa: float, plan: Callable[[int],
     Accountants that take seconds an answer are asked for one smaller by :data:`PRECISION`, and then for less.
 
     Args:
-        plan: The plan as a function of n, for example ``lambda n: steps_plan(sampling_schedule(n, kappa, eta, T), R,
-            u)``; its cost must not grow with n. The n returned fits in any case.
+        plan: The plan as a function of n; its cost must not grow with n. The n returned fits in any case.
 
     Raises:
         BudgetExceeded: If no n up to 2^50 fits.

@@ -1,22 +1,15 @@
-"""What a curator did to its sample, as frozen values: no cost and no sampling here, only the facts both need.
+"""What a curator did to its sample, as frozen values; and by how much what is drawn may differ from what is priced.
 
-Neighbouring samples differ in one record by replacement; n is public. ``tv_bound`` is always an upper bound
-s, good for every pair of neighbours, on the total variation between mu and mu' (1/(kappa n) at most; 1 if the
-sample is used as it is).
-
-By how much what is drawn may differ from what is priced, and what that adds to delta.
+Neighbouring samples differ in one record by replacement; n is public. ``tv_bound`` is always an upper bound s, good for
+every pair of neighbours, on the total variation between mu and mu' (1/(kappa n) at most; 1 if the sample is used as it
+is).
 
 Accountants price the exact Gaussian mechanism. Its noise is drawn from tables whose law is within tau of the exact one,
-in total variation, for each number (:data:`NUMBER`; :mod:`curator.mechanisms.gaussian_noise` proves it). The noise of
-everything else is drawn exactly as its theorem has it, to the last bit, and adds nothing.
-
-Everything that a run releases is then within T = sum of tau of what the exact mechanisms would have released, whatever
-is chosen adaptively: couple each number with the exact one; they differ with probability tau at most. If the exact run
-is (epsilon, delta)-DP, then for all neighbours and events
-
-    P~(S) <= P(S) + T <= e^epsilon P'(S) + delta + T <= e^epsilon P~'(S) + delta + (1 + e^epsilon) T,
-
-so the real run is (epsilon, delta + (1 + e^epsilon) T)-DP.
+in total variation, for each number (:data:`NUMBER`; :mod:`curator.mechanisms.gaussian_noise` proves it); all other
+noise is exact. So all that a run releases is within T = sum of tau of what the exact mechanisms would have released,
+whatever is chosen adaptively. If the exact run is (epsilon, delta)-DP, the real one is (epsilon, delta + (1 +
+e^epsilon) T)-DP, since P~(S) <= P(S) + T <= e^epsilon P'(S) + delta + T <= e^epsilon P~'(S) + delta + (1 + e^epsilon)
+T.
 """
 
 from __future__ import annotations
@@ -55,11 +48,10 @@ class NonPrivate(Event):
 class SubsampledSteps(Event):
     """``count`` noisy gradient steps, each on a single fresh draw from mu, everything released.
 
-    One step adds N(0, sigma^2 I) to the gradient at the draw, clipped to the L2 ball of radius L around 0 (a
-    public centre; a bound on pairwise distances alone is not enough). It may depend on all earlier steps.
+    One step adds N(0, sigma^2 I) to the gradient at the draw, clipped to the L2 ball of radius L around 0 (a public
+    centre; a bound on pairwise distances alone is not enough). It may depend on all earlier steps.
 
     Attributes:
-        count: Number of steps.
         tv_bound: s: TV(mu, mu') <= s.
         ratio: u = 2 L / sigma, the diameter of the ball in units of the noise's standard deviation.
     """
@@ -76,7 +68,7 @@ class SubsampledRelease(Event):
     A mechanism on the sample itself is a :class:`Release`.
 
     Attributes:
-        draws: m, the number of independent draws.
+        draws: m.
         tv_bound: s: TV(mu, mu') <= s.
         epsilon, delta: The learner's guarantee for a data set of m records.
     """
@@ -89,11 +81,7 @@ class SubsampledRelease(Event):
 
 
 class Release(Event):
-    """The output of a mechanism on the sample itself that is (epsilon, delta)-DP (replace-one).
-
-    Attributes:
-        epsilon, delta: The mechanism's guarantee.
-    """
+    """The output of a mechanism on the sample itself that is (epsilon, delta)-DP (replace-one)."""
 
     kind: Literal["release"] = "release"
     epsilon: float = Field(gt=0)
@@ -104,10 +92,6 @@ class Gaussian(Event):
     """``count`` adaptively chosen releases from the sample itself, each mu-GDP.
 
     Gaussian noise on a vector of which one record changes the L2 norm by at most ``mu`` standard deviations.
-
-    Attributes:
-        count: Number of releases.
-        mu: Of each.
     """
 
     kind: Literal["gaussian"] = "gaussian"
@@ -129,13 +113,8 @@ class PrivateSelection(Event):
 
 
 _KINDS: dict[str, type[Event]] = {
-    "none": NoEvent,
-    "non-private": NonPrivate,
-    "subsampled-steps": SubsampledSteps,
-    "subsampled-release": SubsampledRelease,
-    "release": Release,
-    "gaussian": Gaussian,
-    "selected": PrivateSelection,
+    kind.model_fields["kind"].default: kind
+    for kind in (NoEvent, NonPrivate, SubsampledSteps, SubsampledRelease, Release, Gaussian, PrivateSelection)
 }
 
 
@@ -153,22 +132,16 @@ def parse_event(wire: Any) -> Event:
 
 NUMBER = Fraction(1, 1 << 180)
 """Bound on the total variation between one number of Gaussian noise as it is drawn and as it is priced."""
-COORDINATES = 1 << 30
-"""Most coordinates of one step's vector of noise; so many 16-bit numbers take 2 GiB.
-:func:`check_numbers` refuses more."""
-NUMBERS = 1 << 50
-"""Most numbers of noise that one Gaussian release is made of; to draw so many takes weeks. More are refused as well."""
+COORDINATES, NUMBERS = 1 << 30, 1 << 50
+"""Most numbers of noise of one step's vector, and of one Gaussian release: :func:`check_numbers` refuses more."""
 ALLOWANCE = 1 << 10
 
 
 def check_numbers(event: Event, numbers: int) -> None:
-    """Refuse an event whose steps, or releases, draw more numbers of Gaussian noise than :func:`sampling_error` counts.
-
-    Args:
-        numbers: Bound on the numbers of one step's vector; of one release, with all that is drawn for it.
+    """Refuse an event of which a step, or a release, draws more Gaussian numbers than :func:`sampling_error` counts.
 
     Raises:
-        BadScenario: If they are more than :data:`COORDINATES` or :data:`NUMBERS`; nothing was charged.
+        BadScenario: If ``numbers``, of one step or release, are more; nothing was charged.
     """
     if isinstance(event, SubsampledSteps):
         most, what = COORDINATES, "a noisy step"

@@ -14,8 +14,8 @@ from common.privacy.rounding import above
 Protected = Literal["records", "labels"]
 """What of a person's record is protected: the whole of it, or the label alone."""
 Neighbours = Literal["one row", "one label", "one answer"]
-"""What may differ between two indistinguishable worlds: a row of the curator's file, n public; the label of a
-row, everything else public; the record of an agent, that it takes part public."""
+"""What may differ between two indistinguishable worlds: a row of the curator's file, n public; the label of a row,
+everything else public; the record of an agent, that it takes part public."""
 Scope = Literal["run", "agent", "run and agent", "fits", "fits and agents", "nothing"]
 """What cannot tell them apart: all that the curator releases in the run, whatever it is asked; the one answer that an
 agent gives in the run; both together; the first two in all fits of an estimator; or nothing, as nothing was
@@ -29,7 +29,6 @@ class PrivacyGuarantee(Value):
 
     Attributes:
         epsilon, delta: Both null if nothing is promised.
-        protects: What of a record is protected.
         neighbours: In what the two worlds differ: by replacement, always.
         covers: All that is seen together.
     """
@@ -149,24 +148,18 @@ def formula(given: PrivacyGuarantee) -> str:
 
 
 def in_words(given: PrivacyGuarantee) -> str:
-    """Say a guarantee in plain words.
-
-    (epsilon, delta) differential privacy is: P(E) <= e^epsilon P'(E) + delta for all neighbours and every set E of what
-    may be seen. The factor is rounded up.
-    """
+    """Say a guarantee in plain words; the factor e^epsilon is rounded up."""
     if given.covers == "nothing":
         return "Nothing was released."
     if given.epsilon is None or given.delta is None:
         return "Nothing is promised."
     factor = math.ceil(min(math.exp(min(given.epsilon, _ENDS_OF_EXP)), 1e300) * 100) / 100
     times = f"{factor:,.2f}" if factor < 1e6 else f"{factor:.1e}"
-    changed = "label were" if given.protects == "labels" else "record were"
-    plain = (
-        f"If one person's {changed} another, no outcome would be more than {times} times as likely "
-        f"(e to the epsilon = {given.epsilon:g})"
-    )
-    return plain + (
-        f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
+    changed = "label" if given.protects == "labels" else "record"
+    end = f", apart from a probability of {given.delta:g} (delta)." if given.delta else "; there is no delta."
+    return (
+        f"If one person's {changed} were another, no outcome would be more than {times} times as likely "
+        f"(e to the epsilon = {given.epsilon:g}){end}"
     )
 
 

@@ -71,8 +71,7 @@ class GaussianAccountant(Accountant):
     """Adds mu^2 of Gaussian releases (Dong, Roth and Su 2022, Corollary 2) and converts the sum once.
 
     As a filter: adaptively chosen mu_i with sum mu_i^2 <= mu*^2 keep to mu*-GDP (Smith and Thakurta 2022, "Fully
-    adaptive composition for Gaussian differential privacy", Theorem 1). Sums are exact rationals, so that neither the
-    order nor the grouping of events matters.
+    adaptive composition for Gaussian differential privacy", Theorem 1).
     """
 
     def covers(self, event: Event) -> bool:
@@ -121,10 +120,9 @@ _Terms = tuple[float, float]
 class ComparisonAccountant(Accountant):
     """Adds up squares of Gaussian releases that are as dear, beside a pad: :mod:`common.privacy.theorems.comparison`.
 
-    With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m
-    <= M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: the theorem is
-    about adaptive choices, and both sums are bounded by M alone. So the filter is sound for any covered events, not
-    only for planned ones. Sums are exact rationals.
+    With the pad m0 and the rate r fixed by the plan, an event of price m may use up r m of delta. Events with sum m <=
+    M are (epsilon, r M + delta_G(epsilon; sqrt(m0^2 + M)))-DP, however adaptively they are chosen: both sums of the
+    theorem are bounded by M alone. So the filter is sound for any covered events, not only for planned ones.
     """
 
     def covers(self, event: Event) -> bool:
@@ -132,7 +130,7 @@ class ComparisonAccountant(Accountant):
         return pure or isinstance(event, SubsampledSteps | Gaussian | NoEvent)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
-        return self._best(plan, delta)[1]
+        return _best_pad(tuple(plan), delta)[1]
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
         square = sum(count * leading(event) for event, count in plan)
@@ -141,11 +139,11 @@ class ComparisonAccountant(Accountant):
         )
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
-        terms = self._best(plan, delta)[0]
+        terms = _best_pad(tuple(plan), delta)[0]
         return {} if terms is None else {"pad": terms[0], "rate": terms[1]}
 
     def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
-        terms, planned = self._best(plan, delta)
+        terms, planned = _best_pad(tuple(plan), delta)
         cap = Fraction(0)
         if terms is not None:
             pad, rate = terms
@@ -164,9 +162,6 @@ class ComparisonAccountant(Accountant):
             return _price(event, terms) if terms is not None and self.covers(event) else None
 
         return BudgetFilter("mu^2 of Gaussian releases as dear", cap, amount)
-
-    def _best(self, plan: Plan, delta: float) -> tuple[_Terms | None, float]:
-        return _best_pad(tuple(plan), delta)
 
 
 @lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the numbers, then for the filter of one plan
@@ -234,12 +229,12 @@ class LossDistributionAccountant(Accountant):
     Dominating pairs compose: if each event's laws, given all that was released before, are dominated by a pair, so is
     the whole by the product of the pairs (Zhu, Dong and Wang 2022, Theorem 10).
 
-    The filter counts by kinds that the plan fixes. An event takes one place of the cheapest kind that dominates it,
-    and passes only while there is one. Proof: given the places that are left, an adversary that stops has at most the
-    profile of nothing, below that of any pair; one that goes on releases something dominated by the pair whose place
-    it takes, after which the rest is at most the product of the places left, by induction. Products do not depend on
-    the order. So all admitted events together are dominated by the product of the plan's pairs, however adaptively
-    they were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
+    The filter counts by kinds that the plan fixes. An event takes one place of the cheapest kind that dominates it, and
+    passes only while there is one. Proof: given the places that are left, an adversary that stops has at most the
+    profile of nothing, below that of any pair; one that goes on releases something dominated by the pair whose place it
+    takes, after which the rest is at most the product of the places left, by induction. Products do not depend on the
+    order. So all admitted events together are dominated by the product of the plan's pairs, however adaptively they
+    were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
     """
 
     quick = False

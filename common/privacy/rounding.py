@@ -25,26 +25,21 @@ def down(value: float, ulps: float = 4.0) -> float:
 
 
 def above(value: Fraction) -> float:
-    """Return the least double that is not below an exact number."""
-    nearest = float(value)
+    """Return the least double that is not below an exact number; infinity beyond the largest."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def check_epsilon(epsilon: float) -> None:
-    """Refuse an epsilon outside (0, ``MAX_EPSILON``].
-
-    Raises:
-        BadInput: If it is outside, or no number.
-    """
+    """Raise :class:`BadInput` for an epsilon outside (0, ``MAX_EPSILON``]."""
     if not 0.0 < epsilon <= MAX_EPSILON:
         raise BadInput(f"epsilon must be positive and at most {MAX_EPSILON:g}, found {epsilon}")
 
 
 def check_delta(delta: float) -> None:
-    """Refuse a delta outside (0, 1).
-
-    Raises:
-        BadInput: If it is outside, or no number.
-    """
+    """Raise :class:`BadInput` for a delta outside (0, 1)."""
     if not 0.0 < delta < 1.0:
         raise BadInput(f"delta must be in (0, 1), found {delta}")

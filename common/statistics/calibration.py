@@ -178,9 +178,8 @@ class Prior:
     """The prior of a calibration: ln(slope) and the common intercept are Gaussian.
 
     Attributes:
-        step: The mean of ln(slope), in quarters of octaves.
-        intercept: The mean of the common intercept.
-        steep, far: Standard deviations, of ln(slope) and of the intercept.
+        step, steep: Mean, in quarters of octaves, and standard deviation of ln(slope).
+        intercept, far: Mean and standard deviation of the common intercept.
     """
 
     step: float = 0.0
@@ -189,12 +188,7 @@ class Prior:
     far: float = 4.0
 
     def shifted(self, by: float, steep: float, far: float) -> Prior:
-        """Return the prior for other people, whose curve differs by independent Gaussians and whose intercept by more.
-
-        Args:
-            by: Is added to the intercept.
-            steep, far: Standard deviations of the differences.
-        """
+        """Return the prior for other people: the intercept moves ``by``, and independent Gaussians are added."""
         return Prior(self.step, self.intercept + by, math.hypot(self.steep, steep), math.hypot(self.far, far))
 
 
@@ -255,18 +249,14 @@ def calibrate(
     """Fit a logistic curve to estimated shares of people, whose noise has the same variance in rare and in full bins.
 
     With p the curve's chance of +1 in a bin, both shares of the bin are (m (1 - p), m p) and noise of one variance, so
-    what the bin says of p is how far they are from that line, whatever m is::
-
-        (share_+ (1 - p) - share_- p)^2 / (p^2 + (1 - p)^2)
-
-    Slope and intercepts minimize half of its sum over bins, times the precision, and half of the squared distance, in
-    standard errors, of the people's mean p from what they report of their label; less the logarithm of the prior. The
-    first term is the least-squares line through the origin when both coordinates are noisy; the logarithm of the
-    shares' likelihood, as if they were counts of people, would trust each of them by as much as bins are rare. A
-    group's intercept has a standard deviation of 1/2 around the common one.
+    what the bin says of p is how far they are from that line, whatever m is: (share_+ (1 - p) - share_- p)^2 / (p^2 +
+    (1 - p)^2). Slope and intercepts minimize half of its sum over bins, times the precision, and half of the squared
+    distance, in standard errors, of the people's mean p from what they report of their label; less the logarithm of the
+    prior. The first term is the least-squares line through the origin when both coordinates are noisy. A group's
+    intercept has a standard deviation of 1/2 around the common one.
 
     Args:
-        reported, masses: What people report of their label alone, and the share of each bin, shape (bins,).
+        reported, masses: What people report of their label alone, and the share of each bin.
 
     Returns:
         The slope is one of a grid from 1/64 to 64, a quarter of an octave apart; intercepts are in [-16, 16].
@@ -287,8 +277,8 @@ def calibrate(
 def _apart(shares: CellShares, slope: float, together: Floats, wide: Floats) -> tuple[float, tuple[float, ...]]:
     """Return each group's best intercept at a slope, and the logarithm of what is to be maximized over slopes.
 
-    The common intercept is the best of all groups together; what the pooled shares add to the prior is counted once,
-    by the groups.
+    The common intercept is the best of all groups together; what the pooled shares add to the prior is counted once, by
+    the groups.
     """
     place = int(np.argmax(together))
     common = float(wide[place])

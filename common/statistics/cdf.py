@@ -1,17 +1,16 @@
 """The distribution function of an item of {0,1}^b, at all thresholds, from one question asked of all agents at once.
 
 As in TreeHist, agents report prefixes, a group for each length (Bassily, Nissim, Stemmer and Thakurta 2017), and the
-share below a threshold is put together from the nodes of the tree of prefixes beside the path to it. Two things are
-done better than that:
+share below a threshold is put together from the nodes of the tree of prefixes beside the path to it. Reports are
+weighted, as in a consistent tree (Hay, Rastogi, Miklau and Suciu 2010): the estimate of a node is the mean of the
+report on it and of what the next few levels say about the parts of it, by inverse variance; and how much of a node's
+share is in its left half is the half of the share and of the difference between its halves. That is unbiased for every
+T. And only a search looks at the estimates: for each of k levels c = i/(k+1) a binary search goes down the tree to the
+least item at or below which are c of the people; the distribution function is the steps at these cuts, monotone and
+inside [0, 1] by itself.
 
-* Reports are weighted, as in a consistent tree (Hay, Rastogi, Miklau and Suciu 2010). The estimate of a node is the
-  mean of the report on it and of what the next few levels say about the parts of it, by inverse variance; and how much
-  of a node's share is in its left half is the half of the share and of the difference between its halves.
-  At any threshold this is unbiased for every T, as plain sums of nodes are; at b = 16 their largest variance is seven
-  times as large.
-* Only a search looks at the estimates. For each of k levels c = i/(k+1) a binary search goes down the tree to the least
-  item at or below which are c of the people; the distribution function is the steps at these cuts. It is monotone and
-  inside [0, 1] by itself, and what noise does where no search comes along does not matter.
+Functions raise :class:`BadInput` for numbers outside the ranges that they state, and for other prefixes than
+:func:`ladder`'s.
 """
 
 from __future__ import annotations
@@ -48,18 +47,12 @@ class Cdf:
 
 
 def estimate_cdf(query: ItemQuery, oracle: FrequencyOracle, answers: Answers, cuts: int) -> Cdf:
-    """Estimate the distribution function.
-
-    Time is proportional to answers times cuts at most; cuts that go the same way are searched together.
+    """Estimate the distribution function; time is proportional to answers times cuts at most.
 
     Args:
-        query: What was asked, with the prefixes of :func:`common.statistics.cdf.ladder`.
-        oracle: How the answers were randomized.
+        query: What was asked, with the prefixes of :func:`ladder`.
         answers: One batch.
         cuts: k, at least 1; about 16 divided by the error is best.
-
-    Raises:
-        BadInput: If there are no or too many cuts, or the prefixes are others.
     """
     check(query, cuts)
     groups, rows = list(reports_by_length(query, answers).values()), np.arange(cuts)
@@ -105,10 +98,7 @@ _CELLS = 1 << 12
 
 
 def ladder(bits: int) -> tuple[int, ...]:
-    """Return the prefix lengths of the groups: all of them.
-
-    Steps of 2, 3 or 4 bits have 8, 38 and 63 percent more variance at 16 bits, with the same weighting.
-    """
+    """Return the prefix lengths of the groups: all of them, as steps of 2 to 4 bits have up to 63% more variance."""
     return tuple(range(1, bits + 1))
 
 
@@ -119,24 +109,21 @@ def error(query: ItemQuery, oracle: HadamardResponse, agents: int, beta: float, 
     agents drawn from T, |q(w) - P(x <= w)| <= t + 1/(2 (k+1)) for every w, where t is such that an estimate at one
     threshold is off by t, to one side, with probability at most beta/(2 m), and m = sum over l <= b of min(2^(l-1), k).
 
-    *Why m, and not 2^b.* A search for c errs at a threshold w if it goes left though P(x < w) <= c - t, or goes right
-    though P(x < w) >= c + t. As long as it has not erred, its interval [low, high) has P(x < low) < c + t and
-    P(x < high) > c - t. So it can only err to the left in a dyadic interval that the last threshold with
-    P(x < w) <= c - t cuts in two, and to the right in one that the first with P(x < w) >= c + t does: one interval of
-    each length on either side. Which ones is decided by T alone; there are 2^(l-1) in all for bit l; and where searches
-    for several c can err at one threshold, that for the nearest c does if any does. If none errs, the cut v for c has
-    P(x < v) < c + t and P(x <= v) > c - t, and the steps between two cuts are as claimed.
+    *Why m.* A search for c errs at a threshold w if it goes left though P(x < w) <= c - t, or goes right though P(x <
+    w) >= c + t. As long as it has not erred, its interval [low, high) has P(x < low) < c + t and P(x < high) > c - t.
+    So it can only err to the left in a dyadic interval that the last threshold with P(x < w) <= c - t cuts in two, and
+    to the right in one that the first with P(x < w) >= c + t does: one interval of each length on either side, decided
+    by T alone; there are 2^(l-1) in all for bit l; and where searches for several c can err at one threshold, that for
+    the nearest c does if any does. If none errs, the cut v for c has P(x < v) < c + t and P(x <= v) > c - t, and the
+    steps between two cuts are as claimed.
 
     *Why t.* The estimate at a threshold is a sum over the path: x being the threshold's place in a node, from 0 to 1,
-    the difference between its halves counts min(x, 1-x) times. Entries of the Hadamard matrix are
-    pairwise independent. So if an answer counts with weights a, of sum 0, about several nodes, the variance is at most
-    sum a^2/(4 (p-q)^2), whatever its agent holds; and weights for different nodes of the path are orthogonal, as those
-    inside either half are equal. With v/(4 (p-q)^2) being the variance of the estimate of a half, that of the
-    estimate is the sum of 2 min(x, 1-x)^2 v/(4 (p-q)^2); v is 1/n for a group's own report, and 1/(n + 1/(2 v')) with
-    the level below, which has v'. t is Bernstein's, for the threshold in {0,1}^b for which the sum is largest.
-
-    Raises:
-        BadInput: If a number is outside its range, or the prefixes are not those of :func:`ladder`.
+    the difference between its halves counts min(x, 1-x) times. Entries of the Hadamard matrix are pairwise independent.
+    So if an answer counts with weights a, of sum 0, about several nodes, the variance is at most sum a^2/(4 (p-q)^2),
+    whatever its agent holds; and weights for different nodes of the path are orthogonal, as those inside either half
+    are equal. With v/(4 (p-q)^2) being the variance of the estimate of a half, that of the estimate is the sum of 2
+    min(x, 1-x)^2 v/(4 (p-q)^2); v is 1/n for a group's own report, and 1/(n + 1/(2 v')) with the level below, which has
+    v'. t is Bernstein's, for the threshold for which the sum is largest.
     """
     variance, most = _spread(query, oracle, cuts)
     exponent = _exponent(query, beta, cuts)
@@ -150,11 +137,7 @@ def error(query: ItemQuery, oracle: HadamardResponse, agents: int, beta: float, 
 def agents_needed(
     query: ItemQuery, oracle: HadamardResponse, tau: float, beta: float, cuts: int = 0
 ) -> tuple[int, int]:
-    """Return how many agents an error of at most tau takes, and the cuts that this is for (by default the best).
-
-    Raises:
-        BadInput: If a number is outside its range, or there are too few cuts for this error.
-    """
+    """Return how many agents an error of at most tau takes, and the cuts that this is for (by default the best)."""
     if not 0.0 < tau < 0.5:
         raise BadInput(f"an error must be in (0, 1/2), found {tau}")
     choices = [cuts] if cuts else [math.ceil(factor / tau) for factor in (1, 2, 4, 8, 16, 32, 64)]
@@ -209,11 +192,7 @@ def largest_sum(bits: int) -> float:
 
 
 def check(query: ItemQuery, cuts: int) -> None:
-    """Refuse a question or a number of cuts that are not for a distribution function.
-
-    Raises:
-        BadInput: Saying what there must be.
-    """
+    """Refuse a question or a number of cuts that are not for a distribution function."""
     if not 1 <= cuts <= MAX_CUTS:
         raise BadInput(f"there must be 1 to {MAX_CUTS} cuts, found {cuts}")
     if query.lengths != ladder(query.bits):

@@ -1,19 +1,19 @@
-"""Evidence about a population's mean, from randomized answers: mixture e-processes and the sizes they imply.
+"""Evidence about a population's mean, from randomized answers: mixture e-processes, and the tests that rest on them.
 
-The referee asks whether a hypothesis's loss err on T is above ``low`` or below ``high`` (at least one is
-true). Two e-processes run beside each other, one against each null hypothesis::
+The referee asks whether a hypothesis's loss err on T is above ``low`` or below ``high`` (at least one is true). Two
+e-processes run beside each other, one against each null hypothesis::
 
     "err <= low"    E = sum_k w_k exp(A_k total - B_k count),     rejecting it shows err > low
     "err >= high"   the mirrored one,                             rejecting it shows err < high
 
-where ``total`` is the number of ones (bit mechanisms) or the sum of unbiased answers (real ones). Under its
-null each E is a non-negative supermartingale that starts at 1, so by Ville's inequality it ever reaches
-1/beta with probability at most beta. The nulls are disjoint: at most one of the two errors is possible, and
-one beta pays for both.
+where ``total`` is the number of ones (bit mechanisms) or the sum of unbiased answers (real ones). Under its null each E
+is a non-negative supermartingale that starts at 1, so by Ville's inequality it ever reaches 1/beta with probability at
+most beta. The nulls are disjoint: at most one of the two errors is possible, and one beta pays for both.
 
-Valid for fresh agents drawn independently from T (an unused i.i.d. pool in random order). Not valid for a
-finite population sampled without replacement, for agents asked twice, nor where silence depends on the
-answer.
+Valid for fresh agents drawn independently from T (an unused i.i.d. pool in random order). Not valid for a finite
+population sampled without replacement, for agents asked twice, nor where silence depends on the answer.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -84,16 +84,13 @@ class EProcesses:
 
 @lru_cache(maxsize=256)
 def gather(mechanism: Mechanism, low: float, high: float) -> EProcesses:
-    """Build both e-processes for a mechanism; those of the last few questions are kept, as every round asks the same.
+    """Build both e-processes for a mechanism.
 
-    Bit mechanisms have Bernoulli(q) answers, q = (1-p) + (2p-1) err, and use exact likelihood ratios
-    (theta_k/q_low)^y ((1-theta_k)/(1-q_low))^(1-y). The grid theta_k starts at the mid-point m with
-    kl(m, q_low) = kl(m, q_high), that is m = v/(u+v) with u = ln(q_high/q_low), v = ln((1-q_low)/(1-q_high)).
-    Real mechanisms use exp(rate (answer - low) - psi(rate)), psi the mechanism's ``log_mgf``, with the rates
-    that are best for a grid of distances from ``low``, starting at half the gap.
-
-    Raises:
-        BadInput: If not 0 < low < high < 1.
+    Bit mechanisms have Bernoulli(q) answers, q = (1-p) + (2p-1) err, and use exact likelihood ratios (theta_k/q_low)^y
+    ((1-theta_k)/(1-q_low))^(1-y). The grid theta_k starts at the mid-point m with kl(m, q_low) = kl(m, q_high), that is
+    m = v/(u+v) with u = ln(q_high/q_low), v = ln((1-q_low)/(1-q_high)). Real mechanisms use exp(rate (answer - low) -
+    psi(rate)), psi the mechanism's ``log_mgf``, with the rates that are best for a grid of distances from ``low``,
+    starting at half the gap.
     """
     if not 0.0 < low < high < 1.0:
         raise BadInput(
@@ -106,8 +103,8 @@ def gather(mechanism: Mechanism, low: float, high: float) -> EProcesses:
 def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
     """Return N*, by which the sequential test always ends: ceil((ln(1/beta) + ln(1/w_m)) / rate).
 
-    When the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at
-    least kl(m, q_low) per answer; below it, that of ``below`` at least kl(m, q_high), which is equal.
+    When the answers' mean is at or above the mid-point, the mid-point component of ``above`` has gained at least kl(m,
+    q_low) per answer; below it, that of ``below`` at least kl(m, q_high), which is equal.
 
     Raises:
         BadInput: If beta is not in (0, 1), or low and high cannot be distinguished with 10^15 answers.
@@ -121,21 +118,17 @@ def worst_case(mechanism: Mechanism, low: float, high: float, beta: float) -> in
 def fixed_size(mechanism: Mechanism, low: float, high: float, beta: float) -> int:
     """Return after how many answers comparing their mean with the mid-point errs with probability <= beta.
 
-    Chernoff: ceil(ln(1/beta) / rate), rate = kl(m, q_low) = kl(m, q_high) for bits, psi*(half the gap) for
-    reals.
-
-    Raises:
-        BadInput: As for :func:`worst_case`.
+    Chernoff: ceil(ln(1/beta) / rate), rate = kl(m, q_low) = kl(m, q_high) for bits, psi*(half the gap) for reals.
     """
     evidences = gather(mechanism, low, high)
     return _count(needed(beta), evidences.rate * (1.0 - 2.0**-30), low, high)
 
 
 def typical(mechanism: Mechanism, low: float, high: float, beta: float, loss: float) -> int:
-    """Return about how many answers the sequential test needs when the loss on T is ``loss``.
+    """Return about how many answers the sequential test needs when the loss on T is ``loss``: for plans only.
 
-    Wald's approximation (no overshoot, no batches): the first n at which some component's expected
-    log-value reaches ln(1/beta); at most N*. For plans only: no guarantee rests on it.
+    Wald's approximation (no overshoot, no batches): the first n at which some component's expected log-value reaches
+    ln(1/beta); at most N*.
     """
     evidences = gather(mechanism, low, high)
     mean = (
@@ -151,11 +144,7 @@ def typical(mechanism: Mechanism, low: float, high: float, beta: float, loss: fl
 
 
 def needed(beta: float) -> float:
-    """Return ln(1/beta), the log-evidence that Ville's inequality asks for.
-
-    Raises:
-        BadInput: If beta is not in (0, 1).
-    """
+    """Return ln(1/beta), the log-evidence that Ville's inequality asks for."""
     if not 0.0 < beta < 1.0:
         raise BadInput(f"a failure probability must be in (0, 1), found {beta}")
     return -math.log(beta)
@@ -279,13 +268,12 @@ def implausible(mechanism: BitMechanism, ones: int, count: int, lies: int = 0) -
     *Proof.* An honest answer is 1 with a probability in [1 - p, p], p being the chance of the truth. So the number of
     ones is stochastically at least that of ``count`` flips of a coin with 1 - p, and at most that with p. By Chernoff's
     bound such a coin shows a share of a or less, a < 1 - p, with probability exp(-count kl(a, 1 - p)) at most, and the
-    other one a share of a or more, a > p, with probability exp(-count kl(a, p)); each of them is half of the alarm at
-    most where this is true. Of the answers ``lies`` may say anything: there are counts of ones that honest agents could
-    have given, within so many of the one that was found, and it is true only if the nearest of these is as unlikely.
-    QED.
+    other one a share of a or more, a > p, with probability exp(-count kl(a, p)); each is half of the alarm at most
+    where this is true. Of the answers ``lies`` may say anything: it is true only if the nearest count of ones within so
+    many of the one that was found is as unlikely.
 
-    It takes answers that were left out because of what they say, or a large share of agents who lie: neither an
-    estimate nor its interval is then about the people.
+    It takes answers that were left out because of what they say, or a large share of lies: no estimate is then about
+    the people.
     """
     if count == 0 or mechanism.truth >= 1.0:
         return False
@@ -314,8 +302,7 @@ class Reached:
         worst_case: Number of answers by which it has decided.
         above, below: Natural logarithms of the e-values against "the loss is at most ``low``" and "the loss is at least
             ``high``"; None where the test looks once only, at the end.
-        needed: ln(1/beta): the first of the two to get there is the verdict. None as well where the test looks once
-            only.
+        needed: ln(1/beta): the first of the two to get there is the verdict; None as well.
     """
 
     answers: int
@@ -348,9 +335,6 @@ class LossTest(ABC):
         Args:
             total: Number of ones (bit mechanisms), or sum of the unbiased answers (real ones).
             count: Number of answers; 0 changes nothing.
-
-        Raises:
-            BadInput: If ``count`` is negative.
         """
         if count < 0:
             raise BadInput(f"a batch holds at least 0 answers, found {count}")
@@ -360,7 +344,7 @@ class LossTest(ABC):
             self.verdict = self._decide()
 
     def reached(self) -> Reached:
-        """Return how far it is; it is made of the answers alone, and changes nothing."""
+        """Return how far it is."""
         return Reached(self.count, self.worst_case)
 
     @abstractmethod
@@ -375,21 +359,16 @@ class LossTest(ABC):
 class FixedTest(LossTest):
     """Decide whether the loss on T is above ``low`` or below ``high`` by comparing one mean with a threshold.
 
-    With ``worst_case`` answers the mean falls on the wrong side of the mid-point with probability at most
-    ``beta`` (Chernoff's bound with the mechanism's own moment generating function; for bits with the exact
-    binomial's exponent). The interface is that of :class:`~common.statistics.evidence.SequentialTest`;
-    there is no verdict before all answers are in.
+    With ``worst_case`` answers the mean falls on the wrong side of the mid-point with probability at most ``beta``
+    (Chernoff's bound with the mechanism's own moment generating function; for bits with the exact binomial's exponent).
+    There is no verdict before all answers are in.
 
     Args:
-        mechanism: How the answers are randomized.
         low, high: 0 < low < high < 1.
         beta: Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
         size: Number of answers; by default the least that Chernoff's bound admits. A smaller one than that (the paper's
             N0) carries the guarantee that its own source claims, not this one; the threshold is then the arithmetic
             mid-point, 3 alpha in Algorithms 2 and 4 of Kohen & Sheffet.
-
-    Raises:
-        BadInput: If a parameter is outside its range.
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, size: int | None = None) -> None:
@@ -419,18 +398,12 @@ class FixedTest(LossTest):
 class SequentialTest(LossTest):
     """Decide whether the loss on T is above ``low`` or below ``high``, looking after every batch.
 
-    Whatever the loss is and whenever one looks, a false verdict has probability at most ``beta`` (Ville's
-    inequality for two mixture e-processes, :mod:`common.statistics.evidence`; docs/corrections.md,
-    "Sequential test"). If both hold (``low`` < loss < ``high``), either verdict is true. The test always
-    ends by ``worst_case`` answers.
-
-    The state is the sum of the answers and their number, so a replay of the same batches gives the same
-    verdict.
+    Whatever the loss is and whenever one looks, a false verdict has probability at most ``beta`` (Ville's inequality
+    for two mixture e-processes; docs/corrections.md, "Sequential test"). If both hold (``low`` < loss < ``high``),
+    either verdict is true. The test always ends by ``worst_case`` answers.
 
     Args:
-        mechanism: How the answers are randomized.
-        low, high: 0 < low < high < 1.
-        beta: Failure probability of this test, in (0, 1). For T rounds, give each beta/T.
+        low, high, beta: As of :class:`FixedTest`.
 
     Raises:
         BadInput: If a parameter is outside its range, or low and high cannot be distinguished.
@@ -466,10 +439,7 @@ class SequentialTest(LossTest):
         return None
 
     def next_batch(self, first: int) -> int:
-        """Return how many answers to ask for next: ``first``, then half of what came; 0 after the verdict.
-
-        Never more than what is left to ``worst_case``.
-        """
+        """Return ``first``, then half of what came, up to what is left to ``worst_case``; 0 after the verdict."""
         if self.verdict is not None:
             return 0
         wanted = first if self.count == 0 else max(1, -(-self.count // 2))

@@ -1,8 +1,11 @@
 """The formulas behind a plan, as pure functions: Kohen & Sheffet's (``paper_...``) and the tighter ones.
 
-Notation: alpha, beta accuracy and failure probability; X = chi^2(T||S) + 1; T rounds; kappa the density of
-mu; K the relative entropy (nats) of the good distribution from the uniform one; losses in [0, 1]; logarithms
-natural.
+Notation: alpha, beta accuracy and failure probability; X = chi^2(T||S) + 1; T rounds; kappa the density of mu; K the
+relative entropy (nats) of the good distribution from the uniform one; losses in [0, 1]; natural logarithms. The last
+formulas are about parities: how many records it takes until their equations have full rank, and in how many blocks they
+must come (d features, T uniform on {0,1}^d, p the chance of a record to be kept, b that of a block to say bottom).
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -50,13 +53,9 @@ def paper_answers_valid(beta: float, rounds: int, epsilon: float, delta: float) 
 
 
 def paper_sample(alpha: float, beta: float, chi_squared: float, dimension: float) -> int:
-    """Return Lemma 3.2's n, the larger of its two.
+    """Return Lemma 3.2's n, the larger of its two; ``dimension`` d is the pseudo-dimension, or log_2 |H|.
 
-    ::
-
-        150 X ln(4/beta) / alpha^2,     800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)) / alpha^2
-
-    ``dimension`` d is the pseudo-dimension (log_2 |H| bounds it for a finite class).
+    150 X ln(4/beta) / alpha^2, 800 X ln(1/alpha) (d ln(400 d/alpha^3) + ln(8/beta)) / alpha^2
     """
     least = 150.0 * chi_squared * math.log(4.0 / beta) / alpha**2
     uniform = dimension * math.log(400.0 * dimension / alpha**3) + math.log(8.0 / beta)
@@ -64,11 +63,7 @@ def paper_sample(alpha: float, beta: float, chi_squared: float, dimension: float
 
 
 def paper_n_sgd(steps: int, rounds: int, kappa: float, epsilon: float) -> int:
-    """Return n = sqrt(Y ln Y), Y = 52 R T/(8 kappa^2 eps) (Algorithm 4), rounded up.
-
-    R = 50e6, T = 1000, kappa = .08/(4 * 1.35), eps = .5 give 324,814,045 (docs/corrections.md, K12; the paper prints
-    324,700,000).
-    """
+    """Return n = sqrt(Y ln Y), Y = 52 R T/(8 kappa^2 eps) (Algorithm 4; docs/corrections.md, K12), rounded up."""
     y = 52.0 * steps * rounds / (8.0 * kappa**2 * epsilon)
     return math.ceil(math.sqrt(y * math.log(y)))
 
@@ -110,20 +105,16 @@ def _positive(delta: float) -> None:
 def slack(alpha: float, truncated: bool) -> float:
     """Return by how much the good distribution u can understate a loss: err_T(h) <= err_u(h) + slack.
 
-    5 alpha/8 with truncation at tau <= X/alpha (Lemma 3.2): alpha/4 for what is cut off
-    (:func:`truncation`); alpha/4 for uniform convergence; alpha/8 for the normalizer U <= (1 + alpha/8) n. Where
-    sup dT/dS <= X/alpha is known nothing is cut off: 3 alpha/8.
+    5 alpha/8 with truncation at tau <= X/alpha (Lemma 3.2): alpha/4 for what is cut off (:func:`truncation`); alpha/4
+    for uniform convergence; alpha/8 for the normalizer U <= (1 + alpha/8) n. 3 alpha/8 where nothing is cut off.
     """
     return (5.0 if truncated else 3.0) * alpha / 8.0
 
 
 class Dense(NamedTuple):
-    """What is known of the good distribution.
+    """What is known of the good distribution: its density, whether weights are cut off, and the moment of w behind it.
 
-    Attributes:
-        kappa: Its density.
-        truncated: Whether weights are cut off.
-        order: Of the moment of w that this rests on: 2 for X, infinite for D_inf.
+    The order of the moment is 2 for X, infinite for D_inf.
     """
 
     kappa: float
@@ -136,18 +127,14 @@ def density(
 ) -> Dense:
     """Return the density of the good distribution, by the rule that asks for the fewest people.
 
-    ::
-
         (1 - 3 alpha/8) alpha/X     always: weights w = dT/dS cut off at tau = X/alpha
-        (1 - 3 alpha/8)/tau_p       where M_p >= E_S[w^p] is known: cut off at tau_p (common.statistics.formulas)
+        (1 - 3 alpha/8)/tau_p       where M_p >= E_S[w^p] is known: cut off at tau_p (:func:`truncation`)
         (1 - alpha/8)/D_inf         if D_inf = sup w <= X/alpha is known: nothing is cut off
 
-    u_i = min(w_i, tau)/U with U = sum_j min(w_j, tau). By Bernstein's inequality, n >= 150 X
-    ln(6/beta)/alpha^2 gives |U/n - E| <= alpha/8 with probability 1 - beta/3, and E is in [1 - alpha/4, 1]
-    (1 if nothing is cut). So u_i <= 1/(kappa n). Only tau <= X/alpha is used of tau, and the smallest tau is.
-
-    n grows as sqrt(T)/kappa, that is as 1/(g kappa) with g the :func:`gap`, 3 alpha/8 with truncation and 5 alpha/8
-    without (Theorem 4.3's factors). So the last rule is taken unless another's kappa is 5/3 of its.
+    u_i = min(w_i, tau)/U with U = sum_j min(w_j, tau). By Bernstein's inequality, n >= 150 X ln(6/beta)/alpha^2 gives
+    |U/n - E| <= alpha/8 with probability 1 - beta/3, and E is in [1 - alpha/4, 1] (1 if nothing is cut). So u_i <=
+    1/(kappa n). Only tau <= X/alpha is used of tau, and the smallest tau is. As n grows with 1/(g kappa), g being the
+    :func:`gap`, the last rule is taken unless another's kappa is 5/3 of its.
 
     Args:
         moments: M_p by order p > 2, if any are known.
@@ -167,14 +154,11 @@ def entropy(
 ) -> float:
     """Return K >= KL(u || uniform), in nats.
 
-    ::
-
         K = ln(1.12 X/(1 - 3 alpha/8)^2),     without truncation  min(ln(1.12 X/(1 - alpha/8)^2), ln(1/kappa))
 
-    KL(u || uniform) = sum_i u_i ln(n u_i) <= ln(n sum_i u_i^2) by Jensen, n sum_i u_i^2 = (mean of
-    w_i^2)/(U/n)^2, and the mean of the cut weights' squares is at most 1.12 X with probability 1 - beta/6
-    (Bernstein: they are at most tau^2, their second moment at most tau^2 X, tau <= X/alpha). Also n u_i <=
-    1/kappa.
+    KL(u || uniform) = sum_i u_i ln(n u_i) <= ln(n sum_i u_i^2) by Jensen, n sum_i u_i^2 = (mean of w_i^2)/(U/n)^2, and
+    the mean of the cut weights' squares is at most 1.12 X with probability 1 - beta/6 (Bernstein: they are at most
+    tau^2, their second moment at most tau^2 X, tau <= X/alpha). Also n u_i <= 1/kappa.
     """
     kappa, truncated, _ = density(alpha, chi_squared, supremum, moments)
     normalizer = 1.0 - (3.0 if truncated else 1.0) * alpha / 8.0
@@ -187,13 +171,12 @@ def gap(alpha: float, learner: float, reweigh_above: float, truncated: bool) -> 
 
 
 def rounds(entropy: float, gap: float) -> int:
-    """Return T = floor(K/(2 g^2)) + 1 learner calls, with step eta = 4 g.
+    """Return T = floor(K/(2 g^2)) + 1 learner calls, with step eta = 4 g (docs/corrections.md, K6).
 
-    Let cost 1 - loss. A round that reweighs has E_mu[cost] >= 1 - learner alpha, and E_u[cost] <= 1 -
-    (reweigh_above alpha - slack). Lazy projected multiplicative weights have regret at most K/eta + eta T/8
-    against u, so after T reweighs T g <= K/eta + eta T/8 = K/(4g) + g T/2, that is T <= K/(2 g^2): the next
-    call halts. For the factors of Theorem 4.3 (learner 1, reweigh_above 2), g = 3 alpha/8 and T = floor(32
-    K/(9 alpha^2)) + 1.
+    A round that reweighs has E_mu[1 - loss] >= 1 - learner alpha, and E_u[1 - loss] <= 1 - (reweigh_above alpha -
+    slack). Lazy projected multiplicative weights have regret at most K/eta + eta T/8 against u, so after T reweighs T g
+    <= K/(4g) + g T/2, that is T <= K/(2 g^2): the next call halts. For the factors of Theorem 4.3, g = 3 alpha/8 and T
+    = floor(32 K/(9 alpha^2)) + 1.
 
     Raises:
         BadInput: If the gap is not positive: reweighing would gain nothing.
@@ -219,8 +202,8 @@ def sample_weights(alpha: float, beta: float, chi_squared: float) -> int:
 def sample_finite(alpha: float, beta: float, chi_squared: float, hypotheses: int) -> int:
     """Return n = 32 X ln(2|H|/beta)/alpha^2, rounded up: no h in H is understated by more than alpha/4.
 
-    The lower tail of a mean of non-negative variables with second moment <= X: exp(-n (alpha/4)^2/(2 X)),
-    and a union over H.
+    The lower tail of a mean of non-negative variables with second moment <= X, exp(-n (alpha/4)^2/(2 X)), and a union
+    over H.
     """
     return math.ceil(32.0 * chi_squared * (math.log(2.0 / beta) + math.log(hypotheses)) / alpha**2)
 
@@ -228,9 +211,9 @@ def sample_finite(alpha: float, beta: float, chi_squared: float, hypotheses: int
 def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int) -> int:
     """Return the least n >= p with n >= (4/alpha'^2)(p ln(2 e n/p) + ln(8/beta)), rounded up.
 
-    p is the pseudo-dimension of the loss class, and alpha' sqrt(X (2 + ln(1/alpha'))) = alpha/4: Cortes,
-    Mansour and Mohri (2010), Theorem 8, as used in Lemma 3.2. The right side is concave in n, so iterating
-    from above ends at its largest fixed point.
+    p is the pseudo-dimension of the loss class, and alpha' sqrt(X (2 + ln(1/alpha'))) = alpha/4: Cortes, Mansour and
+    Mohri (2010), Theorem 8, as used in Lemma 3.2. The right side is concave in n: iterating from above ends at its
+    largest fixed point.
     """
     small, large = 0.0, 1.0
     for _ in range(200):
@@ -254,21 +237,19 @@ def sample_uniform(alpha: float, beta: float, chi_squared: float, dimension: int
 def steps(alpha: float, beta: float, rounds: int, clip: float, noise: float, diameter: float, dimension: int) -> int:
     """Return R = max(9 D^2 (L^2 + sigma^2 d), 32 D^2 L^2 ln(2T/beta)) / alpha^2, rounded up (docs/corrections.md, K4).
 
-    Online-to-batch for the averaged iterate: loss <= best + 3 D sqrt(L^2 + sigma^2 d)/(2 sqrt R) + L D
-    sqrt(8 ln(2T/beta)/R), each half of alpha, in all T calls with probability 1 - beta. L = ``clip``, sigma
-    = ``noise`` L.
+    Online-to-batch for the averaged iterate: loss <= best + 3 D sqrt(L^2 + sigma^2 d)/(2 sqrt R) + L D sqrt(8
+    ln(2T/beta)/R), each half of alpha, in all T calls with probability 1 - beta. L = ``clip``, sigma = ``noise`` L.
     """
     moves = 9.0 * diameter**2 * clip**2 * (1.0 + noise**2 * dimension)
     return math.ceil(max(moves, 32.0 * (diameter * clip) ** 2 * math.log(2.0 * rounds / beta)) / alpha**2)
 
 
 def draws(alpha: float, beta: float, rounds: int, epsilon: float, hypotheses: int) -> int:
-    """Return m = max(4/eps, 8) ln(2T|H|/beta)/alpha, rounded up: draws for the exponential mechanism.
+    """Return m = max(4/eps, 8) ln(2T|H|/beta)/alpha, rounded up: draws for the exponential mechanism, realizable case.
 
-    Realizable case. Among m draws it makes at most 2 ln(2T|H|/beta)/eps mistakes more than the best
-    hypothesis (none), that is alpha m/2; and a hypothesis with loss above alpha on mu makes fewer than alpha
-    m/2 mistakes with probability at most e^(-alpha m/8) <= beta/(2T|H|). Both in all T calls with
-    probability 1 - beta.
+    Among m draws it makes at most 2 ln(2T|H|/beta)/eps mistakes more than the best hypothesis (none), that is alpha
+    m/2; and a hypothesis with loss above alpha on mu makes fewer than alpha m/2 mistakes with probability at most
+    e^(-alpha m/8) <= beta/(2T|H|). Both in all T calls with probability 1 - beta.
     """
     bits = math.log(2.0 * rounds) + math.log(hypotheses) - math.log(beta)
     return math.ceil(max(4.0 / epsilon, 8.0) * bits / alpha)
@@ -283,29 +264,19 @@ def enrolled(answers: int, dropout: float) -> int:
     return math.ceil(root**2 / (1.0 - dropout))
 
 
-_MAX_LOG = 709.0
-"""Logarithm of about the largest double."""
-
-
 def truncation(alpha: float, order: float, moment: float) -> float:
     """Return tau such that cutting the weights off there loses at most alpha/4 of T's mass.
 
-    ::
-
         tau = ((p-1)^(p-1) / p^p * 4 M_p / alpha)^(1/(p-1)),     M_p >= E_S[w^p]
 
-    For every w >= 0, (w - tau)_+ <= c_p w^p / tau^(p-1) with c_p = (p-1)^(p-1) / p^p: the ratio (w - tau)/w^p
-    is largest at w = tau p/(p-1), where both sides are equal. So E_S[(w - tau)_+] <= c_p M_p / tau^(p-1) =
-    alpha/4, and no bound by M_p alone can be better: a variable on {0, tau p/(p-1)} attains it. p = 2 gives
-    docs/corrections.md's tau = X/alpha.
+    For every w >= 0, (w - tau)_+ <= c_p w^p / tau^(p-1) with c_p = (p-1)^(p-1) / p^p: the ratio (w - tau)/w^p is
+    largest at w = tau p/(p-1), where both sides are equal. So E_S[(w - tau)_+] <= c_p M_p / tau^(p-1) = alpha/4, and no
+    bound by M_p alone can be better: a variable on {0, tau p/(p-1)} attains it. p = 2 gives docs/corrections.md's tau =
+    X/alpha.
 
     Args:
-        alpha: Accuracy, in (0, 1).
         order: p > 1, not necessarily whole.
         moment: M_p >= 1 (by Jensen's inequality it cannot be less).
-
-    Raises:
-        BadInput: If a number is out of range.
     """
     if not 0.0 < alpha < 1.0 or not order > 1.0 or not 1.0 <= moment < math.inf:
         raise BadInput(
@@ -319,21 +290,14 @@ def truncation(alpha: float, order: float, moment: float) -> float:
 def gaussian_moment(order: float, sigma_source: float, sigma_target: float, coordinates: int) -> float:
     """Return E_S[w^p] for two centred Gaussians that differ in the spread of some coordinates.
 
-    ::
-
         (r^(p/2) / sqrt(p r - (p-1)))^k,   r = (sigma_S/sigma_T)^2,   infinite where p r <= p - 1
 
-    In one coordinate w = sqrt(r) e^{-x^2 (r-1)/(2 sigma_S^2)}, and E e^{-a x^2/(2 sigma_S^2)} = 1/sqrt(1 + a)
-    for x ~ N(0, sigma_S^2), with a = p (r-1). Order 2 is the paper's chi^2 + 1. A target wider than the source
-    (r < 1) has D_inf infinite, and its moments are finite for p < 1/(1 - r).
+    In one coordinate w = sqrt(r) e^{-x^2 (r-1)/(2 sigma_S^2)}, and E e^{-a x^2/(2 sigma_S^2)} = 1/sqrt(1 + a) for x ~
+    N(0, sigma_S^2), with a = p (r-1). Order 2 is the paper's chi^2 + 1.
 
     Args:
         order: p > 0.
-        sigma_source, sigma_target: Positive: standard deviations in the coordinates that differ.
         coordinates: k >= 1, how many differ.
-
-    Raises:
-        BadInput: If a number is out of range.
     """
     if not (order > 0.0 and sigma_source > 0.0 and sigma_target > 0.0 and coordinates >= 1):
         raise BadInput(
@@ -345,7 +309,7 @@ def gaussian_moment(order: float, sigma_source: float, sigma_target: float, coor
     if spread <= 0.0:
         return math.inf
     log_moment = coordinates * 0.5 * (order * math.log(ratio) - math.log(spread))
-    return math.exp(log_moment) if log_moment < _MAX_LOG else math.inf
+    return math.exp(log_moment) if log_moment < 709.0 else math.inf
 
 
 PAPER = "Kohen & Sheffet, "
@@ -402,13 +366,10 @@ def paper_rows(dimension: int, beta: float, chi_squared: float, epsilon: float) 
 def escapes(dimension: int, chi_squared: float, supremum: float | None) -> Floats:
     """Bound from below how often a record of S leaves a subspace of dimension i, shape (d,), for i = 0..d-1.
 
-    ::
-
         q_i = max(u_i^2/X, u_i/D_inf),   u_i = 1 - 2^{i-d}
 
-    u_i is T's chance. Cauchy and Schwarz: u_i = E_S[w 1_E] <= sqrt(E_S[w^2] S(E)) (Claim B.2, which uses
-    u_i >= 1/2 throughout; its displayed denominator is spurious, docs/corrections.md, K9). With w <= D_inf
-    known, also u_i <= D_inf S(E). Decreasing in i.
+    u_i is T's chance. Cauchy and Schwarz: u_i = E_S[w 1_E] <= sqrt(E_S[w^2] S(E)) (Claim B.2; docs/corrections.md, K9).
+    With w <= D_inf known, also u_i <= D_inf S(E). Decreasing in i.
     """
     uniform = -np.expm1((np.arange(dimension) - dimension) * math.log(2.0))
     lowest = uniform**2 / chi_squared
@@ -420,12 +381,11 @@ def spanning_rows(chances: Floats, beta: float) -> int:
 
     Whatever came before, the wait at rank i is stochastically at most geometric with chances[i], so the number of
     records needed is at most a sum of independent geometric variables. Its tail is computed exactly, as the law of a
-    walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank. Nothing much less follows from X
-    alone: S = (1 - 1/X) [x = 0] + (1/X) T has this X, and waits X times as long as T at every rank.
+    walk over the ranks, where the paper has d ln(d/beta) steps of the slowest rank.
 
     Args:
         chances: For each rank i = 0..d-1 a lower bound on the chance that the next record is kept and raises it; not
-            increasing. In this way p q_i also covers how many of the block's records are kept.
+            increasing.
 
     Raises:
         BadInput: If beta is not in (0, 1), or m times d exceeds 2^31.
@@ -445,8 +405,8 @@ def spanning_rows(chances: Floats, beta: float) -> int:
 def blocks(chances: Floats, bottom: float, beta: float) -> tuple[int, int]:
     """Return (R, m), the number of blocks and the rows of each, with the fewest records R m.
 
-    All R blocks have full rank and at least one answers with probability 1 - beta: with b^R for no answer at
-    all, (beta - b^R)/R is left for each block's rank.
+    All R blocks have full rank and at least one answers with probability 1 - beta: with b^R for no answer at all, (beta
+    - b^R)/R is left for each block's rank.
     """
     least = max(1, math.floor(math.log(beta) / math.log(bottom)) + 1)
     tried = [(count, rows_of(chances, bottom, beta, count)) for count in range(least, least + 3)]

@@ -1,4 +1,7 @@
-"""Shares of people by item, with exact confidence intervals, from a frequency oracle's answers or a code query's."""
+"""Shares of people by item, with exact confidence intervals, from a frequency oracle's answers or a code query's.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+"""
 
 from __future__ import annotations
 
@@ -88,8 +91,6 @@ class Shares:
 def binomial_intervals(counts: Indices, trials: int, miss: float) -> tuple[Floats, Floats]:
     """Return the Clopper-Pearson interval of the rate of each count out of so many trials.
 
-    ::
-
         low = the r with P(Bin(n, r) >= count) = miss/2,     high = the r with P(Bin(n, r) <= count) = miss/2
 
     Whatever the rate is, the interval misses it with probability at most ``miss`` (Clopper and Pearson 1934). Rounded
@@ -108,19 +109,15 @@ def estimate_shares(
 ) -> Shares:
     """Estimate the shares of items from the numbers of answers that support them.
 
-    The answer of an agent drawn from T supports an item of share f with probability r = q + f (p - q), independently
-    of other agents', so the number of supports is Bin(count, r). The interval for r is Clopper and Pearson's, at
-    (1 - confidence)/among, and that for f is its image: by the union bound all of them hold together.
+    The answer of an agent drawn from T supports an item of share f with probability r = q + f (p - q), independently of
+    other agents', so the number of supports is Bin(count, r). The interval for r is Clopper and Pearson's, at (1 -
+    confidence)/among, and that for f is its image: by the union bound all of them hold together.
 
     Args:
-        oracle, domain: How the answers were randomized.
         supports: Shape (k,), from :meth:`Reports.supports`.
         count: Number of answers.
         confidence: In (0, 1).
         among: Of how many items, chosen without these answers, the given ones are some; at least k, by default k.
-
-    Raises:
-        BadInput: If a number is outside its range.
     """
     among = among or len(supports)
     if not 0.0 < confidence < 1.0:
@@ -140,16 +137,10 @@ def estimate_shares(
 
 
 def signed_shares(asked: Questions, mechanism: BitMechanism) -> Floats:
-    """Estimate, for every item, the share of agents that hold it with sign +, less that with sign -.
+    """Estimate, for every item, the share of agents that hold it with sign +, less that with sign -; shape (2^bits,).
 
     Unbiased; the variance is at most 1/(n (2p-1)^2) over the public rows and the randomized responses, since each of n
-    answers adds +-1/(n (2p-1)).
-
-    Args:
-        asked: Questions about the same items, at least one.
-
-    Returns:
-        Shape (2^bits,).
+    answers adds +-1/(n (2p-1)). ``asked`` are questions about the same items, at least one.
 
     Raises:
         BadInput: If there are more than 2^24 items.

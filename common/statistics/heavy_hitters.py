@@ -5,6 +5,8 @@ agents' slots put them into groups, each of which reports prefixes of one length
 supports most are extended by all continuations to the second length, the second group says which of these it supports
 most, and so on; the last group says which whole items are frequent. Groups are disjoint, so what a group says about its
 candidates is independent of how they became candidates.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle
 from common.local.mechanisms.hadamard import HadamardResponse
 from common.local.queries.items import ItemQuery
 from common.local.queries.query import Answers
-from common.numerics.bisection import between
+from common.numerics.bisection import between, narrowed
 from common.statistics.frequency import Reports, Shares, binomial_intervals, estimate_shares, reports_by_length
 
 KEPT = 256
@@ -80,22 +82,16 @@ def find(
     """List the items whose share is shown to be above ``least``.
 
     A candidate of the last group is listed if its interval lies above ``least``. All these intervals hold together with
-    probability 1 - beta (:func:`~common.statistics.frequency.estimate_shares`, among all candidates), so that
-    none with a share of at most ``least`` is listed but with probability beta/2. What is listed surely:
-    :func:`guarantee`.
-
-    Time is proportional to answers times ``kept`` with Hadamard response, and to answers times candidates with others.
+    probability 1 - beta (:func:`~common.statistics.frequency.estimate_shares`, among all candidates), so that none with
+    a share of at most ``least`` is listed but with probability beta/2. What is listed surely: :func:`guarantee`. Time
+    is proportional to answers times ``kept`` with Hadamard response, and to answers times candidates with others.
 
     Args:
         query: What was asked; :func:`ladder` gives good prefixes. Its public randomness was drawn at random.
-        oracle: How answers were randomized.
         answers: One batch.
         beta: Failure probability, in (0, 1).
         least: In [0, 1).
         kept: Prefixes that go on from each length to the next; at least 1.
-
-    Raises:
-        BadInput: If a number is outside its range, or there would be more than :data:`MAX_CANDIDATES` candidates.
     """
     _check(beta, least, kept)
     lengths = tuple(sorted(set(query.lengths)))
@@ -152,15 +148,11 @@ def _continuations(
 def _listing_count(oracle: FrequencyOracle, domain: int, count: int, miss: float, least: float) -> int:
     """Return the least number of supports whose interval lies above ``least`` (count + 1 if there is none)."""
     p, q = oracle.rates(domain)
-    low, high = 0, count + 1
-    while low < high:
-        middle = (low + high) // 2
-        bound = binomial_intervals(np.array([middle]), count, miss)[0][0]
-        if middle <= count and bound <= q + least * (p - q):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+
+    def listed(supports: int) -> bool:
+        return supports > count or binomial_intervals(np.array([supports]), count, miss)[0][0] > q + least * (p - q)
+
+    return narrowed(listed, -1, count + 1, 0.0)
 
 
 def guarantee(
@@ -172,19 +164,16 @@ def guarantee(
     with probability 1 - beta every item with a share of at least ``found`` is listed, and none with at most ``least``.
 
     For a share f there are at most H = 1/f items to be found. A prefix of such an item has a share of at least f, and
-    an answer supports a candidate of share s with probability r(s) = q + s (p - q). One is missed
-
-    * by the last group, with probability P(Bin(n, r(f)) < the count that is listed);
-    * by an earlier group with N candidates, only if its count is below some t, or more than ``kept`` candidates reach
-      t: at most 1/s of these have a share above s, and of the others
-      N P(0) + max_{u <= s} (P(u) - P(0))/u are expected, P(u) = P(Bin(n, r(u)) >= t), as shares sum to at most 1. P is
-      convex as long as r(u) <= (t-1)/(n-1), which makes that N P(0) + (P(s) - P(0))/s; then Markov's inequality.
-
-    t and s are free: the best are looked for. ``found`` is the least f for which H times the first, and the same for
-    each group, sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
+    an answer supports a candidate of share s with probability r(s) = q + s (p - q). One is missed by the last group
+    with probability P(Bin(n, r(f)) < the count that is listed); by an earlier group with N candidates, only if its
+    count is below some t, or more than ``kept`` candidates reach t: at most 1/s of these have a share above s, and of
+    the others N P(0) + max_{u <= s} (P(u) - P(0))/u are expected, P(u) = P(Bin(n, r(u)) >= t), as shares sum to at most
+    1. P is convex as long as r(u) <= (t-1)/(n-1), which makes that N P(0) + (P(s) - P(0))/s; then Markov's inequality.
+    The best t and s are looked for. ``found`` is the least f for which H times the first, and the same for each group,
+    sum to at most beta/2; false listings have the other half. All probabilities are exact binomial tails.
 
     Raises:
-        BadInput: If a number is outside its range, or so few agents are sure to find nothing.
+        BadInput: If so few agents are sure to find nothing.
     """
     _check(beta, least, kept)
     failing = _Failing(query, oracle, agents, beta, least, kept)
@@ -200,23 +189,23 @@ def agents_needed(
     """Return how many agents :func:`guarantee` asks for if every item with this share is to be listed.
 
     Raises:
-        BadInput: If a number is outside its range, or 10^12 agents would not do.
+        BadInput: If 10^12 agents would not do.
     """
     _check(beta, least, kept)
     if not least < share <= 1.0:
         raise BadInput(f"the share to be found must be in (least, 1], found {share} where least is {least}")
+
+    def enough(agents: int) -> bool:
+        return _Failing(query, oracle, agents, beta, least, kept).at(share) <= beta / 2.0
+
     few, many = 0, 1000
-    while _Failing(query, oracle, many, beta, least, kept).at(share) > beta / 2.0:
+    while not enough(many):
         few, many = many, 2 * many
         if many > 10**12:
             raise BadInput(
                 f"10^12 agents are not sure to find a share of {share:g}: ask for more, or keep more prefixes"
             )
-    while many - few > max(1, many // 1000):
-        middle = (few + many) // 2
-        good = _Failing(query, oracle, middle, beta, least, kept).at(share) <= beta / 2.0
-        few, many = (few, middle) if good else (middle, many)
-    return many
+    return narrowed(enough, few, many, 0.001)
 
 
 class _Failing:

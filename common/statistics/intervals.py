@@ -1,10 +1,8 @@
 """Confidence sequences for a loss on T, and for the difference of two: they hold at every number of answers at once.
 
-The difference of two losses at every number of answers: from paired comparisons, and from matched answers.
-
-Matched are randomized bits about both, one to one. Intervals of two losses, subtracted, are as wide as both together.
-Independent errors partly cancel, so the difference of two estimates is better known than that: by a factor of sqrt(2)
-where both are alike.
+Intervals of two losses, subtracted, are as wide as both together. Independent errors partly cancel, so the difference
+of two estimates is better known than that: by paired comparisons, or by randomized bits about both, matched one to one.
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -34,10 +32,8 @@ class Estimate(Value):
     """A loss with its confidence interval.
 
     Attributes:
-        value: Mean of the answers, each of them unbiased, clipped to [0, 1]. After a stop or a choice that depends on
-            the answers it is biased towards what was looked for (``docs/statistics.md``); the interval holds all the
-            same.
-        low, high: The interval, inside [0, 1].
+        value: Mean of the answers, each of them unbiased, clipped to [0, 1]; biased after a stop or a choice that
+            depends on the answers (``docs/statistics.md``); the interval, ``low`` to ``high``, holds all the same.
         confidence: Probability, before any answer exists, that the interval will cover the loss on T.
     """
 
@@ -65,27 +61,20 @@ def estimate(mechanism: Mechanism, total: float, count: int, confidence: float, 
     The interval is a confidence sequence: it covers the truth *at every count simultaneously* with the given
     probability, so that it may be read after a test that stopped because of what it saw.
 
-    Bit mechanisms: the set of q for which the beta-binomial mixture (Robbins 1970, prior Beta(1/2, 1/2))::
+    Bit mechanisms: the set of q for which the beta-binomial mixture (Robbins 1970, prior Beta(1/2, 1/2))
 
-        ln B(ones + 1/2, zeros + 1/2) - ln B(1/2, 1/2) - ones ln q - zeros ln(1 - q)  <  ln(among/(1 -
-        confidence))
+        ln B(ones + 1/2, zeros + 1/2) - ln B(1/2, 1/2) - ones ln q - zeros ln(1 - q)  <  ln(among/(1 - confidence))
 
-    mapped to err = (q - (1-p))/(2p-1). The left side is the logarithm of a martingale that starts at 1 if q
-    is the truth: Ville's inequality. It is convex in q with its least value at ones/count, so the set is an
-    interval.
-
-    Real mechanisms: for each side, the means v at which the mixture over a grid of rates
-    sum_k w_k exp(rate_k (sum of answers - count v) - count psi(rate_k)) stays below 2 among/(1 - confidence).
+    mapped to err = (q - (1-p))/(2p-1). The left side is the logarithm of a martingale that starts at 1 if q is the
+    truth: Ville's inequality. It is convex in q with its least value at ones/count, so the set is an interval. Real
+    mechanisms: for each side, the means v at which the mixture over a grid of rates sum_k w_k exp(rate_k (sum of
+    answers - count v) - count psi(rate_k)) stays below 2 among/(1 - confidence).
 
     Args:
-        mechanism: How the answers are randomized.
         total, count: As :func:`tally` gives them, added up over batches.
         confidence: In (0, 1).
-        among: Over how many hypotheses the reader will choose by looking at the estimates (the rounds of a run); the
-            confidence holds for all of them at once (union bound).
-
-    Raises:
-        BadInput: If a number is outside its range.
+        among: Over how many hypotheses the reader will choose by looking at the estimates; the confidence holds for all
+            of them at once (union bound).
     """
     if count < 0 or among < 1:
         raise BadInput(f"an estimate needs count >= 0 and among >= 1, found {count} and {among}")
@@ -173,14 +162,7 @@ SPREAD = tuple(-math.log((k + 1) * (k + 2)) for k in range(len(RATES)))
 
 
 class Difference(Value):
-    """The first hypothesis' loss less the second one's, with its confidence interval.
-
-    Attributes:
-        value: Mean of the answers, each of them unbiased, clipped to [-1, 1]: biased after a stop or a choice that
-            depends on the answers.
-        low, high: The interval, inside [-1, 1].
-        confidence: Probability, before any answer exists, that the interval will cover the difference on T.
-    """
+    """The first hypothesis' loss less the second one's, with its interval in [-1, 1]: as :class:`Estimate`."""
 
     value: float = Field(ge=-1, le=1)
     low: float = Field(ge=-1, le=1)
@@ -191,9 +173,9 @@ class Difference(Value):
 def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, among: int = 1) -> Difference:
     """Estimate loss(first) - loss(second) on T from answers to comparisons.
 
-    The query is :class:`~common.local.queries.loss.CompareQuery`. An answer scores x = 1 if it names outcome 0,
-    -1 for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m =
-    (p - q) (loss(first) - loss(second)).
+    The query is :class:`~common.local.queries.compare.CompareQuery`. An answer scores x = 1 if it names outcome 0, -1
+    for outcome 2, else 0. With p and q the chances of the own outcome and of each other one, E x = m = (p - q)
+    (loss(first) - loss(second)).
 
     *Theorem.* With probability ``confidence`` over independent agents the interval covers the difference at every
     number of answers at once. *Proof.* For a rate r in [0, 1/2) and the true m the product of 1 + r (x - m) over the
@@ -202,17 +184,11 @@ def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, a
     means at which that is not reached are those above a bound: the lower end. Mirrored, the upper end; the union bound
     has both.
 
-    The product is a function of the three counts. The mixture adapts to the spread of x (Waudby-Smith and Ramdas 2024),
-    so the interval is narrow where both hypotheses mostly agree.
+    The product is a function of the three counts. The mixture adapts to the spread of x (Waudby-Smith and Ramdas 2024).
 
     Args:
-        oracle: How the answers are randomized.
         counts: How many answers name each of the three outcomes.
-        confidence: In (0, 1).
         among: The confidence holds for so many estimates at once (union bound).
-
-    Raises:
-        BadInput: If a number is outside its range.
     """
     if len(counts) != OUTCOMES or min(counts) < 0 or among < 1:
         raise BadInput(f"a difference needs three counts and among >= 1, found {list(counts)} and {among}")
@@ -292,12 +268,11 @@ class Matches:
 
 
 def mixture(planned: int, miss: float) -> tuple[float, ...]:
-    """Return the logarithms of the weights of :data:`.paired.RATES` that suit a number of matches.
+    """Return the logarithms of the weights of :data:`RATES` that suit a number of matches.
 
     Half of the weight goes to the rates near sqrt(2 ln(2/miss)/(planned/2)): for scores of variance 1/2 that is where
-    the bound after ``planned`` matches is narrowest. The other half is spread over all rates, so that the interval is
-    hardly wider at other numbers. The weights are fixed before any answer and add up to 1 at most: whatever the number
-    of matches turns out to be, the interval holds; only its width depends on the plan.
+    the bound after ``planned`` matches is narrowest. The other half is spread over all rates. The weights are fixed
+    before any answer and add up to 1 at most: whatever the number of matches turns out to be, the interval holds.
     """
     if planned < 1:
         return SPREAD
@@ -313,10 +288,10 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
     """Return an interval for loss(first) - loss(second) on T from matched bits.
 
     Bits about the first and bits about the second hypothesis, of different agents, are matched one to one; a pair
-    scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors
-    (:class:`~common.local.queries.loss.SoleErrorQuery`). With p the probability of telling the truth,
-    E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about a value of mean v is 1 with
-    probability (1 - p) + (2p - 1) v, and those on whom both err cancel in the difference of losses.
+    scores x = 1, 0 or -1, the first bit less the second. Both bits are about losses, or both about sole errors. With p
+    the probability of telling the truth, E x = m = (2p - 1) (loss(first) - loss(second)) either way, since a bit about
+    a value of mean v is 1 with probability (1 - p) + (2p - 1) v, and those on whom both err cancel in the difference of
+    losses.
 
     *Theorem.* With probability 1 - ``miss`` the interval covers the difference at every number of matches at once, if
     the hypotheses are fixed before any of these bits, agents are independent draws from T, and bits are matched by
@@ -324,25 +299,14 @@ def bounds(mechanism: BitMechanism, matches: Matches, miss: float, planned: int 
     many, may depend on everything that was seen before.
 
     *Proof.* Given everything that was seen before a question, the i-th bits of both parts of it are independent of each
-    other and of the other pairs, and the i-th score has mean m for either question. For a rate r in [0, 1/2) the
-    product of 1 + r (x - m) over the pairs is thus a martingale from 1 on that is never negative, as x - m >= -2; so is
-    a mixture over rates. By Ville's inequality it ever reaches 2/miss with probability miss/2 at most. The ends are
-    those of :func:`common.statistics.intervals.difference`, with weights that were fixed beforehand. A bit of one
-    part that has no partner is left out for good: were it matched with one that is asked for later, after it was looked
-    at, the mean of that score would no longer be m. QED.
-
-    Variance. One score varies by r1 (1 - r1) + r2 (1 - r2), where r is the chance of a 1. Where both losses are at most
-    1/2, sole errors are no more frequent than errors, so their scores vary less; with p near 1 and hypotheses that
-    mostly agree, by far.
+    other and of the other pairs, and the i-th score has mean m for either question. The rest is as for
+    :func:`difference`, with weights that were fixed beforehand. A bit of one part that has no partner is left out for
+    good: were it matched with one that is asked for later, after it was looked at, the mean of that score would no
+    longer be m. QED.
 
     Args:
-        mechanism: How both bits are randomized.
-        matches: The scores.
         miss: In (0, 1).
         planned: About how many matches there will be, a public number (:func:`mixture`); 0: not known.
-
-    Raises:
-        BadInput: If a number is outside its range.
     """
     if not 0.0 < miss < 1.0 or min(matches.ups, matches.same, matches.downs) < 0:
         raise BadInput(f"a matched difference needs counts and a miss in (0, 1), found {matches} and {miss}")

@@ -1,4 +1,7 @@
-"""A quantile of an item's distribution, by noisy binary search with fresh agents in every round."""
+"""A quantile of an item's distribution, by noisy binary search with fresh agents in every round.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,11 @@ _PATIENCE = 4
 class Quantile:
     """What answers show about a quantile: it is between ``first`` and ``last``, up to the tolerance.
 
-    With the promised probability, for an item x drawn from T,
-
-        P(x < first) < share + tolerance    and    P(x <= last) > share - tolerance.
-
-    Where both are the same item, it is a quantile for some share within the tolerance. They differ only if the agents
-    ran out.
+    With the promised probability P(x < first) < share + tolerance and P(x <= last) > share - tolerance for an item x
+    drawn from T. Where both are the same item, it is a quantile for some share within the tolerance. They differ only
+    if the agents ran out.
 
     Attributes:
-        first, last: Items.
         asked: Number of agents.
         thresholds: Number of different thresholds that they were asked about.
     """
@@ -54,24 +53,18 @@ def find_quantile(
 
     Theorem 2.19 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), after Gaboardi, Rogers and Sheffet (2019),
     with sequential tests. The threshold t halves what is left; fresh agents are asked whether their item is below it,
-    batch by batch, until it is shown that F(t) = P(x < t) is above share - tolerance (go on below t) or below
-    share + tolerance (go on from t). Both cannot be wrong, and by Ville's inequality one of them is shown falsely with
-    probability at most beta/bits, however often and whenever one looks (:mod:`common.statistics.evidence`). There
-    are at most ``bits`` thresholds, so all that is shown is true with probability 1 - beta, and the two verdicts that
-    bound the last item are what :class:`Quantile` says. Thresholds far from the quantile take few agents. One of which
-    both is shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off.
+    batch by batch, until it is shown that F(t) = P(x < t) is above share - tolerance (go on below t) or below share +
+    tolerance (go on from t). Both cannot be wrong, and by Ville's inequality one of them is shown falsely with
+    probability at most beta/bits, however often and whenever one looks (:mod:`common.statistics.evidence`). There are
+    at most ``bits`` thresholds, so all that is shown is true with probability 1 - beta. A threshold of which both is
+    shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off.
 
     Args:
-        mechanism: How the answers are randomized.
         bits: Length of the item, 1 to 64.
         share, tolerance: 0 < share - tolerance < share + tolerance < 1.
         beta: Failure probability, in (0, 1).
         feature: The feature that is the item's most significant bit.
-        first: How many agents to ask first about each threshold; by default an eighth of the most that a verdict can
-            take.
-
-    Raises:
-        BadInput: If a number is outside its range, before any agent is asked.
+        first: How many agents to ask first about each threshold; by default an eighth of the most that a verdict takes.
     """
     bar = _Bar(mechanism, bits, share, tolerance, beta)
     low, high, asked, thresholds = 0, 1 << bits, 0, 0
@@ -90,13 +83,7 @@ def find_quantile(
 
 
 def max_agents(mechanism: Mechanism, bits: int, share: float, tolerance: float, beta: float) -> int:
-    """Return how many answers :func:`find_quantile` takes at most, whatever T is: ``bits`` + 4 verdicts at their worst.
-
-    It is exceeded only by agents who were asked and did not answer.
-
-    Raises:
-        BadInput: If a number is outside its range.
-    """
+    """Return how many answers :func:`find_quantile` takes at most: ``bits`` + 4 verdicts at their worst."""
     return (bits + _PATIENCE) * _Bar(mechanism, bits, share, tolerance, beta).most
 
 

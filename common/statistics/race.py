@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -12,6 +12,7 @@ import numpy as np
 from common.core.arrays import Bits
 from common.core.errors import BadInput
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
+from common.numerics.bisection import least
 from common.statistics.intervals import Estimate, Matches, bounds, estimate
 
 WIDER = 1.25
@@ -39,23 +40,19 @@ class Race:
     of all candidates, those that left included, by at most :attr:`gap`.
 
     *Proof.* Agents are fresh and drawn independently. Each candidate's loss has a confidence sequence that misses with
-    probability beta/(2K) at most over all counts together (:func:`common.statistics.intervals.estimate`), beta =
-    1 - confidence. Each of the K (K - 1)/2 differences of two losses has one that misses with probability
-    beta/(K (K - 1)) at most over all numbers of matched answers (:func:`common.statistics.intervals.bounds`),
-    whichever pairs are asked about, and when. By the union bound all hold at once with probability ``confidence``; the
-    rest is deterministic. Let U[i][j] bound loss(i) - loss(j) from above, the loss of one more candidate being
-    0: its bounds are the ends of the intervals of losses. What follows from several of them is the shortest path,
-    U[i][j] <= U[i][k] + U[k][j], so a difference from a leader that has changed still counts, and so do intervals.
-    All hold at all times, so the least value that each ever had is kept. A candidate k leaves when U[j][k] < 0 for
-    another j: then its loss is above that one's. Whoever the winner w is, loss(w) - min_k loss(k) is at most
-    max(0, max_{k != w} U[w][k]), the gap. Nothing is assumed about how many agents are asked about which, nor about how
-    the winner is chosen among those that are left, so what was seen may decide both: also what is believed of the
-    candidates from elsewhere, right or wrong.
+    probability beta/(2K) at most over all counts together (:func:`common.statistics.intervals.estimate`), beta = 1 -
+    confidence. Each of the K (K - 1)/2 differences of two losses has one that misses with probability beta/(K (K - 1))
+    at most over all numbers of matched answers (:func:`common.statistics.intervals.bounds`), whichever pairs are asked
+    about, and when. By the union bound all hold at once with probability ``confidence``; the rest is deterministic. Let
+    U[i][j] bound loss(i) - loss(j) from above, the loss of one more candidate being 0: its bounds are the ends of the
+    intervals of losses. What follows from several of them is the shortest path, U[i][j] <= U[i][k] + U[k][j]. All hold
+    at all times, so the least value that each ever had is kept. A candidate k leaves when U[j][k] < 0 for another j:
+    then its loss is above that one's. Whoever the winner w is, loss(w) - min_k loss(k) is at most max(0, max_{k != w}
+    U[w][k]), the gap. Nothing is assumed about how many agents are asked about which, nor about how the winner is
+    chosen among those that are left: what was seen, or believed, may decide both.
 
     Args:
-        mechanism: How the answers are randomized.
-        candidates: K, how many there are; at least 1. They are fixed before the answers of :meth:`update` and
-            :meth:`compare`.
+        candidates: K, at least 1; fixed before the answers of :meth:`update` and :meth:`compare`.
         confidence: In (0, 1).
         aim: The gap that is asked for. Among those that hardly differ from the one with the least gap, beliefs may
             choose: as far as the gap stays within the aim, or, where it is beyond, grows by a quarter at most.
@@ -112,10 +109,8 @@ class Race:
             self._totals[k] += ones
             self._counts[k] += count
             found = self._estimates[k] = self._estimate(k)
-            self._most[k][-1], self._most[-1][k] = (
-                min(self._most[k][-1], found.high),
-                min(self._most[-1][k], -found.low),
-            )
+            self._most[k][-1] = min(self._most[k][-1], found.high)
+            self._most[-1][k] = min(self._most[-1][k], -found.low)
 
     def _match(self, i: int, j: int, found: Matches) -> None:
         matches = self._matched[i, j] = self._matched.get((i, j), Matches()) + found
@@ -133,11 +128,7 @@ class Race:
         self._beliefs[candidate] = (mean, deviation)
 
     def update(self, answers: Mapping[int, Bits]) -> None:
-        """Take in a heat: bits of different agents about the losses of some candidates, matched by their order.
-
-        Args:
-            answers: By candidate. All of them were asked for before any was seen.
-        """
+        """Take in bits of different agents about the losses of candidates, all asked for before any was seen."""
         tapes = dict(answers)
         if self._mirrored is not None:
             first, second = self._mirrored
@@ -268,21 +259,18 @@ def solved(matrix: list[list[float]], vector: list[float]) -> tuple[list[float],
     return [row[size] for row in rows], [rows[i][size + 1 + i] for i in range(size)]
 
 
-_MOST = 1 << 40
-
-
 @lru_cache(maxsize=1 << 10)  # a plan is made several times over for one command, each time by a search
 def detectable_gap(mechanism: Mechanism, agents: int, rivals: int, beta: float, labels: float = 0.0) -> float:
     """Return the widest gap that so many judges can leave if all answer and all of ``rivals`` candidates stay.
 
     One question serves both constants, so each of ``rivals - 1`` questions goes to m = agents/(rivals - 1) agents, and
-    answers about two candidates are matched (:class:`common.statistics.race.Race`). Let w have the least mean of
-    answers. Against a candidate with other answers its difference is at most 0, so U[w][k] is at most half the width of
-    the interval from m matches, which is widest where half of the bits are 1. Against the other constant, if w is one,
-    U[w][k] = 2 high(w) - 1 is at most the width of the interval of w, from the answers about labels, too. The gap is at
-    most the larger of both. Who left earlier is worse than one of those who stayed, so it adds nothing; the last two,
-    compared by where only one errs, have as many matches, which vary less. How many matched bits are alike is a
-    random number, and taken to be four standard deviations below its mean: but for one chance in 30,000 it is more.
+    answers about two candidates are matched (:class:`Race`). Let w have the least mean of answers. Against a candidate
+    with other answers its difference is at most 0, so U[w][k] is at most half the width of the interval from m matches,
+    which is widest where half of the bits are 1. Against the other constant, if w is one, U[w][k] = 2 high(w) - 1 is at
+    most the width of the interval of w, from the answers about labels, too. The gap is at most the larger of both. Who
+    left earlier is worse than one of those who stayed; the last two, compared by where only one errs, have as many
+    matches, which vary less. How many matched bits are alike is taken to be four standard deviations below its mean:
+    but for one chance in 30,000 it is more.
 
     Args:
         mechanism: How the answers are randomized. Answers that are no bits are not matched, and the gap is that of
@@ -316,12 +304,10 @@ def _width(mechanism: Mechanism, count: int, among: int, beta: float) -> float:
 
 
 def stated_gap(reported: float, aim: float, *, recalibrates: bool) -> float:
-    """Return the gap that a run is sure to state: ``reported``, and a quarter more where beliefs may choose beyond it.
+    """Return the gap that a run is sure to state: ``reported``, and a quarter more where beliefs choose beyond the aim.
 
     Args:
-        reported: As :func:`detectable_gap` returns it.
-        aim: alpha: a gap within it stays there.
-        recalibrates: Whether there are beliefs, which repairs come with (:class:`common.statistics.race.Race`).
+        recalibrates: Whether there are beliefs, which repairs come with.
     """
     return min(1.0, WIDER * reported) if recalibrates and reported > aim else reported
 
@@ -332,21 +318,7 @@ def judges_needed(mechanism: Mechanism, gap: float, rivals: int, beta: float, la
     Raises:
         BadInput: If more than 2^40 are needed.
     """
-
-    def enough(agents: int) -> bool:
-        return detectable_gap(mechanism, agents, rivals, beta, labels) <= gap
-
-    return _least(enough)
-
-
-def _least(enough: Callable[[int], bool]) -> int:
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > _MOST:
-            raise BadInput("such a gap takes more than 2^40 agents: allow a larger alpha, or a larger epsilon")
-    low = high // 2
-    while low + 1 < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    try:
+        return least(lambda agents: detectable_gap(mechanism, agents, rivals, beta, labels) <= gap, 1, 1 << 40)
+    except LookupError:
+        raise BadInput("such a gap takes more than 2^40 agents: allow a larger alpha, or a larger epsilon") from None

@@ -3,24 +3,19 @@
 **Adversarial answers.** A liar is an agent whose answer is not what its mechanism gives: it may send any answer,
 knowing all the others' answers and what was asked.
 
-*Theorem.* Let a set of values be covered by the interval of :func:`common.statistics.intervals.estimate` for
-every number of answers at once with probability 1 - miss if all are honest. Whatever at most k of the first n agents
-answer, for every n at once and with the same probability, the value lies in the hull of the intervals for ones - k,
-..., ones + k at the same n, where ones is what was counted.
+*Theorem.* Let a set of values be covered by the interval of :func:`common.statistics.intervals.estimate` for every
+number of answers at once with probability 1 - miss if all are honest. Whatever at most k of the first n agents answer,
+for every n at once and with the same probability, the value lies in the hull of the intervals for ones - k, ..., ones +
+k at the same n, where ones is what was counted.
 
-*Proof.* Let ones* be what would have been counted had the liars answered by their mechanism, with their own noise.
-These answers are those of honest agents, so the value is in the interval of (ones*, n) for all n at once with
-probability 1 - miss. Each bit that differs changes the count by one: |ones - ones*| <= k. QED.
-
-*The hull has the ends of its two ends.* Let L(s) be the lower end for s ones among n. If a mean q <= s/n of the
-answers is not covered for s, it is not for s + 1: the mixture's likelihood ratio grows by the factor
-(s + 1/2) (1 - q)/((n - s - 1/2) q), which is 1 or more as s + 1/2 >= n q. So L never falls with s; mirrored, neither
-does the upper end.
-
-The same argument holds for a test: of the e-process against "the loss is at most low", which grows with the ones, the
-least value for ones - k, ..., ones + k is that for ones - k, and it is at most the honest one.
-
-Answers that are numbers have no such bound: one liar moves their sum as far as it likes.
+*Proof.* Let ones* be what would have been counted had the liars answered by their mechanism. These answers are those of
+honest agents, so the value is in the interval of (ones*, n) for all n at once with probability 1 - miss; and |ones -
+ones*| <= k. *The hull has the ends of its two ends.* Let L(s) be the lower end for s ones among n. If a mean q <= s/n
+of the answers is not covered for s, it is not for s + 1: the mixture's likelihood ratio grows by the factor (s + 1/2)
+(1 - q)/((n - s - 1/2) q), which is 1 or more as s + 1/2 >= n q. So L never falls with s; mirrored, neither does the
+upper end. The same argument holds for a test: of the e-process against "the loss is at most low", which grows with the
+ones, the least value is that for ones - k. Answers that are numbers have no such bound: one liar moves their sum as far
+as it likes.
 
 **Missing answers.** An estimate is about those who answer; the others could change it.
 
@@ -30,12 +25,14 @@ probability 1 - miss. Let M be at least m with probability 1 - other. Then with 
 over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A difference of
 two such means that is at most g over those who answer is at most (1 - M) g + M over all.
 
-*Proof.* The mean over all is (1 - m) times that over those who answer and m times that over the others, which is in
-[0, 1]. The lower end falls with m, since a >= 0, and the upper one grows, since b <= 1; so M in place of m makes the
-interval no smaller. A difference is taken apart in the same way, and that of the others is at most 1. Union bound. QED.
+*Proof.* The mean over all is (1 - m) times that over those who answer and m times that over the others, which is in [0,
+1]. The lower end falls with m, since a >= 0, and the upper one grows, since b <= 1. A difference is taken apart in the
+same way, and that of the others is at most 1. Union bound. QED.
 
 It holds for silence that depends on the record. It does not where randomized answers are left out after they were seen:
 those are as good as lies, and :func:`estimate_with_missing` is for them.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -51,22 +48,16 @@ from common.statistics.intervals import Estimate, estimate
 
 
 def most_adversarial(count: int, share: float) -> int:
-    """Return how many of ``count`` answers may be lies if at most a share of them are, a number in [0, 1]."""
+    """Return how many of ``count`` answers may be lies if at most a share of them, in [0, 1], are."""
     return min(count, math.floor(share * count + 1e-6))
 
 
 def robust_estimate(
     mechanism: Mechanism, total: float, count: int, confidence: float, among: int = 1, *, share: float
 ) -> Estimate:
-    """Estimate a population's mean although at most a share of the answers are lies (the module's theorem).
+    """Estimate a population's mean although at most a share of the answers, in [0, 1], are lies (the module's theorem).
 
-    Args:
-        mechanism, total, count, confidence, among: As of :func:`common.statistics.intervals.estimate`, which this is
-            for share 0.
-        share: Of the answers, in [0, 1].
-
-    Raises:
-        BadInput: If a number is outside its range.
+    All else is as of :func:`common.statistics.intervals.estimate`, which this is for share 0.
     """
     if not 0.0 <= share <= 1.0:
         raise BadInput(f"the share of adversarial answers must be in [0, 1], found {share}")
@@ -89,9 +80,6 @@ class RobustTest(SequentialTest):
     Args:
         mechanism, low, high, beta: As of :class:`~common.statistics.evidence.SequentialTest`.
         share: Of the answers, in [0, 1/2).
-
-    Raises:
-        BadInput: If a parameter is outside its range, or answers are not bits.
     """
 
     def __init__(self, mechanism: Mechanism, low: float, high: float, beta: float, share: float) -> None:
@@ -123,7 +111,6 @@ class Silence:
     Attributes:
         missing: The share of those who were asked whose answers are not there; of several questions, the largest.
         most: The chance that one who is asked does not answer is at most this, with the probability ``confidence``.
-        confidence: Of ``most`` alone.
     """
 
     missing: float
@@ -148,8 +135,8 @@ def silence_bound(questions: list[tuple[int, int]], confidence: float, among: in
 
     Args:
         questions: How many were asked and how many answered, for each thing that people were asked about, in order.
-        confidence: In (0, 1): of all these bounds at once, at every number of people. The k-th of them, of any number,
-            may miss with probability (1 - confidence)/(k (k + 1)), and these add up to 1 - confidence at most.
+        confidence: In (0, 1): of all these bounds at once, at every number of people. The k-th of them may miss with
+            probability (1 - confidence)/(k (k + 1)), and these add up to 1 - confidence at most.
         among: The reader will choose among so many such lists (union bound).
 
     Raises:
@@ -170,15 +157,13 @@ def estimate_with_missing(
 ) -> Estimate:
     """Return what is known of the mean if answers were left out because of what they say, or are lies.
 
-    *Theorem.* As for lies (:mod:`common.statistics.robustness`): had all who were asked answered by their mechanism,
-    the ones among ``asked`` answers would number ``total - lies`` to ``total + lies`` and those that are not there, and
-    the interval for what would have been counted covers the mean with probability ``confidence``. So the hull does.
+    *Theorem.* As for lies: had all who were asked answered by their mechanism, the ones among ``asked`` answers would
+    number ``total - lies`` to ``total + lies`` and those that are not there, and the interval for what would have been
+    counted covers the mean with probability ``confidence``. So the hull does.
 
     Args:
-        mechanism, total, count, confidence, among: As of :func:`common.statistics.intervals.estimate`, of the answers
-            that are there.
-        asked: How many were asked.
-        lies: How many of the answers that are there may be lies.
+        lies: How many of the answers that are there may be lies; all else is as of
+            :func:`common.statistics.intervals.estimate`.
     """
     found = estimate(mechanism, total, count, confidence, among)
     if count == asked and not lies:

@@ -124,7 +124,10 @@ RECORDS = {"== in workers: done after 3 rounds": "benchmarks/results/cluster.txt
 """Blocks that are taken from a record of a long run."""
 
 NO_CODE = {
-    "docs/accounting.md": ("P - a Q = s (B - b M)", "int P F_m0(", "K <= (m/2) e^", "delta = int_0^1 max"),
+    "docs/accounting.md": (
+        *("P - a Q = s (B - b M)", "int P F_m0(", "K <= (m/2) e^", "delta = int_0^1 max"),
+        *("e^{-m0^2/8} int w(t)", "G <= G0 + h1 |M1|", "(e p + f q)^2", "g(K, F) = E"),
+    ),
     "docs/architecture.md": ("curator  <---- signed requests", "common  <-  curator", "engine.py        the way of"),
     "docs/audit-evidence.md": ("=== ",),
     "docs/corrections.md": ("eps* = m ln(1 + s", "(eps^2/2) ln(2T/beta)"),

@@ -1,6 +1,8 @@
 """Composition of (epsilon, delta) guarantees: draws from mu, k-fold adaptive composition, and its inverse.
 
 Neighbours differ in one record by replacement; n is public. Everything is rounded up.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -21,29 +23,23 @@ MAX_RELEASES = 10_000_000
 
 
 def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the (eps*, delta*) of an (epsilon, delta)-DP learner on m independent draws from mu.
-
-    ::
+    """Return the (eps*, delta*) of an (epsilon, delta)-DP learner on m independent draws from mu, rounded up.
 
         eps* = m ln(1 + s (e^epsilon - 1)),     delta* = delta (e^{eps*} - 1) / (e^epsilon - 1)
 
-    Proof idea: one draw's law is (1-s) A + s B under S and (1-s) A + s C under S', with a common A. If M
-    changes by (epsilon, delta) when one of its m rows changes, advanced joint convexity (Balle, Barthe and
-    Gaboardi 2018) makes replacing one *draw's law* cost eps' = ln(1 + s (e^epsilon - 1)) and s delta.
-    Replace the m draws one by one: eps* = m eps', delta* = s delta (1 + e^{eps'} + ... + e^{(m-1) eps'}),
-    which is the above. Tight.
-
-    Kohen & Sheffet's Claim 4.1 wants to be this (Karwa and Vadhan 2018, Lemma 6.1); as printed it is false:
-    at m = 1, s = .001, epsilon = delta = .1 its delta* is 2.4e-7, the truth is 1e-4.
+    Proof idea: one draw's law is (1-s) A + s B under S and (1-s) A + s C under S', with a common A. If M changes by
+    (epsilon, delta) when one of its m rows changes, advanced joint convexity (Balle, Barthe and Gaboardi 2018) makes
+    replacing one *draw's law* cost eps' = ln(1 + s (e^epsilon - 1)) and s delta. Replace the m draws one by one: eps* =
+    m eps', delta* = s delta (1 + e^{eps'} + ... + e^{(m-1) eps'}), which is the above. Tight. (Kohen & Sheffet's Claim
+    4.1, as printed, is false: docs/corrections.md.)
 
     Args:
-        draws: m >= 1.
-        tv_bound: s in (0, 1].
+        draws, tv_bound: m >= 1 and s in (0, 1].
         epsilon, delta: The learner's replace-one guarantee for a data set of m records; epsilon > 0, 0 <= delta < 1.
 
     Returns:
-        eps*, delta*: Rounded up; delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the
-            sample itself (m = 1, s = 1) keeps its own.
+        delta* is at most 1, eps* is infinite where e^epsilon overflows. A mechanism on the sample itself (m = 1, s = 1)
+            keeps its own.
     """
     if draws == 1 and tv_bound == 1.0:
         return epsilon, delta
@@ -63,25 +59,14 @@ def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tup
 
 
 def composed_delta(releases: int, epsilon: float, delta: float, target: float) -> float:
-    """Return the exact delta at epsilon = ``target`` of k adaptive (epsilon, delta)-DP releases, rounded up.
-
-    ::
+    """Return the exact delta at epsilon = ``target`` >= 0 of k adaptive (epsilon, delta)-DP releases, rounded up.
 
         1 - (1 - delta)^k (1 - pure),
         pure = sum_l C(k,l) [e^{(k-l) epsilon} - e^{target + l epsilon}]_+ / (1 + e^epsilon)^k
 
-    Kairouz, Oh and Viswanath (2015), Theorem 3.3: every such release is a post-processing of one that tells
-    the record with probability delta and is randomized response otherwise, so the sum is the hockey-stick
-    divergence of k randomized responses, l of which disagree. Optimal. Every term is computed in log-space
-    and is positive.
-
-    Args:
-        releases: k, 1 to 10^7.
-        epsilon, delta: Of each release: epsilon > 0, 0 <= delta < 1.
-        target: At least 0.
-
-    Raises:
-        BadInput: If k is out of range.
+    Kairouz, Oh and Viswanath (2015), Theorem 3.3: every such release is a post-processing of one that tells the record
+    with probability delta and is randomized response otherwise, so the sum is the hockey-stick divergence of k
+    randomized responses, l of which disagree. Optimal. k is in 1..10^7.
     """
     if not 1 <= releases <= MAX_RELEASES:
         raise BadInput(f"between 1 and {MAX_RELEASES} releases can be composed, found {releases}")
@@ -98,11 +83,7 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
 
 @lru_cache(maxsize=256)
 def composed_epsilon(releases: int, epsilon: float, delta: float, total_delta: float) -> float:
-    """Return the smallest epsilon of k adaptive (epsilon, delta)-DP releases at ``total_delta``, rounded up.
-
-    Bisection on :func:`composed_delta`, whose last point is on the private side; infinite where no epsilon
-    suffices.
-    """
+    """Return the smallest epsilon of k adaptive (epsilon, delta)-DP releases at a delta, rounded up, or infinity."""
     if _some_failure(releases, delta) > total_delta or not math.isfinite(epsilon):
         return math.inf
     leaky, private = 0.0, epsilon if releases == 1 else up(releases * epsilon)

@@ -1,27 +1,29 @@
 """Gaussian differential privacy: what Gaussian noise costs, exactly, and its inverse; rounded to the private side.
 
-A release is mu-GDP if telling neighbours apart by it is no easier than telling N(0, 1) from N(mu, 1) (Dong, Roth and
-Su 2022). Noise N(0, sigma^2 I) on a vector of L2 sensitivity s is s/sigma-GDP, tightly; adaptive releases compose to
-the root of the sum of their mu^2, exactly (their Corollary 2). That is no limit theorem: nothing here is approximate.
+A release is mu-GDP if telling neighbours apart by it is no easier than telling N(0, 1) from N(mu, 1) (Dong, Roth and Su
+2022). Noise N(0, sigma^2 I) on a vector of L2 sensitivity s is s/sigma-GDP, tightly; adaptive releases compose to the
+root of the sum of their mu^2, exactly (their Corollary 2). That is no limit theorem: nothing here is approximate.
 
 Calibration of the noise of private domain adaptation (Bassily, Cortes, Mao and Mohri 2024), exactly.
 
 An iteration releases two noisy vectors: the gradient of w, of sensitivity s_1, and that of the private records' scales,
-of sensitivity s_2, with noise of deviations sigma_1 and sigma_2. In units of the noise, neighbours are
-mu_step = sqrt(a + b) apart, a = (s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations, each of which may depend on all
-before, are sqrt(T) mu_step-GDP (:mod:`common.privacy.theorems.gaussian_dp`): no approximation, any epsilon.
+of sensitivity s_2, with noise of deviations sigma_1 and sigma_2. In units of the noise, neighbours are mu_step = sqrt(a
++ b) apart, a = (s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations, each of which may depend on all before, are
+sqrt(T) mu_step-GDP (:mod:`common.privacy.theorems.gaussian_dp`): no approximation, any epsilon.
 
 **Squared loss.** The gradients differ most where both residuals are as large as they can be, and then the losses do not
-differ. With residuals of 1 and q (in shares of the greatest), the distance is at most (1 + q)/2 of s_1 and
-1 - q^2 of s_2, so
+differ. With residuals of 1 and q (in shares of the greatest), the distance is at most (1 + q)/2 of s_1 and 1 - q^2 of
+s_2, so
 
     mu_step^2 = max_q  (1 + q)^2 (a/4 + b (1 - q)^2):
 
 1.286 a at a = b instead of 2 a, and a alone up to b = .693 a: so much noise on the scales is free.
 
-**As printed.** sigma_i = 2 s_i sqrt(T ln(3/delta))/eps is mu-GDP with mu = eps/sqrt(2 ln(3/delta)), which is
-(eps, delta)-DP only up to eps = 8.9 (delta = .01), 9.9 (1e-4) or 10.6 (1e-6), far below the eps = 8 ln(1/delta) that
-Theorem 4.3 claims. :func:`paper_mu` refuses what is beyond.
+**As printed.** sigma_i = 2 s_i sqrt(T ln(3/delta))/eps is mu-GDP with mu = eps/sqrt(2 ln(3/delta)), which is (eps,
+delta)-DP only up to eps = 8.9 (delta = .01), 9.9 (1e-4) or 10.6 (1e-6), far below the eps = 8 ln(1/delta) that Theorem
+4.3 claims. :func:`paper_mu` refuses what is beyond.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -35,21 +37,13 @@ from common.privacy.rounding import MAX_EPSILON, UNIT, check_delta, check_epsilo
 
 
 def delta_of(mu: float, epsilon: float) -> float:
-    """Return the exact delta of a mu-GDP release at epsilon, rounded up.
-
-    ::
+    """Return the exact delta of a mu-GDP release at epsilon >= 0, rounded up.
 
         delta_G(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)
 
-    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2, y = eps/mu + mu/2, it
-    is phi(x) (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny.
-
-    Args:
-        mu: L2 sensitivity in units of the noise's standard deviation, positive.
-        epsilon: At least 0.
-
-    Raises:
-        BadInput: If epsilon is negative or mu is not positive, or either is not finite.
+    Balle and Wang (2018), Theorem 8; necessary and sufficient. With x = eps/mu - mu/2, y = eps/mu + mu/2, it is phi(x)
+    (M(x) - M(y)) for the Mills ratio M = (1 - Phi)/phi, which does not cancel where delta is tiny. ``mu`` is the L2
+    sensitivity in units of the noise's standard deviation.
     """
     if not 0.0 <= epsilon < math.inf:
         raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
@@ -77,9 +71,6 @@ def mu_allowed(epsilon: float, delta: float) -> float:
     """Return mu*(eps, delta), the largest mu with delta_G(eps; mu) <= delta, rounded down.
 
     By a part in 10^12, so that :func:`epsilon_of` finds it within epsilon again.
-
-    Raises:
-        BadInput: If epsilon is not a positive finite number or delta is not in (0, 1).
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -87,11 +78,7 @@ def mu_allowed(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """Return the smallest epsilon with delta_G(eps; mu) <= delta, rounded up; infinite where none up to 700 suffices.
-
-    Raises:
-        BadInput: If mu is not positive or delta is not in (0, 1).
-    """
+    """Return the least epsilon with delta_G(eps; mu) <= delta, rounded up; infinite where none up to 700 suffices."""
     check_delta(delta)
     if delta_of(mu, 0.0) <= delta:
         return 0.0
@@ -108,12 +95,7 @@ FREE = 0.693
 
 
 class StepNoise(NamedTuple):
-    """Deviations of the noise of one iteration, in units of the sensitivities.
-
-    Attributes:
-        gradient: sigma_1/s_1.
-        scales: sigma_2/s_2.
-    """
+    """Deviations of the noise of one iteration, in units of the sensitivities: sigma_1/s_1 and sigma_2/s_2."""
 
     gradient: float
     scales: float
@@ -122,11 +104,8 @@ class StepNoise(NamedTuple):
 def joint_step(gradient: float, scales: float) -> float:
     """Return mu_step^2 for the squared loss: ``max_q (1 + q)^2 (a/4 + b (1 - q)^2)`` over [0, 1], rounded up.
 
-    The derivative is 2 (1 + q)(a/4 - 2 b q (1 - q)): a local maximum at q = (1 - sqrt(1 - a/(2b)))/2, beside the end
-    q = 1, where the value is a.
-
-    Args:
-        gradient, scales: a = (s_1/sigma_1)^2 and b = (s_2/sigma_2)^2, not negative.
+    The derivative is 2 (1 + q)(a/4 - 2 b q (1 - q)): a local maximum at q = (1 - sqrt(1 - a/(2b)))/2, beside the end q
+    = 1, where the value is a. ``gradient`` is a = (s_1/sigma_1)^2 and ``scales`` b = (s_2/sigma_2)^2, not negative.
     """
     if 2.0 * scales <= gradient:
         return up(gradient)
@@ -138,7 +117,6 @@ def step_noise(mu: float, iterations: int, scales_share: float, *, joint: bool) 
     """Return the least noise, so divided, with which all iterations together are mu-GDP.
 
     Args:
-        mu: Of all iterations, positive.
         iterations: T.
         scales_share: theta_2 = b/(a + b), in (0, 1): what the scales get.
         joint: Whether the joint bound of the squared loss holds; the scales then get what is free, at least.

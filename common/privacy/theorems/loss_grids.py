@@ -1,45 +1,30 @@
-"""Privacy losses on a grid: a discrete pair of laws that dominates an event, by connecting the dots.
+"""Privacy losses on a grid, a discrete pair of laws that dominates an event; and their composition by one transform.
 
 A profile H is convex in its level a. The chords between its values at a_j = e^{j w} lie above it, and are themselves
 the profile of a pair of laws whose privacy losses are multiples of w: its second law has at a_j the mass by which the
 slope changes there (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, "Connect the dots"). The profiles here bound
 both directions, so the pair is its own mirror: the first law has the second's mass at loss -j w, and no grid below
-level 1 is needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass.
+level 1 is needed. Beyond the last level the chord is constant, which is a loss of infinity of that mass. The masses are
+floating-point numbers, which *are* the pair: its own profile, summed up again from them, falls short of the true one by
+at most ``shortfall``. A composition of k such pairs with any others loses k times that at most.
 
-Rounding. The masses are floating-point numbers, which *are* the pair; they are not taken for exact. What may be missing
-of the profile is then checked: the pair's own profile, summed up again from the masses, falls short of the values by at
-most ``shortfall``. A composition of k such pairs with any others loses k times that at most, since a constant that is
-added to a profile passes unchanged through each composition.
-
-*Composition by one Fourier transform, with a proven bound on every error.* The loss of a composition is a sum of
-independent losses, and its profile is
+The loss of a composition is a sum of independent losses, and its profile is
 
     delta(epsilon) = sum_n P(sum = n w) (1 - e^{epsilon - n w})_+  +  what is infinite.
 
-*Tilting.* The masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters
-instead of far out in a tail; each mass is then divided by its factor again. An error E of a tilted mass at n counts
-e^{K(theta) - theta n w} E, K being the cumulant generating function: errors are *relative* to delta, not to 1.
-
-*Aliasing.* A transform of length N wraps the line around. Masses are not negative, so what is wrapped into the window
-only adds; what is missing above its top is at most e^{K(t) - t top}, for every t > 0 (Chernoff). Nothing below epsilon
-counts.
-
-*Floating point.* Each output of a transform is a sum over paths of log2(N) butterflies, each with a relative error of a
-few units: it errs by at most 8 log2(N) u sum|x| (Higham 2002, section 24.1, with room for other radices and rounded
+*Tilting.* The masses are first multiplied by e^{theta n w} and normalised, so that the sum is near where it matters;
+each mass is then divided by its factor again. An error E of a tilted mass at n counts e^{K(theta) - theta n w} E, K
+being the cumulant generating function: errors are *relative* to delta, not to 1. *Aliasing.* A transform of length N
+wraps the line around. Masses are not negative, so what is wrapped into the window only adds; what is missing above its
+top is at most e^{K(t) - t top}, for every t > 0 (Chernoff). Nothing below epsilon counts. *Floating point.* Each output
+of a transform errs by at most 8 log2(N) u sum|x| (Higham 2002, section 24.1, with room for other radices and rounded
 roots of unity; u = 2^-52). A characteristic function phi that errs by e at a frequency has a k-th power that errs by at
-most (|phi| + e)^k - |phi|^k. The inverse transform adds the mean of these errors, and its own, to each mass. All of
-that is computed and added, as in Gopi, Lee and Wutschitz (2021) and Koskela, Jalko and Honkela (2020), who bound it in
-other ways.
+most (|phi| + e)^k - |phi|^k. The inverse transform adds the mean of these errors, and its own, to each mass (Gopi, Lee
+and Wutschitz 2021; Koskela, Jalko and Honkela 2020).
 
-*Widths.* How wide the cells of a loss grid are is no part of a proof: every width gives a valid bound.
-
-A grid moves losses apart: it adds to the variance of their sum, and that is what it costs. What matters is the variance
-where delta is made, under the tilt that suits it (:mod:`common.privacy.theorems.fourier`). There the rare large losses
-of a few steps with little noise count for most, so the width must not be held against the many small losses, of which a
-grid that reaches as far as the large ones cannot have enough cells.
-
-So widths are halved, from a coarse one that reaches far enough, until that no longer takes anything off the variance
-and the transform would begin to take time; or until a finer one would be too long to transform.
+*Widths.* Every width of the cells gives a valid bound. A grid adds to the variance of the loss under the tilt that
+suits delta, and that is what it costs. So widths are halved, from a coarse one that reaches far enough, until that no
+longer takes anything off that variance and the transform would begin to take time, or would be too long.
 """
 
 from __future__ import annotations
@@ -81,15 +66,9 @@ class LossGrid:
 
 
 def connect_dots(profile: Profile, width: float, cut: float) -> LossGrid | None:
-    """Put a profile on a grid.
+    """Put a profile on a grid, up to where the profile is at most ``cut`` above its value at infinity.
 
-    Args:
-        profile: What must be dominated.
-        width: w, positive.
-        cut: The grid ends where the profile is at most that above its value at infinity; both are the mass at infinity.
-
-    Returns:
-        The pair; None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
+    None if the grid would have more than :data:`MAX_CELLS` cells, or if the chords are no pair's.
     """
     last = math.ceil(reach(profile, cut) / width)
     if last > MAX_CELLS:
@@ -153,8 +132,7 @@ class Composed:
     Attributes:
         losses: n w, ascending.
         masses: Upper bounds on the tilted masses there.
-        log_scale: An upper bound on K(theta).
-        tilt: theta.
+        log_scale: An upper bound on K(theta); theta is ``tilt``.
         beyond: An upper bound on all that is not in the window: its top, infinite losses, and what the grids fall
             short.
     """
@@ -205,9 +183,7 @@ class Composed:
 def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> Composed | None:
     """Compose grids of one width, each so many times, with the tilt that suits ``delta``.
 
-    Returns:
-        The composition; None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its
-        values.
+    None if its transform would have more than :data:`MAX_POINTS` points, or errors as large as its values.
     """
     suited = _suited(grids, width, delta)
     if suited is None:
@@ -245,11 +221,7 @@ def _fast(points: float) -> int | None:
 
 
 def deviation(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> float | None:
-    """Return the standard deviation of the composed loss under the tilt that suits ``delta``; no transform is made.
-
-    Returns:
-        It, not rounded; None where no tilt is finite.
-    """
+    """Return the standard deviation of the composed loss under the tilt that suits delta, if any."""
     suited = _suited(grids, width, delta)
     return None if suited is None else suited.deviation
 
@@ -377,11 +349,7 @@ COARSEST = 0.1
 
 
 def compose_profiles(parts: Parts, delta: float) -> Composed | None:
-    """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1).
-
-    Returns:
-        The composition; None where each grid that is fine enough would be too long.
-    """
+    """Compose profiles on a grid of a suitable width, tuned to a delta in (0, 1); None where it would be too long."""
     cut = CUT * delta / sum(count for _, count in parts)
     coarsest = width = max(reach(profile, cut) for profile, _ in parts) / FIRST_CELLS
     grids, spread = _tried(parts, width, cut, delta)

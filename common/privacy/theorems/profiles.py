@@ -2,8 +2,8 @@
 
 The hockey-stick divergence of a pair of laws is H_a(P || Q) = sup_E P(E) - a Q(E); (epsilon, delta)-DP says that
 H_{e^epsilon} <= delta for all pairs of neighbours. A :class:`Profile` is an upper bound t -> H(e^t), t >= 0, on it,
-good for every pair of neighbours in both directions. Below level 1 the other direction says all:
-H_a(P || Q) = 1 - a + a H_{1/a}(Q || P).
+good for every pair of neighbours in both directions. Below level 1 the other direction says all: H_a(P || Q) = 1 - a +
+a H_{1/a}(Q || P).
 
 The *upper envelope* of a set of profiles is a profile itself and has a dominating pair (Zhu, Dong and Wang 2022,
 "Optimal accounting of differential privacy via characteristic function"), also where no single pair of neighbours is
@@ -57,22 +57,13 @@ def gaussian_excess(mu: float, levels: Floats) -> Floats:
 def step_profile(tv_bound: float, ratio: float) -> Profile:
     """Bound one noisy gradient step on one draw from mu: the exact upper envelope over all neighbours.
 
-    ::
-
         H(a) = s delta_G(ln(1 + (a - 1)/s); u),  a >= 1;      chi^2 <= s^2 (e^{u^2} - 1)
 
-    Proof. P = (1-s) A + s B and Q = (1-s) A + s C, where A, B and C are mixtures of unit Gaussians with means in a ball
-    of diameter u. H is jointly convex, so it is largest for single Gaussians. For a >= 1
-
-        P - a Q = s (B - b M),   b = 1 + (a-1)/s,   M = ((1-s)(a-1) A + s a C) / (a-1+s),
-
-    and M is a mixture of A and C: the positive part of B - b M is at most the mixture of those of B - b A and B - b
-    C, each at most delta_G(ln b; u), as any two means are at most u apart. Equality where A = C and |B - A| = u, so
-    this is the envelope for a >= 1. The family is closed under swapping B and C, so it holds in both directions, and
-    with it the envelope is known below 1, where it is attained by A = B instead: no geometry is worst at both.
-
-    The chi-squared divergence needs the ball: :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less*
-    than that of the envelope, up to a factor of two: no triple is worst on both sides of level 1.
+    P = (1-s) A + s B and Q = (1-s) A + s C, where A, B and C are mixtures of unit Gaussians with means in a ball of
+    diameter u. The proof is that of Theorem 1 in docs/accounting.md: there is equality where A = C and |B - A| = u, and
+    below level 1, by symmetry, where A = B, so that no geometry is worst at both. The chi-squared divergence needs the
+    ball: :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less* than that of the envelope, up to a
+    factor of two.
 
     Args:
         tv_bound: s in (0, 1].
@@ -99,9 +90,7 @@ def gaussian_profile(mu: float) -> Profile:
 def release_profile(epsilon: float, delta: float) -> Profile:
     """Bound an (epsilon, delta)-DP release, which post-processes this one (Kairouz, Oh and Viswanath 2015, Theorem 2).
 
-    ::
-
-        H(e^t) = delta + (1 - delta) (e^epsilon - e^t)_+ / (1 + e^epsilon)
+    H(e^t) = delta + (1 - delta) (e^epsilon - e^t)_+ / (1 + e^epsilon)
     """
 
     def at(levels: Floats) -> Floats:

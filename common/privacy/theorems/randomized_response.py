@@ -1,13 +1,15 @@
 """Exact guarantees of the classical local randomizers and their inverses, rounded to the private side.
 
-An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a
-sampler turns them into bits and doubles is the mechanism's business (:mod:`common.local.mechanisms`).
+An agent holds one record; neighbours differ by replacing it. These are statements about real numbers: how a sampler
+turns them into bits and doubles is the mechanism's business (:mod:`common.local.mechanisms`).
 
 How often the private parity learner of Kasiviswanathan et al. looks at a record, and how often it answers.
 
 The learner sees n equations <x_i, a> = y_i over F_2. With some probability it says "bottom" at once. Otherwise it keeps
 each equation with probability p, and returns a uniform point of the affine space of solutions, or bottom if there is
 none.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -22,17 +24,7 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 
 
 def randomized_response_epsilon(probability: float) -> float:
-    """Return Warner's guarantee: answering the true bit with probability p >= 1/2 is pure epsilon-DP.
-
-    ::
-
-        epsilon = ln(p / (1 - p))
-
-    Rounded up; infinite at p = 1. Warner (1965).
-
-    Raises:
-        BadInput: If p is not in [1/2, 1].
-    """
+    """Return Warner's guarantee (1965) for answering the true bit with p in [1/2, 1]: ln(p/(1-p)), rounded up."""
     if not 0.5 <= probability <= 1.0:
         raise BadInput(f"a probability to answer truly must be in [1/2, 1], found {probability}")
     if probability == 1.0:
@@ -42,11 +34,7 @@ def randomized_response_epsilon(probability: float) -> float:
 
 
 def randomized_response_probability(epsilon: float) -> float:
-    """Return the largest p that we can show to be epsilon-DP: e^eps / (1 + e^eps), rounded down.
-
-    Raises:
-        BadInput: If epsilon is not a positive finite number.
-    """
+    """Return the largest p that we can show to be epsilon-DP: e^eps / (1 + e^eps), rounded down."""
     check_epsilon(epsilon)
     probability = max(0.5, min(1.0 / (1.0 + math.exp(-epsilon)), math.nextafter(1.0, 0.0)))
     while randomized_response_epsilon(probability) > epsilon and probability > 0.5:
@@ -55,14 +43,11 @@ def randomized_response_probability(epsilon: float) -> float:
 
 
 def k_ary_response_probability(epsilon: float, symbols: int) -> float:
-    """Return the largest p that we can show to be epsilon-DP for k symbols: e^eps / (e^eps + k - 1), rounded down.
+    """Return the largest p that we can show to be epsilon-DP for k >= 2 symbols: e^eps / (e^eps + k - 1), rounded down.
 
-    Telling one's own of k symbols with probability p, and each other with (1 - p)/(k - 1), is pure epsilon-DP iff
-    p (k - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is a whole multiple of 1/2^53, computed with
-    fractions from a lower bound on e^eps.
-
-    Raises:
-        BadInput: If epsilon is not a positive finite number, or there are fewer than 2 symbols.
+    Telling one's own of k symbols with probability p, and each other with (1 - p)/(k - 1), is pure epsilon-DP iff p (k
+    - 1)/(1 - p) <= e^eps and p >= 1/k (Warner 1965 for k = 2). p is a whole multiple of 1/2^53, computed with fractions
+    from a lower bound on e^eps.
     """
     check_epsilon(epsilon)
     if symbols < 2:
@@ -74,22 +59,12 @@ def k_ary_response_probability(epsilon: float, symbols: int) -> float:
 def analytic_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least sigma for which Gaussian noise is (epsilon, delta)-DP, sensitivity / mu*, rounded up.
 
-    Valid for every epsilon, unlike the textbook variance 2 ln(2/delta)/epsilon^2. Balle and Wang (2018),
-    Algorithm 1.
-
-    Args:
-        sensitivity: L2 sensitivity: the width of the range for one number in a public range.
-
-    Raises:
-        BadInput: If epsilon or the sensitivity is not a positive finite number, or delta is not in (0, 1).
+    Balle and Wang (2018), Algorithm 1: valid for every epsilon. The sensitivity is in L2: the width of the range for
+    one number.
     """
-    _check_positive("sensitivity", sensitivity)
+    if not 0.0 < sensitivity < math.inf:
+        raise BadInput(f"sensitivity must be positive and finite, found {sensitivity}")
     return up(sensitivity / down(mu_allowed(epsilon, delta)))
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0.0 < value < math.inf:
-        raise BadInput(f"{name} must be positive and finite, found {value}")
 
 
 Rule = Literal["tight", "paper"]
@@ -103,25 +78,14 @@ class Rates(NamedTuple):
 
 
 def rates(rule: Rule, epsilon: float) -> Rates:
-    """Return the rates with which the learner is epsilon-DP (pure; one record replaced).
-
-    ::
+    """Return the rates with which the learner is epsilon-DP (one record replaced): docs/privacy.md, "Parities".
 
         tight     p = tanh(epsilon/2), bottom with probability b = (1-p)/(3-p)
         printed   p = epsilon/4,       bottom with probability b = 1/2
 
-    Proof. Let A be the law of the output if record i is left out, which neighbours have in common, and B, C
-    the laws if it is kept, in S and in S': P = (1-p) A + p B and Q = (1-p) A + p C. *A point a*: one more
-    equation leaves a solution space as it is, halves it, or empties it, so 0 <= B(a) <= 2 A(a), and
-    P(a)/Q(a) <= ((1-p) + 2p)/(1-p) = (1+p)/(1-p), which is e^epsilon at p = tanh(epsilon/2). *Bottom*: one
-    more equation can only empty the space, so A <= C, b <= A and B <= 1 there: Q >= A and P <= (1-p) A + p,
-    so P/Q <= 1 - p + p/b, which is (1+p)/(1-p) iff b = (1-p)/(3-p). Both are attained.
-
-    The printed rule (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011; Beimel et al., the power of
-    synergy; Kohen and Sheffet, Appendix B) really costs ln((1+p)/(1-p)), .51 at epsilon = 1. That exceeds
-    epsilon from 3.83 on, where it is refused.
-
-    p and the chance of an answer are rounded down to multiples of 2^-53, so that uniform doubles decide them
+    The printed rule (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011; Beimel et al., the power of synergy;
+    Kohen and Sheffet, Appendix B) really costs ln((1+p)/(1-p)), which exceeds epsilon from 3.83 on: there it is
+    refused. p and the chance of an answer are rounded down to multiples of 2^-53, so that uniform doubles decide them
     exactly; both roundings lower both ratios.
 
     Raises:

@@ -1,13 +1,11 @@
 """Renyi differential privacy of noisy gradient steps on draws from mu, every number an upper bound.
 
-An (order, rho) guarantee says D_order(M(S) || M(S')) <= rho for all samples S, S' that differ in one record
-by replacement (n public). It adds up under adaptive composition at each order (Mironov 2017, Proposition 1).
+An (order, rho) guarantee says D_order(M(S) || M(S')) <= rho for all samples S, S' that differ in one record by
+replacement (n public). It adds up under adaptive composition at each order (Mironov 2017, Proposition 1).
 
-One step releases N(g, I) (in units of sigma) for the gradient g of one draw. Over *records* TV(mu, mu') <=
-s, so its law is P = (1-s) A + s B under S and Q = (1-s) A + s C under S', where A, B, C are mixtures of unit
-Gaussians whose means lie in a ball of diameter u (for Kohen & Sheffet's projection: changing one weight
-moves every other probability in one common direction). Two bounds hold, and the smaller one is taken at each
-order.
+One step releases N(g, I) (in units of sigma) for the gradient g of one draw. Over *records* TV(mu, mu') <= s, so its
+law is P = (1-s) A + s B under S and Q = (1-s) A + s C under S', where A, B, C are mixtures of unit Gaussians whose
+means lie in a ball of diameter u. Two bounds hold, and the smaller one is taken at each order.
 """
 
 from __future__ import annotations
@@ -40,22 +38,18 @@ ORDERS = _grid()
 def closed_form(order: int, tv_bound: float, ratio: float) -> float:
     """Bound the Renyi divergence of one step by a binomial sum (needs the ball).
 
-    ::
-
         (k-1) rho = ln(1 + C(k,2) s^2 (e^{u^2} - 1) + sum_{j=3..k} C(k,j) s^j 2 e^{j (j-1) u^2 / 2})
 
-    Proof idea: P = Q + s (B - C), so E_Q[(P/Q)^k] = 1 + sum_{j>=2} C(k,j) s^j E_Q[((B-C)/Q)^j] (the first
-    moment vanishes). Each |x|^j / q^{j-1} is jointly convex in (x, q), and B, C and Q are mixtures of
-    Gaussians with means in the ball: it is enough to bound single Gaussians B, C, A. For j >= 3, |B-C|^j <=
-    B^j + C^j, each giving at most e^{j(j-1)u^2/2}. For j = 2, with b, c the means relative to A's,
-    E_A[((B-C)/A)^2] = e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>} = sum_i |b^(xi) - c^(xi)|^2 / i! (tensor powers),
-    and in a ball of diameter u each of its norms is at most u^{2i}: in total e^{u^2} - 1. (With pairwise
-    distances alone, equilateral triples exceed it: 1.76 times at u = 2.)
+    Proof idea: P = Q + s (B - C), so E_Q[(P/Q)^k] = 1 + sum_{j>=2} C(k,j) s^j E_Q[((B-C)/Q)^j] (the first moment
+    vanishes). Each |x|^j / q^{j-1} is jointly convex in (x, q): it is enough to bound single Gaussians B, C, A. For j
+    >= 3, |B-C|^j <= B^j + C^j, each giving at most e^{j(j-1)u^2/2}. For j = 2, with b, c the means relative to A's,
+    E_A[((B-C)/A)^2] = e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>} = sum_i |b^(xi) - c^(xi)|^2 / i! (tensor powers), and in a
+    ball of diameter u each of its norms is at most u^{2i}: in total e^{u^2} - 1. (With pairwise distances alone,
+    equilateral triples exceed it: 1.76 times at u = 2.)
 
     Args:
         order: k, an integer of at least 2.
-        tv_bound: s in (0, 1].
-        ratio: u > 0.
+        tv_bound, ratio: s in (0, 1] and u > 0.
 
     Returns:
         rho in nats, rounded up; infinite where the sum is too large to be of use.
@@ -75,18 +69,14 @@ def closed_form(order: int, tv_bound: float, ratio: float) -> float:
 def profile(order: int, tv_bound: float, ratio: float) -> float:
     """Bound the Renyi divergence of one step by the symmetrised profile (needs pairwise distances only).
 
-    ::
-
         (k-1) rho = ln(1 + E_Q[f(r) 1{r > 1}]),   f(r) = r^k + r^{1-k} - 1 - r,   r = 1 + s (LR - 1),
         LR = dN(u,1)/dN(0,1),   Q = N(0,1)
 
-    Proof idea: by advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2) the divergence
-    H_{1+s(a-1)} of P and Q, in both directions and for a >= 1, is at most s times that of two Gaussians at
-    distance u; and a Renyi divergence is an integral, with positive weights, of both directions' H over a >=
-    1.
-
-    Certified: in z, f is increasing and convex and the density of Q decreasing, so each cell [a, b] adds at
-    most Q(cell) (f(a) + f(b)) / 2; beyond the last node ln r has a slope of at most u. All in log-space.
+    Proof idea: by advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2) the divergence H_{1+s(a-1)} of
+    P and Q, in both directions and for a >= 1, is at most s times that of two Gaussians at distance u; and a Renyi
+    divergence is an integral, with positive weights, of both directions' H over a >= 1. In z, f is increasing and
+    convex and the density of Q decreasing, so each cell [a, b] adds at most Q(cell) (f(a) + f(b)) / 2; beyond the last
+    node ln r has a slope of at most u.
 
     Parameters and result as for :func:`closed_form`.
     """
@@ -102,10 +92,7 @@ def profile(order: int, tv_bound: float, ratio: float) -> float:
 
 
 def log_divergence(order: int, log_r: Floats) -> Floats:
-    """Return ln f(r) for f(r) = r^k + r^{1-k} - 1 - r and r > 1, from ln r.
-
-    f(r) = (r^k - 1) (1 - r^{1-k}): no cancellation.
-    """
+    """Return ln f(r) for f(r) = r^k + r^{1-k} - 1 - r = (r^k - 1) (1 - r^{1-k}) and r > 1, from ln r."""
     rising = order * log_r
     return np.asarray(rising + np.log(-np.expm1(-rising)) + np.log(-np.expm1(-(order - 1) * log_r)))
 
@@ -123,26 +110,20 @@ def _cells(order: int, ratio: float) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1 << 16)
 def step_rdp(order: int, tv_bound: float, ratio: float) -> float:
-    """Return the better bound on the Renyi divergence, in nats, of one subsampled Gaussian step.
-
-    The profile is left out where it cannot win by more than 0.1%: its leading term is never below the closed
-    form's.
-    """
+    """Return the better bound on the Renyi divergence, in nats, of one subsampled Gaussian step."""
     closed = closed_form(order, tv_bound, ratio)
     log_leading = math.log(order * (order - 1) / 2) + 2.0 * math.log(tv_bound) + ratio * ratio
     leading = _log_one_plus(log_leading + math.log(-math.expm1(-ratio * ratio))) / (order - 1)
+    # The profile cannot win by more than 0.1%: its leading term is never below the closed form's.
     return closed if closed <= 1.001 * leading else min(closed, profile(order, tv_bound, ratio))
 
 
 def pure_rdp(order: int, epsilon: float) -> float:
-    """Return the Renyi divergence of randomized response, the worst of all pure epsilon-DP releases.
-
-    ::
+    """Return the Renyi divergence of randomized response, the worst of all pure epsilon-DP releases, rounded up.
 
         (k-1) rho = ln((e^{k eps} + e^{(1-k) eps}) / (1 + e^eps))
 
     Every pure epsilon-DP release is a post-processing of it (Kairouz, Oh and Viswanath 2015, Theorem 2).
-    Rounded up.
     """
     log_f = float(log_divergence(order, np.array([epsilon]))[0])
     excess = log_f - _log_one_plus(epsilon)
@@ -150,13 +131,9 @@ def pure_rdp(order: int, epsilon: float) -> float:
 
 
 def epsilon_at(order: int, rho: float, delta: float) -> float:
-    """Convert (order, rho)-RDP to the smallest epsilon we can show at ``delta``, rounded up.
+    """Convert (order, rho)-RDP to the smallest epsilon we can show at ``delta``, rounded up; infinite at delta = 0.
 
-    ::
-
-        epsilon = rho + ln(1 - 1/k) - ln(delta k) / (k - 1)
-
-    Canonne, Kamath and Steinke (2020), Proposition 12; infinite at delta = 0.
+    epsilon = rho + ln(1 - 1/k) - ln(delta k) / (k - 1) (Canonne, Kamath and Steinke 2020, Proposition 12)
     """
     return math.inf if delta == 0.0 else max(0.0, up(rho + _offset(order, delta)))
 

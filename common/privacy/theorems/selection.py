@@ -2,64 +2,22 @@
 
 The base mechanism runs K times, each time with settings drawn from a public law, and each run releases its output
 together with a score; the output of the best score is released, and nothing else. K follows a law of
-:mod:`common.privacy.theorems.stopping` and is never released. Everything here is about a base that is mu-GDP,
-score included.
+:mod:`common.privacy.theorems.stopping` and is never released. Everything here is about a base that is mu-GDP, score
+included.
 
-What the proofs have in common. Let F, F' be the base's distribution functions in the order of the scores (ties go by
-independent coins, or by who came first, which is the same law) and f the generating function of K. The choice has the
-density f'(F) with respect to the base's law, f' increasing up to f'(1) = E[K]. Beside it, 1 - F and 1 - F' are the
-probabilities of one and the same event, "better", on neighbouring samples: with G = 1 - F and G' = 1 - F', a mu-GDP
-base has G' <= Phi(Phi^-1(G) + mu).
-
-Conditioned on K <= most, the law's generating function g has g' <= f'/P(K <= most), and ln g' has at each point a
-slope no larger than that of ln f' (E[K - 1] under the tilted law, which falls when large K are cut off). So whatever
-bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
-
-*The exact privacy profile* of a choice among mu-GDP runs: which base is the worst, and what it costs.
-
-K runs happen, the output of the best score is released, and K never is
-(:mod:`common.privacy.theorems.selection`). Let f be the generating function of K, and let a mu-GDP
-pair have Phi(Phi^-1(s) + mu) = T(s) as the most, and Phi(Phi^-1(x) - mu) = N(x) as the least that an event of
-probability s, x on the one sample may have on the other.
-
-**Theorem.** For every base that is mu-GDP, score included, and every epsilon >= 0, the choice is (epsilon, delta)-DP
-with
+**Theorem** (docs/accounting.md, Theorem 3, with its proof and a base that attains it). Let f be the generating function
+of K, T(s) = Phi(Phi^-1(s) + mu) the most and N(x) = Phi(Phi^-1(x) - mu) the least that an event of probability s, x on
+the one sample may have on the other. For every epsilon >= 0 the choice is (epsilon, delta)-DP with
 
     delta = int_0^1 max over 0 <= x <= 1 - s of (T'(s) f'(1 - T(s) - N(x)) - e^eps f'(1 - s - x))_+ ds.
 
-*Proof.* Let Q and Q' be the base's laws on neighbours. Ties of scores are broken by coins that are part of the output,
-which changes no law, and order the outputs by rank, the best first: t in [0, 1] is the Q'-probability of a better
-output, h(t) its Q-probability. The choice has the density f'(1 - h(t)) with respect to Q, and f'(1 - t) with respect
-to Q'. Let A be the event that is best for telling the samples apart, alpha(t) and beta(t) its Q'- and Q-probabilities
-within the ranks better than t; then
+**Renyi divergences.** Let F, F' be the base's distribution functions in the order of the scores. The choice has the
+density f'(F) with respect to the base's law, f' increasing up to f'(1) = E[K]; with G = 1 - F and G' = 1 - F', a mu-GDP
+base has G' <= Phi(Phi^-1(G) + mu). Conditioned on K <= most, the generating function g has g' <= f'/P(K <= most), and
+ln g' has at each point a slope no larger than that of ln f' (E[K - 1] under the tilted law, which falls when large K
+are cut off). So whatever bounds f'(q)/f'(q') for q >= q' bounds g'(q)/g'(q').
 
-    delta = int f'(1 - h) d beta - e^eps int f'(1 - t) d alpha,   h = beta + (what is better and not in A).
-
-Write everything in s = alpha(t), and x(s) = t - s for the Q'-probability of what is better and not in A; x does not
-decrease. As the base is mu-GDP, beta <= T(s) and h >= beta + N(x(s)). Since f' increases, delta is at most
-
-    int f'(1 - beta - N(x)) d beta - e^eps int f'(1 - s - x) ds.
-
-The first integral does not decrease when beta grows: with F(b, y) = f(1 - y) - f(1 - b - y) it is F(beta, N(x)) at the
-end plus the integral of (f'(1 - N(x)) - f'(1 - beta - N(x))) dN(x), by the product rule; both grow with beta. So beta
-= T(s) bounds it; there s + x <= 1 gives T(s) + N(x) <= T(s) + N(1 - s) = 1. What is left is at most its maximum at
-each s over x.
-
-*It is attained.* Where the x of the maximum does not decrease with s, take N(0, 1) and N(mu, 1). Let A be the largest
-z, and rank them downwards among the others, which rank upwards, with x(s) of these before the place s of A: each step
-of the proof is an equality. So no bound is smaller. ``benchmarks/worst_choice.py`` checks that for the laws of
-docs/accounting.md.
-
-**Numbers.** s = Phi(-z) is cut into cells, and so is x. In a cell N lies above its tangent l at a middle point, and
-f'(1 - t), t = s + x, above its tangent, both being convex. So the difference is at most
-
-    T'(s) f'(1 - T(s) - l(x)) - e^eps (a linear function of s + x).
-
-For z > -mu the first term is convex in s (T' = e^{mu z - mu^2/2} and f'(1 - T(s) - l) are positive, convex and
-decreasing), and it is convex in x. So the difference lies below the one that is linear in s and in x with the same
-corners, its greatest value over x is at a corner and convex in s, and its integral over s at most the trapezoid of the
-values at both ends. For z <= -mu the first term is taken at its largest. Outside of all cells it is at most E[K]
-times what Q has there. f' is bounded from both sides by its Taylor polynomials, whose terms are all positive.
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -83,20 +41,18 @@ AnyLaw = NegativeBinomial | Poisson
 def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
     """Bound the Renyi divergence of a choice among mu-GDP runs.
 
-    ::
-
         rho' = k mu^2/2 + excess + ln(E[K]/P(K <= most))/(k - 1)                     k = order
         excess = (1 + eta) ((k^ - 1) mu^2/2 + ln(1/gamma)/k^),   k^ = max(1, sqrt(2 ln(1/gamma))/mu)
         excess = rate delta_G(ln(1 + 1/(k - 1)); mu)                                 for Poisson's law
 
-    Papernot and Steinke (2022), Theorem 2 with its best second order k^, and Theorem 6; E[K] is that of the law
-    without the condition.
+    Papernot and Steinke (2022), Theorem 2 with its best second order k^, and Theorem 6; E[K] is that of the law without
+    the condition.
 
-    Proof of the first: by joint convexity the choice multiplies the base's moment e^{(k-1) rho} by at most the
-    largest f'(q)^k f'(q')^{1-k} (their Lemma 7), q = F and q' = F' at a point. With a = gamma + (1 - gamma) G and a'
-    likewise, this is E[K] gamma^{1+eta} (a'^{k-1} a^{-k})^{1+eta}, where a' <= (a e^{rho^})^{1 - 1/k^} by the base's
-    divergence at k^, and a >= gamma. Of the second: it is E[K] e^{rate (k-1) (G' - G k/(k-1))}. The condition costs
-    the factor 1/P(K <= most) where q >= q'; where q < q' the moment is multiplied by E[K] at most.
+    Proof of the first: by joint convexity the choice multiplies the base's moment e^{(k-1) rho} by at most the largest
+    f'(q)^k f'(q')^{1-k} (their Lemma 7), q = F and q' = F' at a point. With a = gamma + (1 - gamma) G and a' likewise,
+    this is E[K] gamma^{1+eta} (a'^{k-1} a^{-k})^{1+eta}, where a' <= (a e^{rho^})^{1 - 1/k^} by the base's divergence
+    at k^, and a >= gamma. Of the second: it is E[K] e^{rate (k-1) (G' - G k/(k-1))}. The condition costs the factor
+    1/P(K <= most) where q >= q'; where q < q' the moment is multiplied by E[K] at most.
 
     Args:
         order: At least 2.
@@ -118,11 +74,8 @@ def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
 def epsilon_of_selection(mu: float, law: AnyLaw, delta: float) -> float:
     """Return an epsilon at which a choice among mu-GDP runs is (epsilon, delta)-DP, rounded up.
 
-    By the exact profile (:func:`common.privacy.theorems.selection.delta_of_selection`), or by what
-    :func:`selection_rdp` converts to, should the rounding of the first have cost more than that.
-
-    Raises:
-        BadInput: If mu is not positive or delta is not in (0, 1).
+    By :func:`delta_of_selection`, or by what :func:`selection_rdp` converts to, should the rounding of the first have
+    cost more than that.
     """
     check_delta(delta)
     renyi = min(_renyi(order, mu, law, delta) for order in ORDERS)
@@ -148,14 +101,11 @@ def _renyi(order: int, mu: float, law: AnyLaw, delta: float) -> float:
 def pure_epsilon_of_selection(epsilon: float, law: AnyLaw) -> float:
     """Return the epsilon' of a choice among pure epsilon-DP runs, rounded up.
 
-    ::
-
         epsilon' = epsilon + (1 + eta) ln((gamma + e^eps)/(1 + gamma e^eps)),    at most (2 + eta) epsilon
         epsilon' = epsilon + rate tanh(epsilon/2)                                for Poisson's law
 
-    As :func:`epsilon_of_selection`, with G' <= min(e^eps G, 1 - e^{-eps} (1 - G)): both growths are largest where
-    these meet, at G = 1/(1 + e^eps). The bound 3 epsilon of Liu and Talwar (2019), Theorem 1.3, is eta = 1 with gamma
-    towards 0.
+    G' <= min(e^eps G, 1 - e^{-eps} (1 - G)): both growths are largest where these meet, at G = 1/(1 + e^eps). The bound
+    3 epsilon of Liu and Talwar (2019), Theorem 1.3, is eta = 1 with gamma towards 0.
     """
     if isinstance(law, Poisson):
         return up(epsilon + law.rate * math.tanh(epsilon / 2.0), 16.0)
@@ -166,11 +116,8 @@ def pure_epsilon_of_selection(epsilon: float, law: AnyLaw) -> float:
 def mu_for_selection(epsilon: float, delta: float, law: AnyLaw) -> float:
     """Return a mu of a run whose choice is (epsilon, delta)-DP, within 2e-6 of the largest; never more than that.
 
-    What is returned is left so far below the end of the search that :func:`epsilon_of_selection`, itself a search,
-    finds it within epsilon again.
-
-    Raises:
-        BadInput: If epsilon is not a positive finite number or delta is not in (0, 1).
+    It is left so far below the end of the search that :func:`epsilon_of_selection`, itself a search, finds it within
+    epsilon.
     """
     check_epsilon(epsilon)
     check_delta(delta)
@@ -206,13 +153,7 @@ ROOM = 1e-11
 
 
 def delta_of_selection(mu: float, law: Stopping, epsilon: float) -> float:
-    """Return the delta at epsilon of a choice among mu-GDP runs, by the module's theorem, rounded up.
-
-    Args:
-        mu: Of one run, score included; positive.
-        law: Of the number of runs.
-        epsilon: At least 0.
-    """
+    """Return the delta at epsilon >= 0 of a choice among mu-GDP runs, by the module's theorem, rounded up."""
     if not any(weights(law)[1:]):  # one run, for sure
         return delta_of(mu, epsilon)
     if mu > LARGEST_MU:

@@ -5,8 +5,8 @@ composition of all of them is what it costs. With a random K that is never relea
 Papernot and Steinke 2022, "Hyperparameter tuning with Renyi differential privacy"). What that costs is in
 :mod:`common.privacy.theorems.selection`.
 
-Each law is one of the paper's, conditioned on 1 <= K <= most, so that the time is bounded. The condition is part of
-the law: K is drawn from the conditional one, and the bounds there are proven for it.
+Each law is one of the paper's, conditioned on 1 <= K <= most, so that the time is bounded. The condition is part of the
+law: K is drawn from the conditional one, and the bounds there are proven for it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ MAX_RUNS = 1024
 
 
 class Stopping(Value):
-    """A law of K, given by the ratios of successive probabilities, which are rational numbers.
-
-    Attributes:
-        most: The law is conditioned on K <= most.
-    """
+    """A law of K, conditioned on K <= most, given by the rational ratios of successive probabilities."""
 
     name: str
     most: int = Field(ge=1, le=MAX_RUNS)
@@ -66,15 +62,11 @@ class Stopping(Value):
 class NegativeBinomial(Stopping):
     """The truncated negative binomial law D(eta, gamma), Definition 1 of Papernot and Steinke.
 
-    ::
-
         P(K = k) proportional to (1 - gamma)^k prod_{l=0..k-1} (l + eta)/(l + 1),   k >= 1
 
-    eta = 1: geometric, with mean 1/gamma. eta = 0: logarithmic (the limit). The smaller eta, the less it costs at the
-    same mean, and the more of the runs are in few lucky draws of K.
-
     Attributes:
-        eta: Shape, above -1.
+        eta: Shape, above -1: 1 is geometric, with mean 1/gamma; 0 logarithmic (the limit). The smaller, the less it
+            costs at the same mean, and the more of the runs are in few lucky draws of K.
         gamma: In (0, 1]; 1 always stops after one run.
     """
 
@@ -111,10 +103,8 @@ class NegativeBinomial(Stopping):
 class Poisson(Stopping):
     """Poisson's law, given that there is a run at all: P(K = k) proportional to rate^k/k!, k >= 1.
 
-    The most concentrated of the laws, and the best one for a few runs of a base with a small mu.
-
-    Attributes:
-        rate: Mean before the condition K >= 1.
+    The most concentrated of the laws, and the best one for a few runs of a base with a small mu; ``rate`` is the mean
+    before the condition K >= 1.
     """
 
     name: Literal["poisson"] = "poisson"

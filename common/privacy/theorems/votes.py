@@ -8,6 +8,8 @@ geometric noise (P(Z = z) proportional to e^{-e |z|}) the value is released if
     d_i + Z_i > w + Z,     Z with e = ``of_threshold``, Z_i with e = ``of_query``,
 
 and bottom otherwise; after each bottom Z is drawn anew, after T bottoms nothing more is released.
+
+Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
@@ -61,8 +63,7 @@ class Thresholds(NamedTuple):
         times :func:`leak`. *Proof.* Fix both neighbours. As long as no query on whose value they differ is answered,
         the output is a function of the comparisons. Those queries have d = 0 on both. Up to its first bottom an epoch
         says nothing but values that both share, so which query of the epoch is the first with d = 0 does not depend on
-        the noise; it is answered with probability P(Z_i > w + Z), or else ends the epoch. So there are at most T
-        chances to leak, however many queries there are.
+        the noise; it is answered with probability P(Z_i > w + Z), or else ends the epoch: at most T chances to leak.
         """
         composed = composed_delta(self.cutoff, self.epoch, 0.0, down(epsilon))
         return min(1.0, up(composed + self.cutoff * leak(self.level, self.of_threshold, self.of_query)))
@@ -76,15 +77,10 @@ class Thresholds(NamedTuple):
 def leak(level: int, of_threshold: float, of_query: float) -> float:
     """Return P(Z_i - Z > w) for two different noises, rounded up.
 
-    ::
-
         (g P(Z_i > w) - g_i P(Z > w)) / (g - g_i),   g = (1-q)^2/q,  P(Z > w) = q^(w+1)/(1+q),  q = e^-e
 
     By partial fractions of the product of both characteristic functions (1-q)^2/(1 - 2 q cos t + q^2). In the limit of
     wide noise it is (b_i^2 e^{-w/b_i} - b^2 e^{-w/b})/(2 (b_i^2 - b^2)), b = 1/e.
-
-    Raises:
-        BadInput: If w is negative or the noises are of one width.
     """
     if level < 0 or of_threshold == of_query:
         raise BadInput(f"a leak needs a level of at least 0 and different noises, found {level} and {of_threshold}")
@@ -96,12 +92,9 @@ def leak(level: int, of_threshold: float, of_query: float) -> float:
 def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thresholds:
     """Return the sparse vector that is (epsilon, delta)-DP for T bottoms and answers least stable queries.
 
-    Half of delta is for the composition of the epochs, half for leaks. How the epochs' cost is divided decides nothing
-    but the accuracy: of several divisions that one is taken at which all of ``queries`` equally stable queries are
-    answered with probability 95% at the least distance.
-
-    Raises:
-        BadInput: If T is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    Half of delta is for the composition of the epochs, half for leaks. Of several divisions of the epochs' cost that
+    one is taken at which all of ``queries`` equally stable queries are answered with probability 95% at the least
+    distance.
     """
     if cutoff < 1 or queries < 1:
         raise BadInput(f"the cutoff and the number of queries must be at least 1, found {cutoff} and {queries}")
@@ -117,8 +110,6 @@ def calibrated(cutoff: int, queries: int, epsilon: float, delta: float) -> Thres
 
 def printed(cutoff: int, queries: int, epsilon: float, delta: float, beta: float) -> tuple[Thresholds, int]:
     """Return the constants that Algorithm 2 prints, with the number k of chunks that it prescribes.
-
-    ::
 
         lambda = sqrt(32 T ln(2/delta))/epsilon,  k = 34 sqrt(2) lambda ln(4 m T/min(delta, beta/2)),
         w = 2 lambda ln(2 m/delta)
@@ -143,8 +134,8 @@ def stability_level(epsilon: float, delta: float) -> int:
     """Return the least whole threshold of A_stab (Algorithm 1): P(Z > threshold) <= delta for Z of ``epsilon``.
 
     With it one release is (epsilon, delta)-DP. *Proof.* If both neighbours have one value, it is post-processing of d +
-    Z. Else d = 0 on both, and a value is released with probability P(Z > threshold). ln(1/delta)/epsilon, as printed
-    (Theorem 2.4), is a little more than that.
+    Z. Else d = 0 on both, and a value is released with probability P(Z > threshold). (ln(1/delta)/epsilon, Theorem 2.4,
+    is a little more.)
     """
     return least(lambda level: _tail(level, epsilon) <= down(delta))
 
@@ -152,11 +143,7 @@ def stability_level(epsilon: float, delta: float) -> int:
 def stability_share(queries: int, epsilon: float, delta: float) -> tuple[float, float]:
     """Return the guarantee of each of m releases by A_stab that are (epsilon, delta)-DP together.
 
-    Half of delta is in equal parts the releases' own; they compose by the optimal theorem (Kairouz, Oh and Viswanath
-    2015, Theorem 3.3).
-
-    Raises:
-        BadInput: If m is not positive, epsilon or delta is out of range, or the noise would be too wide to draw.
+    Half of delta is in equal parts the releases' own; they compose by Kairouz, Oh and Viswanath (2015), Theorem 3.3.
     """
     if queries < 1 or not 0.0 < epsilon < math.inf or not 0.0 < delta < 1.0:
         raise BadInput(f"a share wants queries >= 1, epsilon > 0, 0 < delta < 1, found {queries}, {epsilon}, {delta}")
@@ -209,9 +196,8 @@ def answer_mu(sigma: float, touched: int = 1) -> float:
     """Return mu of one answer, which is mu-GDP: sqrt(2) touched / sigma, rounded up.
 
     A teacher that changes its vote lowers one count by 1 and raises another: L2 sensitivity sqrt(2), whatever the
-    number of classes; ``touched`` teachers, touched sqrt(2). The class is post-processing of the Gaussian mechanism
-    (Dong, Roth and Su 2022, Theorem 1). m answers, chosen as adaptively as one likes, are exactly sqrt(m) mu-GDP
-    (Corollary 2).
+    number of classes. The class is post-processing of the Gaussian mechanism (Dong, Roth and Su 2022, Theorem 1). m
+    answers, chosen adaptively, are exactly sqrt(m) mu-GDP (Corollary 2).
     """
     return up(math.sqrt(2.0) * touched / sigma)
 
@@ -220,17 +206,12 @@ def answers_sigma(queries: int, epsilon: float, delta: float, touched: int = 1) 
     """Return the least sigma, in votes, at which m answers are (epsilon, delta)-DP: sqrt(2 m) touched / mu*.
 
     Rounded up, and at least :data:`MIN_NOISE`. At (1, 1e-6), 1000 answers need sigma = 189.
-
-    Raises:
-        BadInput: If epsilon or delta is out of range.
     """
     return max(MIN_NOISE, up(math.sqrt(2.0 * queries) * touched / down(mu_allowed(epsilon, delta)), 16.0))
 
 
 def flips(agreement: float, chunks: int, sigma: float, classes: int = 2) -> float:
     """Return the chance that an answer is not what most teachers say, if this share a of k agree; at most.
-
-    ::
 
         Phi(-(2 a - 1) k / (sqrt(2) sigma)) + (C - 2) Phi(-a k / (sqrt(2) sigma))
 
