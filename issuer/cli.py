@@ -47,8 +47,7 @@ def serve_command(
 @app.command("invite")
 @fail_clearly
 def invite_command(
-    state: State,
-    count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=1_000_000)] = 1,
+    state: State, count: Annotated[int, typer.Option(help="How many people to invite.", min=1, max=1_000_000)] = 1
 ) -> None:
     """Print invitation codes, one a line, each good for one credential; they are not shown again, only hashes are kept.
 

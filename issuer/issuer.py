@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -27,7 +22,7 @@ from common.core.errors import BadInput, CannotWrite, Conflict, TandemError, Una
 from common.crypto.blindrsa import blind_sign, check_blinded
 from common.crypto.identity import Identity, Signed
 from common.crypto.vouching import MODULUS, Grant, IssuerKey, blinded_in, read_issuer
-from common.net.app import Service, create_app, invitation, invitation_hash
+from common.net.app import BYTES_SCHEMA, Service, body_of, create_app, invitation, invitation_hash
 from common.net.edge import TINY
 from common.net.monitoring import disk
 
@@ -37,9 +32,6 @@ class Issuer:
 
     What it sees of a credential is a blinded message, which is independent of the credential
     (:mod:`common.crypto.blindrsa`): it knows whom it has invited, and not which agent that is.
-
-    Args:
-        folder: State directory: keys, and the hashes of invitation codes.
 
     Raises:
         BadInput: If another process serves from it, or it cannot be used.
@@ -52,7 +44,6 @@ class Issuer:
         self.public: IssuerKey = self._keys.public
 
     def close(self) -> None:
-        """Let go of the state directory."""
         self._codes.close()
         self._lock.close()
 
@@ -63,7 +54,7 @@ class Issuer:
 
         Raises:
             BadMessage: If it is no token request for this issuer's key; the code is as it was.
-            Unauthorized, Conflict: As :meth:`issuer.issuer.InvitationCodes.use`.
+            Unauthorized, Conflict: As :meth:`InvitationCodes.use`.
         """
         blinded = blinded_in(self.public, request)
         check_blinded(self._keys.tokens, blinded)
@@ -72,45 +63,29 @@ class Issuer:
 
 
 def grant(folder: Path, host: str, name: str, people: int) -> Signed:
-    """Return an issuer's grant for a host; the issuer may serve at the same time.
-
-    Raises:
-        BadMessage: If there is no such key, or nobody may have such a name.
-    """
+    """Return an issuer's grant for a host; the issuer may serve at the same time."""
     wanted = Grant.parse({"host": host, "name": name, "people": people})
     return Keys(folder).grants.sign(wanted.KIND, wanted.wire())
 
 
-USING = 1
-"""The turn (:func:`common.core.database.alone`) in which codes are made and used."""
+USING = 1  # the turn (:func:`common.core.database.alone`) in which codes are made and used
 
 
 CODES = Table(
-    "codes",
-    MetaData(),
-    Column("sha256", String(64), primary_key=True),
-    Column("request", String(64), nullable=True),
+    "codes", MetaData(), Column("sha256", String(64), primary_key=True), Column("request", String(64), nullable=True)
 )
 """Invitation codes, and the request that each was used for."""
 SCHEMA = DatabaseSchema("the issuer's database", CODES.metadata)
 
 
 class InvitationCodes:
-    """The codes of one issuer.
-
-    Args:
-        folder: The issuer's state directory.
-
-    Raises:
-        BadInput: If the database in it cannot be opened.
-    """
+    """The codes of the issuer with a state directory."""
 
     def __init__(self, folder: Path) -> None:
         # No log beside the file: what is committed is in it, and a copy of it is whole.
         self._engine = open_database(sqlite_url(folder / "codes.sqlite"), SCHEMA, log=False)
 
     def close(self) -> None:
-        """Release the database."""
         self._engine.dispose()
 
     def invite(self, count: int) -> list[str]:
@@ -158,14 +133,12 @@ PUBLIC = "issuer.json"
 
 
 class Keys:
-    """The keys of one issuer.
+    """The keys of one issuer; those that are not there are drawn. The public ones are written to ``issuer.json``.
 
-    Args:
-        folder: State directory; keys that are not there are drawn. The public ones are written to ``issuer.json``; what
-            stood there of other keys is kept beside it, since runs that they vouched for are audited with it.
+    What stood there of other keys is kept beside it, since runs that they vouched for are audited with it.
 
     Raises:
-        BadInput: If a file in it holds another kind of key.
+        BadInput: If a file holds another kind of key.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -213,7 +186,6 @@ def _rsa(path: Path) -> RSAPrivateKey:
 REQUEST, RESPONSE = "application/private-token-request", "application/private-token-response"
 """Media types of RFC 9578, section 9.2."""
 Code = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
-_BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 
 
 def issuer_app(issuer: Issuer, folder: Path) -> Service:
@@ -233,14 +205,8 @@ def issuer_app(issuer: Issuer, folder: Path) -> Service:
         "/v1/token-requests",
         summary="Sign a blinded token, once for each invitation code (Authorization: Bearer CODE)",
         response_class=Response,
-        responses={200: {"content": {RESPONSE: _BYTES}}},
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "description": "A TokenRequest of type 2 (RFC 9578, section 6.1)",
-                "content": {REQUEST: _BYTES},
-            }
-        },
+        responses={200: {"content": {RESPONSE: {"schema": BYTES_SCHEMA}}}},
+        openapi_extra=body_of("A TokenRequest of type 2 (RFC 9578, section 6.1)", REQUEST),
     )
     async def issue(request: Request, code: Code) -> Response:
         if code is None:

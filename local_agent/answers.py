@@ -21,16 +21,14 @@ from common.numerics.randomness import RandomSource
 if TYPE_CHECKING:
     from common.data.population import RecordSource
 
-CONSTANT = 0
-"""What a value or an item becomes that cannot be computed; randomized and sent like any other."""
+CONSTANT = 0  # what a value or an item becomes that cannot be computed; randomized and sent like any other
 
 
 def evaluate(query: Query, records: Records, slots: Indices) -> AnyArray:
     """Evaluate a query on records, clamped to [0, 1] or its domain; whatever goes wrong becomes :data:`CONSTANT`.
 
-    Records have the columns that the query reads (:attr:`~common.local.queries.query.Query.columns`).
-    What goes wrong for one person changes nobody else's value: records that cannot be evaluated together are evaluated
-    one by one.
+    Records have the columns that the query reads (:attr:`~common.local.queries.query.Query.columns`). What goes wrong
+    for one person changes nobody else's value: records that cannot be evaluated together are evaluated one by one.
     """
     wanted = np.dtype(np.float64 if query.domain is None else np.uint64)
     try:
@@ -77,7 +75,6 @@ def noise_for(what: str, part: int, person: str | int, secret: RandomSource) -> 
         part: Which part of the query the person's slot is asked (:meth:`~common.local.queries.query.Query.parts`).
         person: Who answers, with their record where it may change: another record needs other noise, or two answers
             would show whether they differ.
-        secret: The durable secret.
     """
     return secret.derive("answer", what, part, person)
 
@@ -87,12 +84,10 @@ def question_digest(query: Query, mechanism: LocalRandomizer) -> str:
     return canonical.digest([query.wire(), mechanism.wire()])
 
 
-Block = tuple[Indices, Indices]
-"""Some people, and their slots."""
+Block = tuple[Indices, Indices]  # some people, and their slots
 Values = Callable[[Query, "RecordSource", Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]
 """Evaluates a query on blocks of people, and returns the slots and the values of each, in their order."""
-BLOCK = 1 << 18
-"""People whose records are in memory at the same time."""
+BLOCK = 1 << 18  # people whose records are in memory at the same time
 
 
 def evaluate_people(query: Query, population: RecordSource, people: Indices, slots: Indices) -> AnyArray:
@@ -188,11 +183,7 @@ def answer_mass(
     source: RandomSource,
     values: Values = evaluated,
 ) -> AnyArray:
-    """Return the randomized answers of the people in a mask, in the order of their numbers.
-
-    Args:
-        slot: That of the first of them; the others follow.
-    """
+    """Return the randomized answers of the people in a mask, in the order of their numbers; ``slot`` is the first's."""
     what = question_digest(query, mechanism)
     own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
     answers: AnyArray = np.empty(count_ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
@@ -220,8 +211,7 @@ def blocks(mask: Mask, slot: int) -> Iterator[tuple[Indices, Indices]]:
         slot += len(people)
 
 
-MOST = 1 << 15
-"""People at once, at most: so many that a source draws coins for in one piece."""
+MOST = 1 << 15  # people at once, at most: so many that a source draws coins for in one piece
 _AHEAD = 16
 
 
@@ -232,8 +222,7 @@ class NotOneEach(Exception):
 class OwnNoise(RandomSource):
     """A source of n numbers, of which number i comes from person i's own stream, as if they drew alone.
 
-    Args:
-        streams: One a person, not used before; at most :data:`MOST`.
+    Other things than one number a person raise :class:`NotOneEach`; the streams are not used before.
     """
 
     def __init__(self, streams: Sequence[RandomSource]) -> None:
@@ -246,11 +235,6 @@ class OwnNoise(RandomSource):
         raise NotOneEach
 
     def words(self, count: int) -> Words:
-        """Return each person's next word.
-
-        Raises:
-            NotOneEach: If there are fewer or more people.
-        """
         if count != len(self._streams):
             raise NotOneEach
         return self._of(np.arange(count))

@@ -17,22 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.core.errors import (
-    BadData,
-    BadInput,
-    BadMessage,
-    ConsentWithheld,
-    PeerUnavailable,
-    TandemError,
-)
+from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, PeerUnavailable, TandemError
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
-from common.net.cli import (
-    TlsCa,
-    application,
-    begin,
-    fail_clearly,
-    grouped,
-)
+from common.net.cli import TlsCa, application, begin, fail_clearly, grouped
 from local_agent import cli_services
 from local_agent.cli_services import (
     IndividualToken,
@@ -65,11 +52,9 @@ class ConsentOptions:
     ] = False
 
     def delay(self) -> float:
-        """Return a random delay in seconds."""
         return secrets.randbelow(1 << 20) / (1 << 20) * self.max_delay
 
     def agreed(self) -> bool:
-        """Ask, unless it was agreed beforehand."""
         return self.yes or typer.confirm("Answer this question?")
 
 
@@ -79,8 +64,7 @@ class ConsentOptions:
 def answer_command(
     *,
     record: Annotated[
-        Path,
-        typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.'),
+        Path, typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.')
     ],
     token: IndividualToken,
     consent: ConsentOptions,
@@ -259,11 +243,7 @@ def _read_fields(path: Path) -> dict[str, Any]:
 
 
 def read_record(path: Path) -> Records:
-    """Read one person's record.
-
-    Raises:
-        BadData: If the file is not such a record; says why, never what it holds.
-    """
+    """Read one person's record; BadData says why the file is none, never what it holds."""
     import numpy as np
 
     from common.local.records import Records
@@ -285,11 +265,7 @@ def read_record(path: Path) -> Records:
 
 
 def read_names(path: Path) -> Names | None:
-    """Read what the numbers of a record are, as "local-agent record" has written it; None where the file says nothing.
-
-    Raises:
-        BadData: If what it says cannot be read.
-    """
+    """Read what the numbers of a record are, as "local-agent record" has written it; None where nothing is said."""
     from common.local.naming import Names
 
     try:
@@ -388,7 +364,6 @@ def check_command(
 
 
 def _tell(found: Sequence[ReportCheck], within: float, *, as_json: bool, witnessed: bool) -> None:
-    """Print what became of the reports; the exit status says the worst of it."""
     from local_agent.person import checking
 
     for finding in found:
@@ -422,11 +397,6 @@ def _keep_seen(state: Path, finding: ReportCheck) -> ReportCheck:
 def _in_time(
     receipts: Sequence[HeldReceipt], check: Callable[[HeldReceipt], ReportCheck], patience: float, url: str
 ) -> list[ReportCheck]:
-    """Return what became of each report.
-
-    Raises:
-        PeerUnavailable: If that takes longer than the patience, and ten seconds a report.
-    """
     from common.net.transport import Overdue, time_limit
     from local_agent.person.checking import SECONDS
 

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.core.errors import (
-    BadInput,
-    BrokenLedger,
-    Forged,
-    RolledBack,
-    TandemError,
-)
+from common.core.errors import BadInput, BrokenLedger, Forged, RolledBack, TandemError
 from common.core.terminal import say, warn
 from common.net.cli import (
     REFEREE_KEY,
@@ -37,10 +31,8 @@ if TYPE_CHECKING:
     from local_agent.host import Host
 
 
-_BETWEEN_POLLS = 0.02
-"""Seconds between two polls, if the referee names no longer time."""
-_AFTER_ERROR = 0.5
-"""Seconds to wait before asking a referee again whose question was refused."""
+_BETWEEN_POLLS = 0.02  # seconds between two polls, if the referee names no longer time
+_AFTER_ERROR = 0.5  # seconds to wait before asking a referee again whose question was refused
 
 log = logging.getLogger("tandem.agent")
 
@@ -150,10 +142,7 @@ def answer_until(
     finished: Callable[[], bool],
     refused: Callable[[TandemError], None] = lambda error: None,
 ) -> None:
-    """Poll and answer until all is finished; what may pass is tried again.
-
-    Args:
-        refused: Called with each problem that the referee or this agent raises.
+    """Poll and answer until all is finished; what may pass is tried again, and each problem shown to ``refused``.
 
     Raises:
         TandemError: A copy of this folder is at work, an individual has declined, or the referee is full.
@@ -181,7 +170,6 @@ def answer_until(
 
 if TYPE_CHECKING:
     from local_agent.host import Host
-    from local_agent.hosted.population import Population
 
 
 @dataclass(frozen=True)
@@ -247,7 +235,7 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
-    from common.core.durable import user_state
+    from common.core.durable import claim, user_state
     from common.lifetime.charging import Charging
     from common.net.client import witness_at
     from common.scenario import loading
@@ -273,21 +261,15 @@ def host_command(
         if place.grant is not None:
             keep_grant(state, population.identity, place.grant, len(population))
         with closing(Host(population, client, key)) as connection:
-            _enrol_hosted(connection, population, state, token)
+            enrolled = connection.enrol(token)
+            claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
+            say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
+            if population.spent is not None:
+                say(f"over all runs of these people, with the next one: {population.spent}")
             with exposed(connection, chosen.agents.mechanism.guarantee[0], place.metrics_port) as port:
                 if port is not None:
                     say(f"local-agent shows metrics on http://127.0.0.1:{port}/metrics")
                 answer_until(connection, client, lambda: False)
-
-
-def _enrol_hosted(connection: Host, population: Population, state: Path, token: str) -> None:
-    from common.core.durable import claim
-
-    enrolled = connection.enrol(token)
-    claim(state / "enrolment", {"first": enrolled.first, "agents": enrolled.agents})
-    say(f"local-agent hosts {enrolled.agents} people from number {enrolled.first}")
-    if population.spent is not None:
-        say(f"over all runs of these people, with the next one: {population.spent}")
 
 
 @fail_clearly

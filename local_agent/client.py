@@ -10,16 +10,11 @@ from common.crypto.vouching import IssuerKey
 from common.log.receipts import Proof
 from common.net.client import ANSWER, Client, read_signed_reply
 
-MAX_PAUSE = 600.0
-"""Seconds that an agent lets a referee wait before its next poll, at most."""
+MAX_PAUSE = 600.0  # seconds that an agent lets a referee wait before its next poll, at most
 
 
 class RefereeClient(Client):
-    """:class:`local_agent.host.RefereePort` over HTTP.
-
-    Attributes:
-        pause: Seconds after which the referee wants the next poll.
-    """
+    """:class:`local_agent.host.RefereePort` over HTTP; ``pause``: seconds after which the next poll is wanted."""
 
     party = "referee"
     insists = True
@@ -38,11 +33,9 @@ class RefereeClient(Client):
         return str(document.get("key"))
 
     def enrol(self, signed: Signed, token: str) -> Signed:
-        """Enrol a participant."""
         return self.signed("POST", "/v1/enrolments", signed, headers={"Authorization": f"Bearer {token}"})
 
     def poll(self, signed: Signed) -> Signed | None:
-        """Return an assignment, or None."""
         response = self.request("POST", "/v1/polls", content=signed.raw())
         if response.status_code != 204:
             return read_signed_reply(response)
@@ -50,15 +43,12 @@ class RefereeClient(Client):
         return None
 
     def configuration(self, run: str) -> Signed:
-        """Return a run's configuration."""
         return self.signed("GET", f"/v1/runs/{run}/configuration")
 
     def decline(self, signed: Signed) -> None:
-        """Say that a question will not be answered, and why."""
         self.request("POST", "/v1/declines", content=signed.raw())
 
     def report(self, signed: Signed) -> Signed:
-        """Hand in an individual report, get the receipt; raises what the referee says of it."""
         return self.signed("PUT", f"/v1/reports/{signed.message['report_id']}", signed)
 
     def report_packed(self, signed: Signed, body: bytes) -> Signed:
@@ -81,14 +71,12 @@ class IssuerClient(Client):
     party = "issuer"
 
     def key(self) -> IssuerKey:
-        """Return its public keys."""
         try:
             return IssuerKey.parse(self.document("GET", "/v1/issuer"))
         except BadMessage as error:
             raise PeerMisbehaved(f"{self.url} answers with no issuer's keys: {error.detail}") from None
 
     def issue(self, code: str, request: bytes) -> bytes:
-        """Return the blind signature for a token request."""
         headers = {"Authorization": f"Bearer {code}", "Content-Type": "application/private-token-request"}
         return self.request("POST", "/v1/token-requests", content=request, headers=headers).content
 
@@ -96,11 +84,8 @@ class IssuerClient(Client):
 class RelayedClient(RefereeClient):
     """The same through a relay (RFC 9458): the referee does not learn from where, and the relay does not learn what.
 
-    Args:
-        relay: Address of the relay; nothing else is dialled.
-        referee: The referee's pinned key. It cannot be learned through a relay, which could put its own in the place.
-        patience: Seconds to keep trying while nobody answers.
-        carrier: Of :class:`~common.net.oblivious.client.ThroughRelay`.
+    Nothing but the relay is dialled. The referee's pinned key cannot be learned through a relay, which could put its
+    own in the place.
     """
 
     party = "referee behind the relay"

@@ -22,26 +22,19 @@ from local_agent.policy import PINNED, CheckedQuestion
 log = logging.getLogger("tandem.agent")
 
 MIN_SECONDS = 1 / 16
-SECONDS_A_CHARACTER = 1e-6
-"""To parse a question, and to digest it."""
-SECONDS_A_PERSON = 1e-4
-"""To derive the key of a person's noise, and to draw it."""
-SECONDS_A_STEP = 2e-9
-"""To evaluate a character of the question for a person."""
+SECONDS_A_CHARACTER = 1e-6  # to parse a question, and to digest it
+SECONDS_A_PERSON = 1e-4  # to derive the key of a person's noise, and to draw it
+SECONDS_A_STEP = 2e-9  # to evaluate a character of the question for a person
 
 
 class Host:
     """Connects an :class:`Agent`, or a population of many, with a referee.
 
     Args:
-        answerer: Who answers.
-        port: The referee.
         referee: The referee's pinned public key.
-        delay: Draws how many seconds to wait before an individual's answer leaves; never looks at the record. By
-            default none.
+        delay: Draws how many seconds to wait before an individual's answer leaves; never looks at the record.
         schedule: With which clock answers of real people are held until a public time (:func:`public_seconds`).
-        consent: Asks an individual whether to answer a question that passed every check; raises if not. By default
-            nobody is asked.
+        consent: Asks an individual whether to answer a question that passed every check; raises if not.
     """
 
     def __init__(
@@ -71,20 +64,17 @@ class Host:
 
     @property
     def individual(self) -> bool:
-        """Whether one person answers here, who has one question in a lifetime."""
         return isinstance(self._answerer, Agent)
 
     @property
     def people_asked(self) -> int:
-        """How many people have been asked here, ever."""
         return int(self._answerer.answered)
 
     def close(self) -> None:
-        """Let go of the state directory."""
         self._answerer.close()
 
     def enrol(self, token: str) -> messages.Enrolled:
-        """Enrol; returns the numbers that the agents got."""
+        """Enrol; return the numbers that the agents got."""
         reply = self._port.enrol(self._answerer.enrolment(), token)
         enrolled = messages.Enrolled.parse(verify(reply, messages.Enrolled.KIND, self._referee, PINNED))
         if not isinstance(self._answerer, Agent):
@@ -113,7 +103,6 @@ class Host:
             return self._take_up(assignment, run)
 
     def _take_up(self, assignment: Signed, run: str) -> bool:
-        """Answer or decline a question of the pinned referee."""
         if run not in self._configurations:
             found = self._port.configuration(run)
             verify(found, messages.Configuration.KIND, self._referee, PINNED)  # what was changed on its way is not kept
@@ -171,9 +160,9 @@ class Host:
 
     def _decline(self, assignment: Signed, error: TandemError) -> None:
         asked = {name: assignment.message.get(name) for name in ("run", "digest", "question")}
-        digest = canonical.digest(assignment.message)
+        answer = {"assignment": canonical.digest(assignment.message), "reason": error.problem}
         try:
-            refusal = messages.Decline.parse({**asked, "assignment": digest, "reason": error.problem})
+            refusal = messages.Decline.parse({**asked, **answer})
             self._port.decline(self._answerer.identity.sign(refusal.KIND, refusal.wire()))
         except TandemError as further:
             log.warning("the referee did not take that a question is declined: %s", further.detail)
@@ -219,59 +208,25 @@ class Hosted(Protocol):
     identity: Identity
 
     @property
-    def real(self) -> bool:
-        """Whether its people are real."""
-        ...
-
+    def real(self) -> bool: ...
     @property
-    def answered(self) -> int:
-        """How many people have been asked already."""
-        ...
-
-    def enrolment(self) -> Signed:
-        """Return the signed request to be enrolled."""
-        ...
-
-    def settle(self, first: int) -> None:
-        """Take the place in the whole population that the referee gave."""
-        ...
-
-    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]:
-        """Return the signed header and the packed body of all answers."""
-        ...
-
-    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
-        """Store the referee's receipt for a report."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the state directory."""
-        ...
+    def answered(self) -> int: ...
+    def enrolment(self) -> Signed: ...
+    def settle(self, first: int) -> None: ...
+    def answer(self, assignment: Signed, configuration: Signed) -> tuple[Signed, bytes]: ...
+    def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None: ...
+    def close(self) -> None: ...
 
 
 class RefereePort(Protocol):
-    """The referee as agents see it. A client implements it over HTTP; the referee itself, in process."""
+    """The referee as agents see it. A client implements it over HTTP; the referee itself, in process.
 
-    def enrol(self, signed: Signed, token: str) -> Signed:
-        """Enrol a participant; the same again gets the same answer."""
-        ...
+    The same enrolment or report again gets the same answer; what answers a report is the receipt.
+    """
 
-    def poll(self, signed: Signed) -> Signed | None:
-        """Return an assignment for the participant, or None."""
-        ...
-
-    def configuration(self, run: str) -> Signed:
-        """Return a run's signed configuration."""
-        ...
-
-    def decline(self, signed: Signed) -> None:
-        """Say that a question will not be answered, and why."""
-        ...
-
-    def report(self, signed: Signed) -> Signed:
-        """Hand in an individual report; return the receipt."""
-        ...
-
-    def report_packed(self, signed: Signed, body: bytes) -> Signed:
-        """Hand in a hosted population's report; return the receipt."""
-        ...
+    def enrol(self, signed: Signed, token: str) -> Signed: ...
+    def poll(self, signed: Signed) -> Signed | None: ...
+    def configuration(self, run: str) -> Signed: ...
+    def decline(self, signed: Signed) -> None: ...
+    def report(self, signed: Signed) -> Signed: ...
+    def report_packed(self, signed: Signed, body: bytes) -> Signed: ...

@@ -16,12 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
-    """Return the metrics of a host.
-
-    Args:
-        epsilon: What one answer costs; nobody gives two, so it is the most that anybody here has spent.
-        answered: How many people have been asked.
-    """
+    """Return the metrics of a host; ``epsilon`` is what one answer costs: the most that anybody here has spent."""
     counts = dict(host.counts)
     prefix = "declined:"
     declined = [

@@ -13,6 +13,7 @@ from common.crypto.identity import Signed, verify
 from common.local.hypotheses.hypothesis import HYPOTHESES, hypothesis_kinds, ordinary_kinds
 from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
 from common.local.naming import UNNAMED, Names
+from common.local.packing import AnswerKind
 from common.local.queries.query import QUERIES, Query
 from common.net import messages
 
@@ -38,6 +39,10 @@ class CheckedQuestion:
     own_names: bool = False
     purpose: str = ""
 
+    @property
+    def answer_kind(self) -> AnswerKind:
+        return self.mechanism.answer_kind(self.query.domain)
+
 
 def shipped_queries() -> frozenset[str]:
     """Return the kinds of queries that come with Tandem: each is plain data. Those of plug-ins are not among them."""
@@ -47,12 +52,11 @@ def shipped_queries() -> frozenset[str]:
 def chosen_queries(
     accept: Collection[str], refuse: Collection[str], usual: frozenset[str] | None = None
 ) -> frozenset[str]:
-    """Return the kinds of queries that remain of the usual ones.
+    """Return the kinds of queries that remain of the usual ones (by default :func:`shipped_queries`).
 
     Args:
         accept: If any, these alone.
         refuse: Not these.
-        usual: By default :func:`shipped_queries`.
 
     Raises:
         BadInput: If a kind is unknown, or none remains.
@@ -76,8 +80,7 @@ class PersonalPolicy:
         epsilon, delta: Lifetime budget; one answer may use all of it, and there is one answer. Infinite epsilon:
             simulated people.
         queries: Query kinds that are accepted: by default all that come with Tandem.
-        hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would have to
-            read.
+        hypotheses: Kinds of hypotheses that are accepted: by default all but those that a foreign library would read.
     """
 
     referee: str
@@ -87,11 +90,7 @@ class PersonalPolicy:
     hypotheses: frozenset[str] = field(default_factory=ordinary_kinds)
 
     def announced(self, dimension: int) -> messages.AgentPolicy:
-        """Return what a referee is told of these rules when the agent enrols; nothing in it depends on the record.
-
-        Args:
-            dimension: Number of features that this agent's record has (public).
-        """
+        """Return what a referee is told of these rules when the agent enrols; nothing in it depends on the record."""
         private = math.isfinite(self.epsilon)
         return messages.AgentPolicy(
             refuses=tuple(sorted(shipped_queries() - self.queries)),
@@ -100,20 +99,12 @@ class PersonalPolicy:
             features=dimension,
         )
 
-    def _check_cost(self, epsilon: float, delta: float) -> None:
-        if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
-            raise PolicyRefused(
-                f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), "
-                f"the lifetime budget is ({self.epsilon:g}, {self.delta:g})"
-            )
-
     def check(
         self, assignment: Signed, configuration: Signed, dimension: int, names: Names | None = None
     ) -> CheckedQuestion:
         """Check a question in full, before the record is touched.
 
         Args:
-            assignment, configuration: As received from the referee.
             dimension: Number of features that this agent's record has (public).
             names: What these features are, where the record says it.
 
@@ -153,7 +144,12 @@ class PersonalPolicy:
         agents = agreed.scenario.get("agents")
         mechanism = parse_mechanism(agents.get("mechanism") if isinstance(agents, dict) else None)
         mechanism.answer_kind(query.domain)
-        self._check_cost(*mechanism.guarantee)
+        epsilon, delta = mechanism.guarantee
+        if epsilon > self.epsilon or (delta > self.delta and math.isfinite(self.epsilon)):
+            raise PolicyRefused(
+                f"an answer would cost (epsilon, delta) = ({epsilon:g}, {delta:g}), the lifetime budget is "
+                f"({self.epsilon:g}, {self.delta:g})"
+            )
         purpose = agreed.scenario.get("title")
         purpose = purpose if isinstance(purpose, str) else ""
         return CheckedQuestion(asked, query, mechanism, assignment.fingerprint(), stated, names is not None, purpose)

@@ -19,6 +19,7 @@ from common.core.errors import CannotWrite
 from common.net.messages import StoredRelease
 from common.numerics.randomness import RandomSource
 from curator.ledger import Ledger
+from local_agent.answers import answer_together
 from local_agent.hosted import questions
 from local_agent.hosted.population import Population
 from local_agent.person import agent
@@ -66,13 +67,13 @@ def host_draws_again_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     """The host keeps no report, and its noise is fresh each time."""
     patch.setattr(questions, "keep_report", lambda *what: None)
     patch.setattr(Population, "_check_fresh", lambda *what: None)
-    real = Population._pack
 
-    def pack(self: Population, *what: Any) -> bytes:
-        self._source = RandomSource(os.urandom(32), simulated=True)
-        return real(self, *what)
+    real: Any = answer_together
 
-    patch.setattr(Population, "_pack", pack)
+    def answer(*what: Any) -> Any:
+        return real(*what[:5], RandomSource(os.urandom(32), simulated=True))
+
+    patch.setattr("local_agent.hosted.population.answer_together", answer)
 
 
 def curator_forgets_what_it_has_charged(patch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ import hashlib
 import math
 import secrets
 from functools import lru_cache
+from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
@@ -25,25 +26,16 @@ from cryptography.hazmat.primitives.hashes import SHA384
 
 from common.core.errors import BadMessage, Forged
 
-SALT = 48
-"""Bytes of the salt of EMSA-PSS, as many as SHA-384 has."""
+SALT = 48  # bytes of the salt of EMSA-PSS, as many as SHA-384 has
 _DIGEST = 48
 _ENDS = 0xBC
 
 
-class Blinded:
-    """A blinded message, which the signer sees, and what the signature is unblinded with, which nobody else does.
+class Blinded(NamedTuple):
+    """A blinded message, as long as the modulus, which the signer sees; and 1/r modulo n, which nobody else does."""
 
-    Attributes:
-        message: As long as the modulus.
-        inverse: 1/r modulo n.
-    """
-
-    __slots__ = ("inverse", "message")
-
-    def __init__(self, message: bytes, inverse: int) -> None:
-        self.message = message
-        self.inverse = inverse
+    message: bytes
+    inverse: int
 
 
 def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inverse: int | None = None) -> Blinded:
@@ -58,11 +50,9 @@ def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inver
     """
     numbers = public.public_numbers()
     modulus = numbers.n
-    encoded = int.from_bytes(
-        encode(message, modulus.bit_length() - 1, secrets.token_bytes(SALT) if salt is None else salt), "big"
-    )
-    if inverse is None:
-        inverse = 1 + secrets.randbelow(modulus - 1)
+    salt = secrets.token_bytes(SALT) if salt is None else salt
+    encoded = int.from_bytes(encode(message, modulus.bit_length() - 1, salt), "big")
+    inverse = 1 + secrets.randbelow(modulus - 1) if inverse is None else inverse
     if math.gcd(encoded, modulus) != 1 or math.gcd(inverse, modulus) != 1:
         raise BadMessage("nothing can be blinded under this RSA key: its modulus has a small factor")
     factor = pow(inverse, -1, modulus)
@@ -92,11 +82,7 @@ def blind_sign(private: RSAPrivateKey, blinded: bytes) -> bytes:
 
 
 def check_blinded(private: RSAPrivateKey, blinded: bytes) -> None:
-    """Check that bytes are a blinded message under a key, before anything is done for them.
-
-    Raises:
-        BadMessage: If they are not.
-    """
+    """Raise BadMessage unless bytes are a blinded message under a key, before anything is done for them."""
     modulus = private.public_key().public_numbers().n
     if len(blinded) != size_of(private) or int.from_bytes(blinded, "big") >= modulus:
         raise BadMessage(f"a blinded message has {size_of(private)} bytes and is below the issuer's modulus")
@@ -118,11 +104,7 @@ def finalize(public: RSAPublicKey, message: bytes, blind_signature: bytes, inver
 
 
 def verify(public: RSAPublicKey, message: bytes, signature: bytes) -> None:
-    """Check a signature: a usual one, RSASSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes.
-
-    Raises:
-        Forged: If it does not verify.
-    """
+    """Check a usual signature, RSASSA-PSS with SHA-384, MGF1 with SHA-384 and a salt of 48 bytes, or raise Forged."""
     try:
         public.verify(signature, message, _PSS, _HASH)
     except InvalidSignature:
@@ -136,11 +118,7 @@ def size_of(key: RSAPublicKey | RSAPrivateKey) -> int:
 
 @lru_cache(maxsize=64)
 def public_key(modulus: int, exponent: int) -> RSAPublicKey:
-    """Return a public key of its numbers.
-
-    Raises:
-        BadMessage: If they are none of a key.
-    """
+    """Return a public key of its numbers, or raise BadMessage."""
     try:
         return RSAPublicNumbers(exponent, modulus).public_key()
     except ValueError:

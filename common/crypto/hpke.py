@@ -6,7 +6,7 @@ nothing of who sealed. Both may draw further secrets from what they share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKeyInterface, PyHPKEError
@@ -18,32 +18,21 @@ from common.core.errors import BadMessage
 
 KEM, KDF, AEAD = KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM
 """The suite; the numbers are those of the registries of RFC 9180, section 7."""
-KEY_BYTES = 32
-"""Bytes of a public key, and of the key that a sender encapsulates."""
-TAG_BYTES = 16
-"""Bytes by which what is sealed is longer than the plain text."""
+KEY_BYTES = 32  # bytes of a public key, and of the key that a sender encapsulates
+TAG_BYTES = 16  # bytes by which what is sealed is longer than the plain text
 
 _SUITE = CipherSuite.new(KEM, KDF, AEAD)
 
 
-@dataclass(frozen=True)
-class Shared:
-    """What sender and recipient of one message share."""
+class Sealed(NamedTuple):
+    """A message that was sealed: the sender's fresh public key, the ciphertext, and what both sides share.
 
-    _context: ContextInterface
-
-    def export(self, label: bytes, length: int) -> bytes:
-        """Return a further secret of so many bytes (RFC 9180, section 5.3)."""
-        return self._context.export(label, length)
-
-
-@dataclass(frozen=True)
-class Sealed:
-    """A message that was sealed: the sender's fresh public key, the ciphertext, and what both sides share."""
+    What they share exports further secrets of any length (RFC 9180, section 5.3).
+    """
 
     encapsulated: bytes
     ciphertext: bytes
-    shared: Shared
+    shared: ContextInterface
 
 
 class RecipientKey:
@@ -63,31 +52,25 @@ class RecipientKey:
 
     @classmethod
     def of(cls, private: bytes) -> RecipientKey:
-        """Return the key with these 32 private bytes."""
         return cls(_SUITE.kem.deserialize_private_key(private))
 
-    def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, Shared]:
-        """Return the plain text, and what its sender and this key share.
-
-        Args:
-            info: What both must say that the message is for.
+    def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, ContextInterface]:
+        """Return the plain text, and what its sender and this key share; both must say the same ``info``.
 
         Raises:
             BadMessage: If it was not sealed to this key, for this, or was changed.
         """
         try:
             context = _SUITE.create_recipient_context(encapsulated, self._private, info=info)
-            return context.open(ciphertext), Shared(context)
+            return context.open(ciphertext), context
         except (PyHPKEError, ValueError):
             raise BadMessage("this was not sealed to this key, or it was changed on its way") from None
 
 
 def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = None) -> Sealed:
-    """Seal a message to a public key of 32 bytes.
+    """Seal a message to a public key of 32 bytes, for a recipient that says the same ``info``.
 
-    Args:
-        info: What the message is for; the recipient must say the same.
-        ephemeral: For the vectors of the RFC: the sender's private key, which is drawn afresh otherwise.
+    The sender's private key is drawn afresh, but for the vectors of the RFC (``ephemeral``).
 
     Raises:
         BadMessage: If the public key is none, or one of small order.
@@ -97,6 +80,6 @@ def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = 
     try:
         key = _SUITE.kem.deserialize_public_key(public)
         encapsulated, context = _SUITE.create_sender_context(key, info=info, eks=pair)
-        return Sealed(encapsulated, context.seal(plain), Shared(context))
+        return Sealed(encapsulated, context.seal(plain), context)
     except (PyHPKEError, ValueError):
         raise BadMessage("this is no public key that anything could be sealed to") from None

@@ -35,11 +35,7 @@ class Signed(Value):
     signature: str = Field(pattern=r"^[0-9a-f]{128}$")
 
     def raw(self) -> bytes:
-        """Return it in JSON as it travels: the message in canonical form, which a reader need not make again.
-
-        Raises:
-            BadMessage: If the message has no canonical form.
-        """
+        """Return it in JSON as it travels: the message in canonical form, which a reader need not make again."""
         return _raw(self.kind, canonical.encode(self.message), self.key, self.signature)
 
 
@@ -56,7 +52,6 @@ class Identity:
 
     @classmethod
     def create(cls) -> Identity:
-        """Make a new identity from the operating system's randomness."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
@@ -75,7 +70,6 @@ class Identity:
         return cls(Ed25519PrivateKey.from_private_bytes(raw))
 
     def sign(self, kind: str, message: dict[str, Any]) -> Signed:
-        """Sign a message of a kind."""
         signature = self.sign_bytes(kind, canonical.encode(message))
         return Signed(kind=kind, message=message, key=self.public, signature=signature)
 
@@ -88,7 +82,6 @@ class Identity:
         return _raw(kind, payload, self.public, self.sign_bytes(kind, payload))
 
     def sign_bytes(self, kind: str, payload: bytes) -> str:
-        """Sign raw bytes under a kind; hex."""
         # Deterministic (RFC 8032), so libsodium's signature is OpenSSL's, in three fifths of the time.
         return bindings.crypto_sign(covered(kind, payload), self._secret)[: bindings.crypto_sign_BYTES].hex()
 
@@ -104,11 +97,7 @@ def covered(kind: str, payload: bytes) -> bytes:
 
 
 def check_public(key: str, option: str) -> str:
-    """Return a public key that a person has typed or pasted, without spaces around it.
-
-    Raises:
-        BadInput: If it is no public key; names the option.
-    """
+    """Return a public key that a person has typed or pasted, without spaces around it; a BadInput names the option."""
     found = key.strip()
     if not re.fullmatch(KEY_PATTERN, found):
         raise BadInput(
@@ -137,11 +126,7 @@ def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -
 
 
 def verify_bytes(key: str, kind: str, payload: bytes, signature: str) -> None:
-    """Check a signature over raw bytes.
-
-    Raises:
-        Forged: If it does not verify.
-    """
+    """Check a signature over raw bytes: Forged, if it does not verify."""
     try:
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
         public.verify(bytes.fromhex(signature), covered(kind, payload))
@@ -161,10 +146,7 @@ def announce_body(identity: Identity, method: str, path: str, body: bytes) -> st
 
 
 def check_announcement(header: str, method: str, path: str, length: int, key: str | None) -> str:
-    """Return the SHA-256 of the body that a header announces.
-
-    Args:
-        key: Whose proof it must be; None: anybody's.
+    """Return the SHA-256 of the body that a header announces; ``key``: whose proof it must be (None: anybody's).
 
     Raises:
         BadMessage: If it is no proof.

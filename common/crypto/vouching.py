@@ -28,10 +28,8 @@ from common.core.values import Value
 from common.crypto import blindrsa
 from common.crypto.identity import KEY_PATTERN, Signed, verify
 
-TOKEN_TYPE = b"\x00\x02"
-"""Blind RSA (2048-bit), in RFC 9578's registry."""
-MODULUS = 256
-"""Bytes of the modulus."""
+TOKEN_TYPE = b"\x00\x02"  # blind RSA (2048-bit), in RFC 9578's registry
+MODULUS = 256  # bytes of the modulus
 NONCE = 32
 _EXPONENT = 65537
 _ISSUER_NAME, _ORIGIN = b"tandem-issuer", b"tandem-enrolment"
@@ -45,8 +43,7 @@ _BEFORE = bytes.fromhex(
 )
 _AFTER = bytes.fromhex("0203010001")
 MAX_PEOPLE = 1 << 32
-CREDENTIAL, GRANT = b"c", b"g"
-"""What the first byte of a stored voucher says that it is."""
+CREDENTIAL, GRANT = b"c", b"g"  # what the first byte of a stored voucher says that it is
 
 
 class Credential(Value):
@@ -77,31 +74,18 @@ class IssuerKey(Value):
 
     @classmethod
     def of(cls, public: RSAPublicKey, grants: str) -> Self:
-        """Return the public keys of an issuer.
-
-        Raises:
-            BadMessage: If the RSA key has not 2048 bits and the exponent 65537.
-        """
+        """Return the public keys of an issuer; BadMessage, if the RSA key has not 2048 bits and the exponent 65537."""
         return cls(tokens=base64.b64encode(_encoded(public)).decode("ascii"), grants=grants)
 
     @classmethod
     def parse(cls, wire: object) -> Self:
-        """Validate a JSON form in full.
-
-        Raises:
-            BadMessage: Naming the first field that is wrong and why.
-        """
+        """Validate a JSON form in full, or raise BadMessage."""
         found = super().parse(wire)
         _rsa_key(found.tokens)
         return found
 
     @property
     def token_key(self) -> RSAPublicKey:
-        """The key of tokens.
-
-        Raises:
-            BadMessage: If it is none.
-        """
         return _rsa_key(self.tokens)
 
     @property
@@ -112,14 +96,8 @@ class IssuerKey(Value):
 
 def token_input(agent: str, nonce: bytes, token_key_id: str) -> bytes:
     """Return what an issuer signs, blinded, for an agent's key (RFC 9578, section 6.1; RFC 9577, section 2.1)."""
-    challenge = b"".join(
-        (
-            TOKEN_TYPE,
-            len(_ISSUER_NAME).to_bytes(2, "big") + _ISSUER_NAME,
-            b"\x20" + bytes.fromhex(agent),
-            len(_ORIGIN).to_bytes(2, "big") + _ORIGIN,
-        )
-    )
+    issuer, origin = (len(part).to_bytes(2, "big") + part for part in (_ISSUER_NAME, _ORIGIN))
+    challenge = TOKEN_TYPE + issuer + b"\x20" + bytes.fromhex(agent) + origin
     return TOKEN_TYPE + nonce + hashlib.sha256(challenge).digest() + bytes.fromhex(token_key_id)
 
 
@@ -129,11 +107,7 @@ def token_request(key: IssuerKey, blinded: bytes) -> bytes:
 
 
 def blinded_in(key: IssuerKey, request: bytes) -> bytes:
-    """Return the blinded message of a token request.
-
-    Raises:
-        BadMessage: If it is no request for a token of this type under this key.
-    """
+    """Return the blinded message of a token request; BadMessage, if it is none of this type under this key."""
     if request[:2] != TOKEN_TYPE or len(request) != 3 + MODULUS:
         raise BadMessage(f"a token request has type 2 and {3 + MODULUS} bytes (RFC 9578, section 6.1)")
     if request[2:3] != bytes.fromhex(key.token_key_id)[-1:]:
@@ -205,11 +179,7 @@ def stored(voucher: Credential | Signed) -> bytes:
 
 
 def read_voucher(raw: bytes) -> Credential | Signed:
-    """Read what :func:`stored` has written.
-
-    Raises:
-        BadMessage: If it is no voucher.
-    """
+    """Read what :func:`stored` has written, or raise BadMessage."""
     if raw[:1] == CREDENTIAL and len(raw) == 1 + 32 + NONCE + MODULUS:
         text = raw[1:].hex()
         return Credential(issuer=text[:64], nonce=text[64:128], signature=text[128:])
@@ -219,11 +189,7 @@ def read_voucher(raw: bytes) -> Credential | Signed:
 
 
 def read_issuer(path: Path) -> IssuerKey:
-    """Read an issuer's public keys from a file.
-
-    Raises:
-        BadData: If there are none.
-    """
+    """Read an issuer's public keys from a file, or raise BadData."""
     try:
         return IssuerKey.parse(canonical.decode(read(path, ISSUER)))
     except (NotFound, BadMessage):

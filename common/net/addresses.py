@@ -56,10 +56,6 @@ def read(url: str) -> SplitResult:
 
 
 def base(url: str) -> str:
-    """Return the base address of a service, to which paths are appended.
-
-    Raises:
-        BadInput: If it is none.
-    """
+    """Return the base address of a service, to which paths are appended; what is none is a BadInput."""
     read(url)
     return url.rstrip("/")

@@ -1,7 +1,7 @@
 """What all HTTP services of Tandem have in common: problem documents, limits, liveness, readiness, metrics.
 
-Handlers check, parse, call the domain and map the result. Every error becomes a problem document (RFC 9457); what the
-domain did not raise on purpose becomes a bare 500 without any detail, since a detail might hold somebody's data.
+Every error becomes a problem document (RFC 9457); what the domain did not raise on purpose becomes a bare 500 without
+any detail, since a detail might hold somebody's data.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -62,12 +62,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 class Service(FastAPI):
-    """An app behind its edge: what the edge answers does not pass through the framework.
-
-    Args:
-        threads: What works for this service beside its requests.
-        **settings: Of the framework.
-    """
+    """An app behind its edge: what the edge answers does not pass through the framework."""
 
     def __init__(self, threads: Iterable[Supervised] = (), **settings: Any) -> None:
         super().__init__(**settings)
@@ -75,24 +70,22 @@ class Service(FastAPI):
         self.edge = Edge(super().__call__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         await self.edge(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """Describe the service. The schema of a problem document is added once, not worked out for each route.
-
-        That was two thirds of the time in which an app is made.
-        """
         described = super().openapi()
-        described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = (
-            ProblemDocument.model_json_schema()
-        )
+        # Added once and not worked out for each route, which was two thirds of the time in which an app is made.
+        problem_schema = ProblemDocument.model_json_schema()
+        described.setdefault("components", {}).setdefault("schemas", {})["Problem"] = problem_schema
         return described
 
 
 def problem_response(error: TandemError) -> Response:
     """Return an error as a problem document."""
-    reply = problem(error)
+    return _response(problem(error))
+
+
+def _response(reply: Reply) -> Response:
     headers = {name.decode(): value.decode() for name, value in reply.headers}
     return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
 
@@ -112,7 +105,7 @@ def create_app(
         limits: Of its :class:`~common.net.edge.Bodies`.
         short: Of its :class:`~common.net.edge.Edge`.
         checks: Of its :class:`~common.net.monitoring.Readiness`, which checks the threads as well.
-        threads: Of its :class:`Service`.
+        threads: What works for this service beside its requests.
     """
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
     app = Service(threads, **about, docs_url=None, redoc_url=None)
@@ -122,17 +115,22 @@ def create_app(
     async def alive(call: Call) -> Reply:
         return Reply(200, b'{"status":"alive"}')
 
-    async def described(call: Call) -> Reply:
-        return Reply(200, document())
-
     @cache
     def document() -> bytes:
         return json.dumps(app.openapi(), separators=(",", ":")).encode()
 
+    async def described(call: Call) -> Reply:
+        return Reply(200, document())
+
     app.edge.bodies.limits.update({"/v1/health": TINY, "/openapi.json": TINY, **(limits or {})})
     app.edge.short.update({("GET", "/v1/health"): alive, ("GET", "/openapi.json"): described, **(short or {})})
 
-    _answer_problems(app)
+    def plain(error: HTTPException) -> Response:
+        title = str(error.detail)
+        document = {"type": URN + "http", "title": title, "status": error.status_code, "detail": title}
+        return JSONResponse(document, error.status_code, error.headers, media_type="application/problem+json")
+
+    answer_errors(app, problem_response, plain)
 
     @app.get("/v1/health", response_model=dict[str, str], summary="Is this service alive? Its loop answers")
     async def health(request: Request) -> Response:
@@ -147,31 +145,35 @@ def create_app(
     return app
 
 
-def _answer_problems(app: Service) -> None:
-    """Have every error of an app answered with a problem document."""
+def answer_errors(
+    app: Service, shown: Callable[[TandemError], Response], plain: Callable[[HTTPException], Response]
+) -> None:
+    """Have every error of an app answered: ``plain`` answers those of the framework."""
 
     @app.exception_handler(TandemError)
     async def refused(request: Request, error: TandemError) -> Response:
         app.edge.problems[error.problem] += 1
-        return problem_response(error)
+        return shown(error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return problem_response(BadMessage(f"{where}: {first['msg']}"))
+        return shown(BadMessage(f"{where}: {first['msg']}"))
 
     @app.exception_handler(HTTPException)
-    async def plain(request: Request, error: HTTPException) -> Response:
-        title = str(error.detail)
-        document = {"type": URN + "http", "title": title, "status": error.status_code, "detail": title}
-        return JSONResponse(document, error.status_code, error.headers, media_type="application/problem+json")
+    async def missing(request: Request, error: HTTPException) -> Response:
+        return plain(error)
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
-        refusal = fault(request.method, request.url.path, error)
-        app.edge.problems[refusal.problem] += 1
-        return problem_response(refusal)
+        return await refused(request, fault(request.method, request.url.path, error))
+
+
+METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
+"""Environment variable: what a monitor must say to read metrics, and nothing else."""
+METRICS = PlainTextResponse  # how metrics are described
+BYTES_SCHEMA = {"type": "string", "format": "binary"}  # the OpenAPI schema of bytes
 
 
 def metrics_token() -> str:
@@ -184,12 +186,6 @@ def metrics_token() -> str:
     if 0 < len(token) < 8:
         raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
     return token
-
-
-METRICS_TOKEN = "TANDEM_METRICS_TOKEN"  # noqa: S105 - the name of a variable
-"""Environment variable: what a monitor must say to read metrics, and nothing else."""
-METRICS = PlainTextResponse
-"""How metrics are described."""
 
 
 def metrics_response(families: Iterable[Family]) -> Response:
@@ -215,19 +211,15 @@ def of_requests(app: Service) -> list[Family]:
 
 
 async def read_signed(request: Request, kind: str) -> Signed:
-    """Read a signed message of a kind from a request body, strictly, beside the service's loop.
-
-    Raises:
-        BadMessage: If it is not one. (The signature itself is the domain's to verify.)
-    """
+    """Do what :func:`signed_of` does with a request's body, beside the service's loop."""
     return await run_in_threadpool(signed_of, await request.body(), kind)
 
 
 def signed_of(raw: bytes, kind: str) -> Signed:
-    """Parse a signed message of a kind, strictly.
+    """Parse a signed message of a kind, strictly; its signature is the domain's to verify.
 
     Raises:
-        BadMessage: As :func:`read_signed`.
+        BadMessage: If it is not one.
     """
     signed = Signed.parse(canonical.decode(raw))
     if signed.kind != kind:
@@ -236,31 +228,24 @@ def signed_of(raw: bytes, kind: str) -> Signed:
 
 
 async def handled(handler: Handler, request: Request, first_line: bool = False) -> Response:
-    """Answer a request that the framework has routed as the edge does.
-
-    Args:
-        first_line: Whether the handler wants the body's first line apart.
-    """
+    """Answer a request that the framework has routed as the edge does, with the first line apart if asked for."""
     body = await request.body()
     line, body = body.split(b"\n", 1) if first_line and b"\n" in body else (b"", body)
-    reply = await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body))
-    headers = {name.decode(): value.decode() for name, value in reply.headers}
-    return Response(reply.body, reply.status, headers, media_type=reply.kind.decode())
+    return _response(await handler(Call(request.method, request.url.path, dict(request.headers.raw), line, body)))
 
 
 def signed_body(kind: str) -> dict[str, Any]:
     """Return the OpenAPI description of a request body that is a signed message of a kind."""
-    return {
-        "requestBody": {
-            "required": True,
-            "description": f"A signed {kind!r}",
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Signed"}}},
-        }
-    }
+    return body_of(f"A signed {kind!r}", "application/json", {"$ref": "#/components/schemas/Signed"})
 
 
-_BYTES = 15
-"""Random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret."""
+def body_of(description: str, media_type: str, schema: Mapping[str, Any] = BYTES_SCHEMA) -> dict[str, Any]:
+    """Return the OpenAPI description of a request body; by default of one that is bytes."""
+    content = {media_type: {"schema": schema}}
+    return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
+_BYTES = 15  # random bytes of a code: 120 bits, so that a plain hash of it is as good as the code is secret
 
 
 def token_hash(token: str) -> str:

@@ -15,25 +15,21 @@ Item = TypeVar("Item")
 Checked = TypeVar("Checked")
 Outcome = TypeVar("Outcome")
 
-MOST = 512
-"""Items of one group, at most."""
-WAITING = 8192
-"""Items that may wait, some seconds of work; a further one is told to come again."""
+MOST = 512  # items of one group, at most
+WAITING = 8192  # items that may wait, some seconds of work; a further one is told to come again
 
 
 class Grouped(Generic[Item, Outcome]):
     """One group after the other: while one is worked on, the next one gathers. Alone, an item waits for nobody.
 
     Args:
-        work: Called in a thread with a group; returns an outcome for each of its items. What it raises, all of them
-            get.
+        work: Called in a thread with a group; returns an outcome for each of its items. What it raises, all get.
         check: Called with a group before that, in a thread of its own, while ``work`` is busy with the group before. It
             returns for each item what ``work`` is called with; by default that is the item itself.
     """
 
     @overload
     def __init__(self, work: Callable[[Sequence[Item]], Sequence[Outcome]], name: str) -> None: ...
-
     @overload
     def __init__(
         self,
@@ -58,29 +54,19 @@ class Grouped(Generic[Item, Outcome]):
 
     @property
     def threads(self) -> list[Supervised]:
-        """The threads that work on groups."""
         return [stage.pool.threads for stage in (self._work, self._check) if stage is not None]
 
     @property
     def waiting(self) -> int:
-        """How many items wait for a group."""
         return len(self._items)
 
     def check_room(self) -> None:
-        """Refuse a further item before any work is done for it.
-
-        Raises:
-            Busy: If too many items wait already.
-        """
+        """Refuse a further item before any work is done for it: Busy, if too many wait already."""
         if len(self._items) >= WAITING:
             raise Busy(f"{WAITING} requests of this kind wait already")
 
     async def __call__(self, item: Item) -> Outcome:
-        """Return what becomes of an item.
-
-        Raises:
-            Busy: If too many items wait already.
-        """
+        """Return what becomes of an item, or raise Busy."""
         self.check_room()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._items.append((item, future))
@@ -89,19 +75,13 @@ class Grouped(Generic[Item, Outcome]):
 
     def _go_on(self) -> None:
         """Begin what can begin: each stage has one group at a time, and one waits between them at most."""
-        if self._check is None:
-            if not self._work.busy and self._items:
-                self._begin(self._work, *self._take(), self._finish)
-            return
         if not self._work.busy and self._checked is not None:
             checked, self._checked = self._checked, None
             self._begin(self._work, *checked, self._finish)
-        if not self._check.busy and self._checked is None and self._items:
-            self._begin(self._check, *self._take(), self._hand_on)
-
-    def _take(self) -> tuple[Sequence[Item], Sequence[asyncio.Future[Outcome]]]:
-        group, self._items = self._items[:MOST], self._items[MOST:]
-        return [item for item, _ in group], [future for _, future in group]
+        first, then = (self._work, self._finish) if self._check is None else (self._check, self._hand_on)
+        if not first.busy and self._checked is None and self._items:
+            group, self._items = self._items[:MOST], self._items[MOST:]
+            self._begin(first, [item for item, _ in group], [future for _, future in group], then)
 
     def _begin(
         self,
@@ -139,8 +119,6 @@ class Grouped(Generic[Item, Outcome]):
 
 
 class _Stage:
-    """What is done with a group in a thread of its own, one group at a time."""
-
     def __init__(self, work: Callable[[Sequence[Any]], Sequence[Any]], name: str) -> None:
         self.work = work
         self.name = name

@@ -19,6 +19,7 @@ before the curator. Keys are of P-256, in files that their owner alone reads.
 from __future__ import annotations
 
 import datetime
+import inspect
 import ipaddress
 import shutil
 from collections.abc import Iterable, Mapping
@@ -34,33 +35,20 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from common.core.durable import write_durably
 from common.core.errors import BadInput
 
-SERVERS = ("curator", "referee", "witness")
-"""Services that show a certificate to whoever dials them."""
-CLIENTS = ("referee", "monitor")
-"""Who shows a certificate to the curator."""
-OWN_NAMES = ("localhost", "127.0.0.1", "::1")
-"""Names under which a service is dialled from its own machine."""
-DAYS = 397
-"""Days for which a party's certificate holds, unless one says otherwise."""
-AUTHORITY_DAYS = 3650
-"""Days for which the authority's holds."""
-SOON = datetime.timedelta(days=30)
-"""A certificate that ends within this time is made anew."""
-SKEW = datetime.timedelta(hours=1)
-"""Certificates begin so long before they are made: clocks differ."""
+SERVERS = ("curator", "referee", "witness")  # services that show a certificate to whoever dials them
+CLIENTS = ("referee", "monitor")  # who shows a certificate to the curator
+OWN_NAMES = ("localhost", "127.0.0.1", "::1")  # names under which a service is dialled from its own machine
+DAYS = 397  # days for which a party's certificate holds, unless one says otherwise
+AUTHORITY_LASTS = datetime.timedelta(days=3650)
+SOON = datetime.timedelta(days=30)  # a certificate that ends within this time is made anew
+SKEW = datetime.timedelta(hours=1)  # certificates begin so long before they are made: clocks differ
 
 _SERVER, _CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
 
 @dataclass(frozen=True)
 class Made:
-    """What became of one certificate.
-
-    Attributes:
-        path: Of the certificate.
-        fresh: Whether it was made now; else it is as it was.
-        ends: When it ends (UTC).
-    """
+    """What became of one certificate; ``fresh``: it was made now, else it is as it was. It ends in UTC."""
 
     path: Path
     fresh: bool
@@ -95,22 +83,20 @@ def make_all(
     So the same command again renews, and changes nothing before it is time.
 
     Args:
-        folder: Where the parties' directories lie, or will.
-        names: Of each service, as :func:`names_of` gives them.
         days: For which a new certificate of a party holds, at most as long as the authority.
-        now: The present; None asks the clock.
 
     Raises:
         BadInput: If there is an authority that cannot be used: its key is gone or another one's, or it has ended.
     """
     now = now or datetime.datetime.now(datetime.UTC)
-    authority, key, made = _authority(folder / "authority", now)
+    authority, made = _authority(folder / "authority", now)
     done = [made]
+    until = min(now + datetime.timedelta(days=days), authority.certificate.not_valid_after_utc)
     for party in dict.fromkeys((*SERVERS, *CLIENTS)):
-        for kind, usage, parties in (("server", _SERVER, SERVERS), ("client", _CLIENT, CLIENTS)):
-            if party in parties:
-                wanted = names[party] if kind == "server" else (party,)
-                done.append(_leaf(folder / party / f"{kind}.pem", party, wanted, usage, authority, key, days, now))
+        if party in SERVERS:
+            done.append(authority.leaf(folder / party / "server.pem", names[party], _SERVER, now, until))
+        if party in CLIENTS:
+            done.append(authority.leaf(folder / party / "client.pem", (party,), _CLIENT, now, until))
     for party in dict.fromkeys((*SERVERS, *CLIENTS, "public")):
         _hand_on(folder / "authority" / "ca.pem", folder / party / "ca.pem")
     return done
@@ -133,7 +119,6 @@ def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) ->
     """Refuse a certificate that does not hold at present.
 
     Args:
-        path: Of the certificate.
         whose: For the message: ``this curator``, ...
 
     Raises:
@@ -150,92 +135,59 @@ def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) ->
         )
 
 
-# The authority ------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Authority:
+    """What signs the parties' certificates."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    def leaf(
+        self,
+        path: Path,
+        names: tuple[str, ...],
+        usage: x509.ObjectIdentifier,
+        now: datetime.datetime,
+        ends: datetime.datetime,
+    ) -> Made:
+        """Make a party's certificate, unless the one that is there still has these names and a month to go."""
+        wanted = x509.SubjectAlternativeName([_general(name) for name in names])
+        if self._still_good(path, wanted, now):
+            return Made(path, False, read(path).not_valid_after_utc)
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+        found = (
+            _begun(_name(path.parent.name), self.certificate.subject, key.public_key(), now, ends, authority=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(wanted, critical=False)
+            .add_extension(issuer, critical=False)
+            .sign(self.key, hashes.SHA256())
+        )
+        _keep(path, found, key)
+        return Made(path, True, ends)
+
+    def _still_good(self, path: Path, wanted: x509.SubjectAlternativeName, now: datetime.datetime) -> bool:
+        try:
+            found, key = read(path), _read_key(path.with_suffix(".key"))
+            found.verify_directly_issued_by(self.certificate)
+            names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (BadInput, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+            return False
+        return names == wanted and found.public_key() == key.public_key() and now + SOON < found.not_valid_after_utc
 
 
-def _authority(folder: Path, now: datetime.datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, Made]:
+def _authority(folder: Path, now: datetime.datetime) -> tuple[_Authority, Made]:
     path = folder / "ca.pem"
     if path.exists():
         check_holds(path, "this authority", now)
         found, key = read(path), _read_key(folder / "ca.key")
         if found.public_key() != key.public_key():
             raise BadInput(f"{folder / 'ca.key'} is not the key of {path}: put the right one back, or begin elsewhere")
-        return found, key, Made(path, False, found.not_valid_after_utc)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Tandem authority")])
-    ends = now + datetime.timedelta(days=AUTHORITY_DAYS)
-    usage = _usage(certifies=True)
-    found = (
-        _begun(name, name, key.public_key(), now, ends)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+        return _Authority(found, key), Made(path, False, found.not_valid_after_utc)
+    key, name, ends = ec.generate_private_key(ec.SECP256R1()), _name("Tandem authority"), now + AUTHORITY_LASTS
+    found = _begun(name, name, key.public_key(), now, ends, authority=True).sign(key, hashes.SHA256())
     _keep(path, found, key)
-    return found, key, Made(path, True, ends)
-
-
-def _usage(*, certifies: bool) -> x509.KeyUsage:
-    """Return what a key may be used for: to sign certificates, or else what it says itself."""
-    return x509.KeyUsage(
-        digital_signature=not certifies,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=certifies,
-        crl_sign=certifies,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-# A party's ----------------------------------------------------------------------------------------------------------
-
-
-def _leaf(
-    path: Path,
-    party: str,
-    names: tuple[str, ...],
-    usage: x509.ObjectIdentifier,
-    authority: x509.Certificate,
-    signing: ec.EllipticCurvePrivateKey,
-    days: int,
-    now: datetime.datetime,
-) -> Made:
-    wanted = x509.SubjectAlternativeName([_general(name) for name in names])
-    if _still_good(path, wanted, authority, now):
-        return Made(path, False, read(path).not_valid_after_utc)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, party)])
-    ends = min(now + datetime.timedelta(days=days), authority.not_valid_after_utc)
-    signs = _usage(certifies=False)
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
-    found = (
-        _begun(name, authority.subject, key.public_key(), now, ends)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(signs, critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(wanted, critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(issuer, critical=False)
-        .sign(signing, hashes.SHA256())
-    )
-    _keep(path, found, key)
-    return Made(path, True, ends)
-
-
-def _still_good(
-    path: Path, wanted: x509.SubjectAlternativeName, authority: x509.Certificate, now: datetime.datetime
-) -> bool:
-    try:
-        found, key = read(path), _read_key(path.with_suffix(".key"))
-        found.verify_directly_issued_by(authority)
-        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (BadInput, InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
-        return False
-    return names == wanted and found.public_key() == key.public_key() and now + SOON < found.not_valid_after_utc
+    return _Authority(found, key), Made(path, True, ends)
 
 
 def _begun(
@@ -244,7 +196,11 @@ def _begun(
     key: ec.EllipticCurvePublicKey,
     now: datetime.datetime,
     ends: datetime.datetime,
+    *,
+    authority: bool,
 ) -> x509.CertificateBuilder:
+    usage = dict.fromkeys(inspect.signature(x509.KeyUsage).parameters, False)
+    usage |= dict.fromkeys(("key_cert_sign", "crl_sign") if authority else ("digital_signature",), True)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -253,7 +209,14 @@ def _begun(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - SKEW)
         .not_valid_after(ends)
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
+        .add_extension(x509.KeyUsage(**usage), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
 def _general(name: str) -> x509.GeneralName:
@@ -266,9 +229,6 @@ def _general(name: str) -> x509.GeneralName:
     if not (name.isascii() and letters and len(name) <= 253):
         raise BadInput(f"a host is a name or an IP address, found {name!r}")
     return x509.DNSName(name)
-
-
-# Files --------------------------------------------------------------------------------------------------------------
 
 
 def _keep(path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:

@@ -30,10 +30,8 @@ ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
 """Environment variable: a deployment sets it for the processes that it starts."""
 REFEREE_KEY = "TANDEM_REFEREE_KEY"
 """Environment variable: the public key of the referee that a curator or an agent obeys."""
-LOG_FORMAT = "TANDEM_LOG_FORMAT"
-"""Environment variable: ``plain`` (the default) or ``json``, one object a line."""
-LOG_LEVEL = "TANDEM_LOG_LEVEL"
-"""Environment variable: ``info``, ``warning`` (the default) or ``error``."""
+LOG_FORMAT = "TANDEM_LOG_FORMAT"  # environment variable: ``plain`` (the default) or ``json``, one object a line
+LOG_LEVEL = "TANDEM_LOG_LEVEL"  # environment variable: ``info``, ``warning`` (the default) or ``error``
 # Options of the commands that charge people: where, and whether at all.
 Ledger = Annotated[
     Path | None,
@@ -74,7 +72,6 @@ class _Teaching(typer.core.TyperGroup):
     """A command of commands, each of which ends its help with what its exit status means."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command by its name."""
         found = super().get_command(ctx, cmd_name)
         if found is not None:
             found.epilog = EXIT_HELP
@@ -124,28 +121,26 @@ def fail_clearly(command: Callable[P, R]) -> Callable[P, R]:
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except TandemError as error:
-            _say(error.title, error.words)
-            raise typer.Exit(2 if isinstance(error, BadScenario) else 1) from None
-        except OSError as error:
-            _say("File or device not usable", str(error))
-            raise typer.Exit(1) from None
-        except _database_errors() as error:
-            _say("Database not usable", str(getattr(error, "orig", error)))
-            raise typer.Exit(1) from None
-        except MemoryError as error:
-            _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
-            raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            _say("Interrupted", "what was acknowledged is kept; the same command with the same folder goes on")
-            raise typer.Exit(130) from None
+        except (Exception, KeyboardInterrupt) as error:
+            database = sys.modules.get("sqlalchemy.exc")  # where it is not loaded, no error is one of a database
+            status = 1
+            if isinstance(error, TandemError):
+                _say(error.title, error.words)
+                status = 2 if isinstance(error, BadScenario) else 1
+            elif isinstance(error, OSError):
+                _say("File or device not usable", str(error))
+            elif database is not None and isinstance(error, database.DatabaseError):
+                _say("Database not usable", str(getattr(error, "orig", error)))
+            elif isinstance(error, MemoryError):
+                _say("Not enough memory", f"{error}; plan for fewer people, or use a larger machine")
+            elif isinstance(error, KeyboardInterrupt):
+                _say("Interrupted", "what was acknowledged is kept; the same command with the same folder goes on")
+                status = 130
+            else:
+                raise
+            raise typer.Exit(status) from None
 
     return guarded
-
-
-def _database_errors() -> tuple[type[Exception], ...]:
-    loaded = sys.modules.get("sqlalchemy.exc")
-    return () if loaded is None else (loaded.DatabaseError,)
 
 
 def end_with_stdin() -> None:
@@ -166,71 +161,44 @@ def _say(title: str, detail: str) -> None:
 MEMORY, SECONDS = 512 << 20, 60.0
 """What a command may take that reads folders which anybody may have written: bytes, and seconds."""
 Large = Annotated[
-    bool,
-    typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute."),
+    bool, typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute.")
 ]
-_begun = threading.Event()
-"""Set where this process is a command's own."""
+_begun = threading.Event()  # set where this process is a command's own
 
 
 def read_within_limits(large: bool) -> None:
-    """Let the rest of a command read what anybody may have written: beyond the limits it is ended, with one line.
-
-    Args:
-        large: Set no limits.
-    """
+    """Let the rest of a command read what anybody may have written: beyond the limits it is ended, with one line."""
     if _begun.is_set() and not large:
-        machine.go_on_within(MEMORY, SECONDS, _took_too_much)
+        words = (
+            "reading the folder {}, and was ended: it is very large, or was made to do that. If you know that it is so "
+            "large, give --large, which sets no limits"
+        )
+        machine.go_on_within(MEMORY, SECONDS, lambda why: _say("Data not acceptable", words.format(why)))
 
 
-def _took_too_much(why: str) -> None:
-    _say(
-        "Data not acceptable",
-        f"reading the folder {why}, and was ended: it is very large, or was made to do that. If you know that it is so "
-        "large, give --large, which sets no limits",
-    )
-
-
-NEW_OBJECTS = 50_000
-"""After so many a process looks for garbage."""
+NEW_OBJECTS = 50_000  # after so many a process looks for garbage
 
 
 def begin() -> None:
-    """Do what comes first in every command: logs of plain lines, and a look for garbage after many new objects only.
-
-    What a terminal's encoding lacks is shown as its number, on standard output as Python does it on standard error.
-
-    What a service loads are 150,000 objects that stay, and looking through them after each 700 new ones, which is the
-    default, was a sixth of the time in which it started.
-    """
+    """Do what comes first in every command: logs of plain lines, and a look for garbage after many new objects only."""
     _begun.set()
+    # A service loads 150,000 objects that stay: looking through them after each 700 new ones took a sixth of its start.
     gc.set_threshold(NEW_OBJECTS)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="backslashreplace")  # as Python does it on standard error
     log_plainly()
 
 
 def log_plainly() -> None:
-    """Write warnings to standard error, each in a line of visible characters; as JSON if :data:`LOG_FORMAT` says so.
-
-    Raises:
-        SystemExit: With status 2, if it says something else.
-    """
-    wanted = os.environ.get(LOG_FORMAT) or "plain"
-    formats: dict[str, Callable[[], logging.Formatter]] = {
-        "plain": lambda: PlainFormatter("%(name)s: %(message)s"),
-        "json": JsonFormatter,
-    }
-    if wanted not in formats:
-        _say("Bad usage", f"{LOG_FORMAT} is plain or json, found {wanted!r}")
-        raise SystemExit(2)
+    """Write warnings to standard error, each in a line of visible characters; as JSON if :data:`LOG_FORMAT` says so."""
+    form, level = os.environ.get(LOG_FORMAT) or "plain", os.environ.get(LOG_LEVEL) or "warning"
+    for name, found, known in (LOG_FORMAT, form, ["plain", "json"]), (LOG_LEVEL, level, ["info", "warning", "error"]):
+        if found not in known:
+            _say("Bad usage", f"{name} is {', '.join(known[:-1])} or {known[-1]}, found {found!r}")
+            raise SystemExit(2)
     handler = logging.StreamHandler()
-    handler.setFormatter(formats[wanted]())
+    handler.setFormatter(JsonFormatter() if form == "json" else PlainFormatter("%(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    level = os.environ.get(LOG_LEVEL) or "warning"
-    if level not in ("info", "warning", "error"):
-        _say("Bad usage", f"{LOG_LEVEL} is info, warning or error, found {level!r}")
-        raise SystemExit(2)
     sys.excepthook = _uncaught
     threading.excepthook = lambda raised: _uncaught(
         raised.exc_type, raised.exc_value or raised.exc_type(), raised.exc_traceback
@@ -290,8 +258,7 @@ TlsCert = Annotated[
     ),
 ]
 TlsKey = Annotated[
-    Path | None,
-    _file("--tls-key", tls.KEY, "File of its key (default: beside it, with the ending .key)."),
+    Path | None, _file("--tls-key", tls.KEY, "File of its key (default: beside it, with the ending .key).")
 ]
 TlsClientCa = Annotated[
     Path | None,
@@ -348,7 +315,6 @@ class LedgerOptions:
 
     @property
     def witnesses(self) -> tuple[str, ...]:
-        """The places of the witnesses."""
         return tuple(self.ledger_witness or ())
 
 

@@ -30,34 +30,26 @@ from common.crypto.identity import Signed, verify
 from common.log.receipts import RunSeen, StoredCheckpoint, Witnessed, check_contradiction
 from common.log.witness import FileWitness, Witness
 from common.net import addresses
-from common.net.addresses import base as base_of
-from common.net.addresses import is_address
 from common.net.edge import SMALL
 from common.net.tls import context_for, fault_of
 from common.net.transport import Transport, pause, send
 
-PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Seconds between attempts; the last repeats."""
+PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts; the last repeats
 
 ANSWER = 16 << 20
 """Bytes of the longest answer but a curator's release: a question, with the hypothesis that it is about."""
-QUOTED = 200
-"""Characters that are quoted of what a stranger answers in the place of a peer."""
-SOON = 15.0
-"""Seconds that an attempt may take, however short the patience is."""
+QUOTED = 200  # characters that are quoted of what a stranger answers in the place of a peer
+SOON = 15.0  # seconds that an attempt may take, however short the patience is
 AT_WORK = (0.1, 5.0)
 """Seconds before a peer that is at work on a request is asked again: an eighth of those so far, within these."""
 
 
 class Client:
-    """Requests to one service, which messages call :attr:`party`.
+    """Requests to one service, which messages call :attr:`party`. All are idempotent: each may be repeated.
 
-    All of Tandem's requests are idempotent, so each may be repeated until it is answered. Whether a peer can be trusted
-    is said at once at the first contact; later it is waited for like one that is away, as its certificate is renewed.
-
-    What a peer may do is limited, whoever it is: bytes of an answer (:attr:`most`), seconds of an attempt, and seconds
-    of all attempts together. No redirect is followed, nothing compressed is read, and no cookie is kept: requests are
-    built by the library's client, and sent past it.
+    Whether a peer can be trusted is said at once at the first contact; later it is waited for like one that is away, as
+    its certificate is renewed. What a peer may do is limited, whoever it is: bytes of an answer (:attr:`most`), seconds
+    of an attempt, and of all attempts together. No redirect is followed, nothing compressed is read, no cookie is kept.
 
     Args:
         url: Base address.
@@ -73,8 +65,7 @@ class Client:
     party: ClassVar[str] = "service"
     shows: ClassVar[bool] = False
     """Whether this process's client certificate is for this party: nobody else is told whose connection it is."""
-    most: ClassVar[int] = SMALL
-    """Bytes of one answer, at most, where a request names no other number."""
+    most: ClassVar[int] = SMALL  # bytes of one answer, at most, where a request names no other number
     works: ClassVar[float] = 0.0
     """Seconds for which the service may answer 202: that it is still at work on the request."""
     insists: ClassVar[bool] = False
@@ -94,7 +85,6 @@ class Client:
         self._met = False
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
 
     def request(
@@ -110,17 +100,14 @@ class Client:
         """Send a request, again and again while the service does not answer or says 503, or 202 where it may.
 
         Args:
-            patience: Seconds to keep trying, and for which the service may be at work; None: as long as this client
-                does.
-            timeout: Seconds of one attempt; None: as this client has it.
-            most: Bytes of the answer, at most; None: :attr:`most`.
+            patience, timeout, most: For this request alone: seconds to keep trying (and to be at work), seconds of one
+                attempt, bytes of the answer.
 
         Raises:
             CannotWrite: If the service is there and cannot store anything at present: whoever asks decides how long to
                 wait. Where the client insists, only if that is still so after the patience.
             PeerUnavailable: If the service did not answer within the patience.
-            PeerUntrusted: If TLS does not show that it is the service which is meant, or it does not accept our
-                certificate.
+            PeerUntrusted: If TLS does not show that it is the service which is meant, or it refuses our certificate.
             PeerMisbehaved: If it answers more than it may, or is at work for too long.
             Overdue: If the time is over that the caller allows (:func:`common.net.transport.time_limit`).
             TandemError: The error that the service reported, as its own type.
@@ -151,7 +138,7 @@ class Client:
     def _attempt(
         self, method: str, path: str, seconds: float, most: int, parts: Mapping[str, Any]
     ) -> tuple[httpx.Response | None, str]:
-        """Send a request once; return the response, if there is one, and else why there is none."""
+        """Send a request once; return the response, or why there is none."""
         try:
             request = self._client.build_request(method, path, **parts)
             response = send(self._carrier.handle_request, request, seconds=seconds, most=most, peer=self._peer)
@@ -161,11 +148,6 @@ class Client:
         return response, f"it answers {response.status_code}"
 
     def _pause_at_work(self, asked: str, took: float, works: float) -> None:
-        """Wait before a peer is asked again that is at work on a request for some seconds.
-
-        Raises:
-            PeerMisbehaved: If that is longer than it may be.
-        """
         if took >= works:
             limit = f"for {took:,.0f} s, longer than {works:,.0f}" if works else "which takes no time"
             raise PeerMisbehaved(
@@ -175,11 +157,6 @@ class Client:
         pause(min(max(took / 8.0, AT_WORK[0]), AT_WORK[1]))
 
     def _fault(self, error: Exception) -> str:
-        """Return why there is no answer.
-
-        Raises:
-            PeerUntrusted: If that is of TLS, and the service has never answered.
-        """
         fault = fault_of(error)
         if fault is not None and not self._met:
             raise PeerUntrusted(f"the {self.party} at {self.url} {fault}")
@@ -199,7 +176,6 @@ class Client:
             raise skew(self._peer, None, BEFORE)
 
     def _checked(self, response: httpx.Response) -> httpx.Response:
-        """Return a response that is a success; raise what another one says, and who says it."""
         check_stated(response.headers.get(HEADER), self._peer)
         if response.is_success:
             return response
@@ -231,11 +207,6 @@ class Client:
         return self.document_of(self.request(method, path, **parts))
 
     def document_of(self, response: httpx.Response) -> dict[str, Any]:
-        """Return the JSON object of a response.
-
-        Raises:
-            PeerMisbehaved: If it is none.
-        """
         document = json_of(response)
         if not isinstance(document, dict):
             raise PeerMisbehaved(f"{response.request.url} answered something that is not a JSON object")
@@ -265,10 +236,9 @@ def read_signed_reply(response: httpx.Response) -> Signed:
     try:
         canonical.check_shape(response.content)
         return Signed.model_validate_json(response.content)
-    except ValueError:
-        raise PeerMisbehaved(f"{response.request.url} answered something that is not a signed message") from None
-    except BadMessage as error:
-        raise PeerMisbehaved(f"{response.request.url} answered something that is {error.detail}") from None
+    except (ValueError, BadMessage) as error:
+        found = error.detail if isinstance(error, BadMessage) else "not a signed message"
+        raise PeerMisbehaved(f"{response.request.url} answered something that is {found}") from None
 
 
 def _cannot_write(response: httpx.Response) -> bool:
@@ -280,22 +250,13 @@ T = TypeVar("T")
 
 WITNESS_TOKEN = "TANDEM_WITNESS_TOKEN"  # noqa: S105 - the name of a variable
 """Environment variable with the token of a witness service."""
-WITNESS_PATIENCE = 2.0
-"""Seconds for which a referee keeps trying: what it cannot have witnessed now it can later."""
-_PAGE = 100
-"""Checkpoints that are asked for together."""
-_BYTES = 32 << 20
-"""Bytes of all pages together, at most."""
+WITNESS_PATIENCE = 2.0  # seconds for which a referee keeps trying: what it cannot have witnessed now it can later
+_PAGE = 100  # checkpoints that are asked for together
+_BYTES = 32 << 20  # bytes of all pages together, at most
 
 
 class WitnessClient(Client):
-    """A service that keeps checkpoints of runs (:class:`common.log.witness.Witness`).
-
-    Args:
-        url: Address of the witness.
-        token: What admits those who put checkpoints; whoever only reads needs none.
-        patience: Seconds to keep trying while it does not answer.
-    """
+    """A service that keeps checkpoints of runs (:class:`common.log.witness.Witness`); a token admits who puts them."""
 
     party = "witness"
     most = 4 << 20
@@ -307,7 +268,6 @@ class WitnessClient(Client):
 
     @property
     def place(self) -> str:
-        """Its address."""
         return self.url
 
     def key(self) -> str:
@@ -332,26 +292,17 @@ class WitnessClient(Client):
         return word
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
-        """Return all that it has seen of a run, oldest first.
-
-        Raises:
-            PeerMisbehaved: If its pages have no end.
-        """
         return self._pages(f"/v1/runs/{signer}/{run}", StoredCheckpoint.parse, len)
 
     def check_writable(self) -> None:
         self.request("GET", "/v1/ready")
 
     def runs(self, referee: str) -> list[RunSeen]:
-        """Return the runs of a referee that it has seen, by name.
-
-        Raises:
-            PeerMisbehaved: If its pages have no end.
-        """
+        """Return the runs of a referee that it has seen, by name."""
         return self._pages(f"/v1/runs/{referee}", RunSeen.parse, lambda found: found[-1].run if found else "")
 
     def _pages(self, path: str, parse: Callable[[Any], T], after: Callable[[list[T]], int | str]) -> list[T]:
-        """Return a whole list; ``after`` tells where its next page begins, given what has come."""
+        """Return a whole list; ``after`` tells where its next page begins. Pages without end are refused."""
         found: list[T] = []
         begin, read, before = after(found), 0, None
         while True:
@@ -362,8 +313,8 @@ class WitnessClient(Client):
             read += len(response.content)
             if read > _BYTES:
                 raise PeerMisbehaved(
-                    f"the witness at {self.url} answers {path} with pages of more than {_BYTES >> 20} MiB together: "
-                    "they are not used. Name another witness, or ask who runs it"
+                    f"{self._peer} answers {path} with pages of more than {_BYTES >> 20} MiB together: they are not "
+                    "used. Name another witness, or ask who runs it"
                 )
             try:
                 found += map(parse, page)
@@ -375,24 +326,17 @@ class WitnessClient(Client):
             begin = next_one
 
 
-"""Environment variable with the token of a witness service."""
-
-PROMPT = 1.0
-"""Seconds in which a service must say that it is ready."""
-
-
 class HttpWitness:
     """A service that keeps the heads of a ledger (:class:`common.log.witness.Witness`).
 
-    Args:
-        url: Of this ledger's heads: ``http://HOST:PORT/v1/heads/NAME``.
+    Its address is ``http://HOST:PORT/v1/heads/NAME``.
 
     Raises:
         BadInput: If it is no address of a service.
     """
 
     def __init__(self, url: str) -> None:
-        self.place = base_of(url)
+        self.place = addresses.base(url)
         base, _, name = self.place.rpartition("/v1/heads/")
         self._base, self._path = base or self.place, f"/v1/heads/{name}"
 
@@ -400,19 +344,16 @@ class HttpWitness:
         return ""
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
-        """Return the newest head."""
         try:
             return [StoredCheckpoint(checkpoint=read_signed_reply(self._request("GET")))]
         except NotFound:
             return []
 
     def keep(self, signed: Signed) -> None:
-        """Keep a head."""
         self._request("PUT", content=signed.model_dump_json())
 
     def check_writable(self) -> None:
-        """See whether the service is ready, without waiting for long."""
-        with closing(Client(self._base, patience=0.0, timeout=PROMPT)) as client:
+        with closing(Client(self._base, patience=0.0, timeout=1.0)) as client:  # whether it is ready, without waiting
             client.request("GET", "/v1/ready")
 
     def _request(self, method: str, **parts: Any) -> httpx.Response:
@@ -424,4 +365,4 @@ class HttpWitness:
 
 def witness_at(place: str) -> Witness:
     """Return the witness at a place: a URL, or a file's path."""
-    return HttpWitness(place) if is_address(place) else FileWitness(Path(place))
+    return HttpWitness(place) if addresses.is_address(place) else FileWitness(Path(place))

@@ -26,31 +26,25 @@ from common.net.tls import HANDSHAKE, TlsStream
 
 log = logging.getLogger("tandem")
 
-MAX_HEAD = 1 << 14
-"""Bytes of a request's line and headers."""
+MAX_HEAD = 1 << 14  # bytes of a request's line and headers
 MAX_HEADERS = 64
-MAX_PIPELINED = 16
-"""Requests that may wait on one connection for the answer to the one before them."""
+MAX_PIPELINED = 16  # requests that may wait on one connection for the answer to the one before them
 MAX_UNREAD = 1 << 16
 """Bytes of a body that wait for the service to read them; no more is taken from the connection meanwhile."""
 MAX_UNSENT = 1 << 14
 """Bytes of answers that may wait for one connection, here and as many in the operating system, beside those sent."""
 MAX_UNTAKEN = 16 << 20
 """Bytes of answers that may wait on all connections before those are dropped on which none is taken."""
-LEAST_TAKEN = 1 << 10
-"""Bytes that must be taken from one look to the next, or nothing counts as taken."""
-LOOKS = 10
-"""Looks within :attr:`Limits.stalled` at whether an answer is taken."""
+LEAST_TAKEN = 1 << 10  # bytes that must be taken from one look to the next, or nothing counts as taken
+LOOKS = 10  # looks within :attr:`Limits.stalled` at whether an answer is taken
 MAX_HANDSHAKES = 1024
 """TLS handshakes that are under way at the same time, some 50 KiB each; the one that began first makes room."""
-LINGER = 1.0
-"""Seconds in which a client that is refused may read why."""
+LINGER = 1.0  # seconds in which a client that is refused may read why
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
 _UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
-_PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")
-"""Paths without a query, in which nothing is encoded."""
+_PLAIN = re.compile(rb"/[a-zA-Z0-9/_.-]*")  # paths without a query, in which nothing is encoded
 
 Message = MutableMapping[str, Any]
 
@@ -77,7 +71,6 @@ class ServerState:
     """What all connections of a server share.
 
     Attributes:
-        app, edge: The ASGI app that answers, and its edge, which knows the handlers of the fast path.
         connections: All that are open.
         waiting: Those on which no whole request has come yet, the longest waiting first.
         handshakes: Those on which a TLS handshake is under way, the longest first.
@@ -94,26 +87,17 @@ class ServerState:
         self.untaken = 0
         self._date = 0, b""
 
-    def make_room(self) -> bool:
-        """Drop the connection that has waited longest; False, if none waits."""
-        longest = next(iter(self.waiting), None)
+    def make_room(self, places: dict[HttpConnection, None]) -> bool:
+        """Drop the connection that has waited longest in some places; False, if none waits."""
+        longest = next(iter(places), None)
         if longest is None:
             return False
-        del self.waiting[longest]
+        del places[longest]
         longest.abort()
         return True
 
-    def begin_handshake(self, connection: HttpConnection) -> None:
-        """Note that a handshake has begun; of too many the first is dropped."""
-        self.handshakes[connection] = None
-        if len(self.handshakes) > MAX_HANDSHAKES:
-            first = next(iter(self.handshakes))
-            del self.handshakes[first]
-            first.abort()
-
     @property
     def date(self) -> bytes:
-        """The line of the header ``date``, worked out once a second."""
         now = int(time.time())
         if now != self._date[0]:
             self._date = now, b"date: %s\r\n" % formatdate(now, usegmt=True).encode()
@@ -146,11 +130,6 @@ class _Request:
 
     @property
     def scope(self) -> Message:
-        """The request as ASGI has it.
-
-        Raises:
-            httptools.HttpParserInvalidURLError: If the target is none.
-        """
         url = httptools.parse_url(self.target)
         path = url.path.decode("ascii")
         return {
@@ -161,12 +140,10 @@ class _Request:
         }  # fmt: skip
 
     def changed(self) -> None:
-        """Wake who waits for the body, or for the connection to end."""
         if self._changed is not None:
             self._changed.set()
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or that the client has gone."""
         if self._continue and not (self.parts or self.whole):
             self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._continue = False
@@ -180,7 +157,6 @@ class _Request:
         return {"type": "http.request", "body": body, "more_body": not self.whole}
 
     async def send(self, message: Message) -> None:
-        """Send the head, or a part, of the answer."""
         if self._connection.full:
             await self._connection.drained()
         if message["type"] == "http.response.start":
@@ -219,13 +195,7 @@ class _Request:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One connection; the parser calls the methods whose names begin with ``on_``.
-
-    Attributes:
-        headers, expects_continue: Of the request whose head is parsed at present.
-        full: Whether so much waits to be taken that nothing more is sent.
-        lost: Whether the connection has ended.
-    """
+    """One connection; the parser calls the methods whose names begin with ``on_``."""
 
     __slots__ = (
         "_closing", "_drained", "_head", "_idle", "_incoming", "_loop", "_parser", "_paused", "_requests", "_state",
@@ -254,11 +224,12 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(MAX_UNSENT)
         self._state.connections.add(self)
-        if len(self._state.connections) > self._state.limits.connections and not self._state.make_room():
+        state, most = self._state, self._state.limits.connections
+        if len(state.connections) > most and not state.make_room(state.waiting):
             self._reject(Busy("every connection is at work"))
             return
-        self._state.waiting[self] = None
-        self._start_timer(self._state.limits.head)
+        state.waiting[self] = None
+        self._start_timer(state.limits.head)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self._closing = True
@@ -286,7 +257,6 @@ class HttpConnection(asyncio.Protocol):
         return self._state.date
 
     def abort(self) -> None:
-        """End the connection at once."""
         self._closing = True
         self.transport.abort()
 
@@ -298,7 +268,6 @@ class HttpConnection(asyncio.Protocol):
             request.keep_alive = False
 
     def write(self, data: bytes) -> None:
-        """Send."""
         if not self._closing:
             self.transport.write(data if self._tls is None else self._tls.encrypt(data))
 
@@ -330,7 +299,6 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def _parse(self, data: bytes) -> None:
-        """Parse what has come, within the limits of a head."""
         if self._head >= 0:
             self._head += len(data)
         try:
@@ -351,13 +319,14 @@ class HttpConnection(asyncio.Protocol):
             self._start_timer(PATIENCE)  # its body is small: it comes within one limit, or not at all
 
     def _decrypted(self, tls: TlsStream, data: bytes) -> bytes:
-        """Return what TLS bytes hold; refuse what is no TLS, and handshakes that fail."""
         if not tls.begun:
             if data[0] != HANDSHAKE:
                 reply = problem(BadInput(_IN_THE_CLEAR))
                 self._refuse(b"".join([*_head_of(reply), b"connection: close\r\n\r\n", reply.body]))
                 return b""
-            self._state.begin_handshake(self)
+            self._state.handshakes[self] = None
+            if len(self._state.handshakes) > MAX_HANDSHAKES:
+                self._state.make_room(self._state.handshakes)
         try:
             plain = tls.decrypt(data)
         except ssl.SSLError as error:
@@ -461,7 +430,6 @@ class HttpConnection(asyncio.Protocol):
             task.add_done_callback(self._state.tasks.discard)
 
     async def _answer(self, request: _Request, handler: Handler) -> None:
-        """Answer a request of the fast path."""
         headers, body = dict(request.headers), b"".join(request.parts)
         call = Call(request.method.decode("ascii"), request.target.decode("ascii"), headers, body=body)
         reply = await self._state.edge.answer(handler, call)
@@ -474,7 +442,6 @@ class HttpConnection(asyncio.Protocol):
         self._answered(request)
 
     async def _pass(self, request: _Request) -> None:
-        """Hand a request to the app."""
         try:
             await self._state.app(request.scope, request.receive, request.send)
         except httptools.HttpParserInvalidURLError:
@@ -489,7 +456,6 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def _answered(self, request: _Request) -> None:
-        """Go on with the next request, or wait for it."""
         self._requests.remove(request)
         if self._closing:
             return
@@ -507,8 +473,6 @@ class HttpConnection(asyncio.Protocol):
     def _wait_if_sent(self) -> None:
         if not (self.full or self._requests or self._closing):
             self._state.waiting[self] = None
-
-    # Time -----------------------------------------------------------------------------------------------------------
 
     def _start_timer(self, seconds: float) -> None:
         self._stop_timer()

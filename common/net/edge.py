@@ -20,16 +20,12 @@ from common.core.version import HEADER, check_stated, stated
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-TINY = 1 << 12
-"""Bytes of a body that is never kept waiting for others; as many for each connection are always there."""
-SMALL = 1 << 16
-"""Bytes of a body where nothing else is said."""
-LARGE = 64 << 20
-"""Bytes of the largest body that any service reads."""
+TINY = 1 << 12  # bytes of a body that is never kept waiting for others; as many for each connection are always there
+SMALL = 1 << 16  # bytes of a body where nothing else is said
+LARGE = 64 << 20  # bytes of the largest body that any service reads
 UNFINISHED = {SMALL: 64 << 20, LARGE: 256 << 20}
 """Bytes that are in memory of all bodies above 4 KiB and up to 64 KiB, and of all larger ones."""
-PATIENCE = 20.0
-"""Seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB."""
+PATIENCE = 20.0  # seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB
 
 
 @dataclass(frozen=True)
@@ -43,17 +39,14 @@ class Opening:
 
     @property
     def tail(self) -> str:
-        """What stands behind the last slash of the path."""
         return self.path.rpartition("/")[2]
 
     @property
     def length(self) -> int:
-        """Bytes of the body, as declared."""
         return int(self.headers.get(b"content-length", b"0"))
 
     @property
     def token(self) -> str:
-        """The bearer token, empty if there is none."""
         scheme, _, token = self.headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -68,7 +61,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A resource of which no body is read before somebody has said that it may come.
+    """A resource of which no body is read before ``admit`` has said that it may come.
 
     Attributes:
         most: Bytes of the largest body, whoever sends it.
@@ -87,29 +80,24 @@ class Bodies:
 
     Attributes:
         limits: Largest bodies by the beginning of their paths; elsewhere :data:`SMALL`. The first that fits counts.
+        unfinished: Bytes in memory of the bodies on their way, by the largest size of their pool.
     """
 
     limits: dict[str, int | Guarded] = field(default_factory=dict)
     unfinished: dict[int, int] = field(default_factory=lambda: dict.fromkeys(UNFINISHED, 0))
 
-    def expect(self, opening: Opening, receive: Receive) -> Arriving:
-        """Return a request's body, of which nothing has been read yet."""
-        return Arriving(self.unfinished, opening, self.limit(opening.path), receive)
-
     def limit(self, path: str) -> int | Guarded:
-        """Return the limit of the bodies of a resource."""
         return next((kind for start, kind in self.limits.items() if path.startswith(start)), SMALL)
 
 
 class Arriving:
     """One body on its way; what it holds of memory counts until it is forgotten."""
 
-    def __init__(self, unfinished: dict[int, int], opening: Opening, kind: int | Guarded, receive: Receive) -> None:
-        self._unfinished = unfinished
-        self._opening = opening
+    def __init__(self, bodies: Bodies, opening: Opening, receive: Receive) -> None:
+        self._unfinished, self._opening, self._receive = bodies.unfinished, opening, receive
+        kind = bodies.limit(opening.path)
         self._guard = kind if isinstance(kind, Guarded) else None
         self._most = kind.most if isinstance(kind, Guarded) else kind
-        self._receive = receive
         self._parts: list[bytes] = []
         self._pool = self._held = self._left = 0
         self._more = True
@@ -145,7 +133,6 @@ class Arriving:
             raise TooSlow("the request's body did not come in time") from None
 
     async def _line(self, most: int) -> bytes:
-        """Read the first line, which ends with a newline."""
         raw = b""
         while b"\n" not in raw and len(raw) <= most and self._more:
             raw += await self._next()
@@ -157,7 +144,6 @@ class Arriving:
         return found
 
     async def _rest(self, sha256: str) -> bytes:
-        """Read what is left; its SHA-256 must be the given one, if one is given."""
         digest = hashlib.sha256(b"".join(self._parts)) if sha256 else None
         while self._more:
             part = await self._next()
@@ -205,7 +191,6 @@ class Reply(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def all_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return its headers with those of the body."""
         headers = [(b"content-length", b"%d" % len(self.body)), stating(), *self.headers]
         if self.body:
             headers.append((b"content-type", self.kind))
@@ -227,8 +212,6 @@ class Edge:
     """An ASGI app before another one.
 
     Attributes:
-        app: The service behind it.
-        bodies: What it reads.
         short: Handlers by method and path; a path that ends with a slash takes one further part.
         statuses, problems: How many requests were answered with which status, and with which problem.
     """
@@ -241,14 +224,13 @@ class Edge:
     _small: dict[tuple[str, str], Handler | None] = field(default_factory=dict, init=False, repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on with its whole body."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         method, path = scope["method"], scope["path"]
         headers: dict[bytes, bytes] = dict(scope["headers"])
         send = self._stated(send)
-        arriving = self.bodies.expect(Opening(method, path, headers), receive)
+        arriving = Arriving(self.bodies, Opening(method, path, headers), receive)
         try:
             try:
                 check_host(scope["http_version"], scope["headers"])
@@ -264,7 +246,13 @@ class Edge:
                 return
             handler = self._handler(method, path)
             if handler is None:
-                await self.app(scope, _again(line + b"\n" + body if line else body, receive), send)
+                whole = {"type": "http.request", "body": line + b"\n" + body if line else body, "more_body": False}
+                pending = [whole]
+
+                async def again() -> MutableMapping[str, Any]:
+                    return pending.pop() if pending else await receive()
+
+                await self.app(scope, again, send)
             else:
                 await _send(await self.answer(handler, Call(method, path, headers, line, body)), send)
         finally:
@@ -282,8 +270,6 @@ class Edge:
         return handler if handler is not None and self.bodies.limit(path) == TINY else None
 
     def _stated(self, send: Send) -> Send:
-        """Let whatever is answered state the protocol."""
-
         async def stated(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 self.statuses[message["status"]] += 1
@@ -320,12 +306,9 @@ HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|([A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f
 
 
 def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a request whose Host header is missing, repeated or invalid; HTTP/1.0 has requests without one.
+    """Refuse a request whose Host header is missing, repeated or invalid (BadHost); HTTP/1.0 has requests without one.
 
     Two servers that read such a request differently would answer it differently (RFC 9112, 3.2).
-
-    Raises:
-        BadHost: Naming what was found.
     """
     found = [value for name, value in headers if name == b"host"]
     if len(found) > 1 or (not found and version != "1.0"):
@@ -335,11 +318,7 @@ def check_host(version: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def check_peer(headers: Mapping[bytes, bytes]) -> None:
-    """Refuse a peer that states another protocol than this service's; who states none may be no party at all.
-
-    Raises:
-        VersionSkew: Naming both versions.
-    """
+    """Refuse a peer that states another protocol (VersionSkew); who states none may be no party at all."""
     stated_by_peer = headers.get(_STATES)
     if stated_by_peer is not None:
         check_stated(stated_by_peer.decode("latin-1"), "the client")
@@ -347,17 +326,13 @@ def check_peer(headers: Mapping[bytes, bytes]) -> None:
 
 def fault(method: str, path: str, error: Exception) -> TandemError:
     """Log a fault of the service; return what a client learns of it: nothing, as a detail might hold private data."""
-    if isinstance(error, (OSError, *_database_errors())):
+    database = sys.modules.get("sqlalchemy.exc")  # where it is not loaded, no error is one of a database
+    if isinstance(error, (OSError,) if database is None else (OSError, database.OperationalError)):
         # No disk, no descriptor, no database at present: the client may ask again.
         log.error("%s %s cannot be answered at present", method, path, exc_info=error)
         return CannotWrite("the service has no disk, database or descriptor at present: ask again")
     log.error("bug while handling %s %s", method, path, exc_info=error)
     return TandemError("this is a fault of the service; its log says more")
-
-
-def _database_errors() -> tuple[type[Exception], ...]:
-    loaded = sys.modules.get("sqlalchemy.exc")
-    return () if loaded is None else (loaded.OperationalError,)
 
 
 def problem(error: TandemError) -> Reply:
@@ -373,13 +348,3 @@ async def _send(reply: Reply, send: Send, *further: tuple[bytes, bytes]) -> None
     headers = [*reply.all_headers(), *further]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": reply.body})
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Give the body once more to who reads it next."""
-    pending = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def given() -> MutableMapping[str, Any]:
-        return pending.pop() if pending else await receive()
-
-    return given

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
@@ -31,8 +31,7 @@ MAX_LISTED = 1 << 22
 MAX_AGENTS = 1 << 32
 """Most agents of one referee, whose numbers travel as 32-bit words, and of a question that asks all the same."""
 
-MAX_BEACON = 16
-"""Most witnesses whose words take part in an order."""
+MAX_BEACON = 16  # most witnesses whose words take part in an order
 
 
 class OrderCommitment(Value):
@@ -40,7 +39,7 @@ class OrderCommitment(Value):
 
     ``used`` of them were asked before this run; ``sha256`` commits to the secret seed of the order, which is published
     when a run ends that has asked some of them. The order is ``shared`` with another run if it was there before this
-    one: nothing that this run's curator says changes it then. The JSON form says so only where it is.
+    one: nothing that this run's curator says changes it then.
     """
 
     first: int = Field(ge=0, le=MAX_AGENTS)
@@ -54,7 +53,7 @@ class Configuration(Value):
     """A run's immutable configuration: the referee, the resolved scenario, and the commitments to the agents' order.
 
     ``scenario`` is the resolved public scenario as JSON (without local paths). ``beacon`` has the keys of the witnesses
-    whose words take part in the order (:mod:`common.log.beacon`); it is left out where none do.
+    whose words take part in the order (:mod:`common.log.beacon`).
     """
 
     KIND: ClassVar[str] = "configuration"
@@ -106,21 +105,24 @@ class Spent(Value):
         return f"epsilon = {self.epsilon:g}, delta = {self.delta:g}{what} {where}{aside * self.both}"
 
 
-class Terms(Value):
+class RunMessage(Value):
+    """A message about a run, with the digest of its configuration."""
+
+    run: str = Field(pattern=RUN)
+    digest: str = Field(pattern=DIGEST)
+
+
+class Terms(RunMessage):
     """The curator's answer to a configuration: what it guarantees its people for any behaviour of the referee.
 
-    ``n`` is the public number of its people.
-    ``ledger`` is the head of the curator's ledger once the run was opened, with the links from its beginning.
-    ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting ledger.
-    ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.order`), 32
-    bytes in hex; it is left out where the curator's randomness is a public seed. With a beacon the terms hold
-    ``share_sha256`` in its place, the hash of the share, which is opened once the beacon is known
-    (:mod:`common.log.beacon`).
+    ``n`` is the public number of its people, ``ledger`` the head of its ledger once the run was opened, with the links
+    from its beginning. ``all_runs`` is null where nobody counts over runs: for simulated people, and without a lasting
+    ledger. ``share`` is the curator's part in the seed of the agents' order (:mod:`referee.collection.order`), 32 bytes
+    in hex, left out where its randomness is a public seed. With a beacon ``share_sha256`` stands in its place, the hash
+    of the share, which is opened once the beacon is known (:mod:`common.log.beacon`).
     """
 
     KIND: ClassVar[str] = "terms"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     n: int
     guarantee: PrivacyGuarantee
     all_runs: Spent | None = None
@@ -129,7 +131,7 @@ class Terms(Value):
     share_sha256: str | None = Field(default=None, pattern=DIGEST, exclude_if=lambda share: share is None)
 
 
-class Perform(Value):
+class Perform(RunMessage):
     """A request to the curator: carry out an operation under an id that is unique in the run.
 
     ``seen`` is the last head of the curator's ledger that the referee has received. Signed with the rest, it is the
@@ -137,14 +139,12 @@ class Perform(Value):
     """
 
     KIND: ClassVar[str] = "perform"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     operation_id: str = Field(pattern=r"^[0-9]{1,9}$")
     operation: dict[str, Any]
     seen: Head
 
 
-class StoredRelease(Value):
+class StoredRelease(RunMessage):
     """The curator's stored answer to a request (``request`` is that request's digest).
 
     ``ledger`` is the head of the curator's ledger once the result was stored, with the links from the head that the
@@ -152,23 +152,19 @@ class StoredRelease(Value):
     """
 
     KIND: ClassVar[str] = "release"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     operation_id: str
     request: str = Field(pattern=DIGEST)
     result: dict[str, Any]
     ledger: Extension
 
 
-class Acknowledgement(Value):
+class Acknowledgement(RunMessage):
     """The referee's last message to the curator in a run: it has received the ledger up to ``seen``.
 
     Its countersignature of what no further request countersigns: the last release.
     """
 
     KIND: ClassVar[str] = "acknowledgement"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     seen: Head
 
 
@@ -179,12 +175,8 @@ class AgentPolicy(Value):
     """What each agent of a participant will not do, by its own rules: so that a run which all refuse costs nobody.
 
     It says nothing of a record but how many features it has, and gives no permission: an agent checks each question by
-    its own rules.
-
-    Attributes:
-        refuses: Kinds of queries, of those that come with Tandem.
-        epsilon, delta: The lifetime budget; null where there is no limit, for simulated people.
-        features: Of each record.
+    its own rules. ``refuses`` names kinds of queries that come with Tandem; the lifetime budget (epsilon, delta) is
+    null where there is no limit, for simulated people.
     """
 
     refuses: Annotated[tuple[QueryKind, ...], Field(max_length=64)] = ()
@@ -197,7 +189,7 @@ class Enrolment(Value):
     """An agent (``agents`` = 1) or a hosted population presents itself; the key that signs is its name.
 
     ``credential`` is an issuer's for a person, ``grant`` one for a host (:mod:`common.crypto.vouching`), ``policy``
-    what its agents will not do: the JSON form has each only where there is one.
+    what its agents will not do.
     """
 
     KIND: ClassVar[str] = "enrolment"
@@ -223,7 +215,7 @@ class Poll(Value):
     participant: str = Field(pattern=KEY_PATTERN)
 
 
-class Assignment(Value):
+class Assignment(RunMessage):
     """One question to some of a participant's agents.
 
     ``people`` and ``slots`` are base64 of little-endian uint32 arrays of equal length: the participant's own agent
@@ -231,15 +223,13 @@ class Assignment(Value):
     """
 
     KIND: ClassVar[str] = "assignment"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     question: Number
     query: AnyQuery
     people: str
     slots: str
 
 
-class MassAssignment(Value):
+class MassAssignment(RunMessage):
     """One question to some of a hosted population's agents, where more are asked than are listed (``MAX_LISTED``).
 
     ``people`` is base64 of a mask over the participant's own agents (:mod:`common.local.packing`): who is asked.
@@ -247,8 +237,6 @@ class MassAssignment(Value):
     """
 
     KIND: ClassVar[str] = "mass-assignment"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     question: Number
     query: AnyQuery
     people: str
@@ -263,7 +251,7 @@ def assignment_of(kind: str) -> type[Assignment] | type[MassAssignment]:
     return MassAssignment if kind == MassAssignment.KIND else Assignment
 
 
-class Report(Value):
+class Report(RunMessage):
     """One individual agent's randomized answer.
 
     ``assignment`` is the digest of the :class:`Assignment` that it answers: who signs an answer signs the question too.
@@ -271,14 +259,12 @@ class Report(Value):
 
     KIND: ClassVar[str] = "report"
     report_id: str = Field(pattern=REPORT_ID)
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     question: Number
     assignment: str = Field(pattern=DIGEST)
     answer: float
 
 
-class PackedReport(Value):
+class PackedReport(RunMessage):
     """Header of a hosted population's answers to one assignment.
 
     The answers themselves travel beside it as bytes (:mod:`common.local.packing`), bound to it by their SHA-256;
@@ -287,23 +273,19 @@ class PackedReport(Value):
 
     KIND: ClassVar[str] = "packed-report"
     report_id: str = Field(pattern=REPORT_ID)
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     question: Number
     people: int = Field(ge=1, le=MAX_AGENTS)
     assignment: str = Field(pattern=DIGEST)
     body_sha256: str = Field(pattern=DIGEST)
 
 
-class Decline(Value):
+class Decline(RunMessage):
     """A participant will not answer an assignment (``assignment`` is its digest): none of its people did, or will.
 
     ``reason`` is the type of the problem, without its prefix: what its own rules forbid, never anything about a record.
     """
 
     KIND: ClassVar[str] = "decline"
-    run: str = Field(pattern=RUN)
-    digest: str = Field(pattern=DIGEST)
     question: Number
     assignment: str = Field(pattern=DIGEST)
     reason: str = Field(pattern=r"^[a-z-]{1,40}$")
@@ -334,11 +316,7 @@ def pack_index(value: int) -> str:
 
 
 def unpack_indices(text: str) -> Indices:
-    """Decode :func:`pack_indices`.
-
-    Raises:
-        BadMessage: If the text is not base64 of whole 32-bit words, or of too many.
-    """
+    """Decode :func:`pack_indices`; BadMessage, if the text is not base64 of whole 32-bit words, or of too many."""
     try:
         raw = base64.b64decode(text, validate=True)
         if len(raw) > 4 * MAX_LISTED:
@@ -348,41 +326,43 @@ def unpack_indices(text: str) -> Indices:
         raise BadMessage(f"agent indices: {error}") from None
 
 
+# Enrolments, polls and individual reports come by the million, and have few fields, all of them flat. In the usual form
+# (the envelope as Signed.raw writes it, the message in canonical JSON) a pattern finds the fields, and the bytes that
+# were signed are there as they came. The patterns match canonical JSON only: what they find is what a parser would.
+# Everything else is parsed as any signed message is, with the same result or the same problem.
 Message = TypeVar("Message", bound=Value)
 
 _ENVELOPE = re.compile(
     rb'\{"kind":"(enrolment|poll|report)","message":(\{[^{}]{1,600}\}),'
     rb'"key":"([0-9a-f]{64})","signature":"([0-9a-f]{128})"\}'
 )
-_ENROLMENT = re.compile(rb'\{"agents":[1-9][0-9]{0,8}\}')
-_POLL = re.compile(rb'\{"participant":"[0-9a-f]{64}"\}')
-_REPORT = re.compile(
+_REPORT = (
     rb'\{"answer":(-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,22})?),"assignment":"[0-9a-f]{64}","digest":"[0-9a-f]{64}",'
     rb'"question":(?:0|[1-9][0-9]{0,8}),"report_id":"[0-9a-f]{32}","run":"[0-9a-zA-Z_-]{1,64}"\}'
 )
+_FORMS: dict[bytes, tuple[type[Enrolment] | type[Poll] | type[Report], re.Pattern[bytes]]] = {
+    b"enrolment": (Enrolment, re.compile(rb'\{"agents":[1-9][0-9]{0,8}\}')),
+    b"poll": (Poll, re.compile(rb'\{"participant":"[0-9a-f]{64}"\}')),
+    b"report": (Report, re.compile(_REPORT)),
+}
 
 
+@dataclass(slots=True)
 class SignedBytes:
     """A signed message in the usual form; nobody has verified its signature yet.
 
-    Attributes:
-        kind, key, signature: As in :class:`~common.crypto.identity.Signed`.
-        payload: What was signed, in canonical JSON.
-        value: What it says.
+    ``payload`` is what was signed, in canonical JSON, and ``value`` what it says; the rest is as in
+    :class:`~common.crypto.identity.Signed`.
     """
 
-    __slots__ = ("key", "kind", "payload", "signature", "value")
-
-    def __init__(self, kind: str, payload: bytes, key: str, signature: str, value: Enrolment | Poll | Report) -> None:
-        self.kind = kind
-        self.payload = payload
-        self.key = key
-        self.signature = signature
-        self.value = value
+    kind: str
+    payload: bytes
+    key: str
+    signature: str
+    value: Enrolment | Poll | Report
 
     @property
     def message(self) -> dict[str, Any]:
-        """The message as JSON."""
         return self.value.wire()
 
 
@@ -390,48 +370,31 @@ AnySigned = Signed | SignedBytes
 
 
 def signed_bytes(kind: str, payload: bytes, key: str, signature: str) -> AnySigned:
-    """Return a signed message of its parts: of its payload in canonical JSON.
-
-    Raises:
-        BadMessage: If the payload is no JSON object, or a part is none of a signed message.
-    """
-    find = _VALUES.get(kind.encode())
-    value = None if find is None else find(payload)
+    """Return a signed message of its parts, its payload in canonical JSON; BadMessage, if they are none."""
+    value = _usual(kind.encode(), payload)
     if value is not None:
         return SignedBytes(kind, payload, key, signature, value)
     return Signed.parse({"kind": kind, "message": canonical.decode(payload), "key": key, "signature": signature})
 
 
 def read(raw: bytes) -> AnySigned:
-    """Read a signed message.
-
-    Raises:
-        BadMessage: If it is none. (The signature itself is not verified here.)
-    """
+    """Read a signed message without verifying its signature; BadMessage, if it is none."""
     found = _ENVELOPE.fullmatch(raw)
     if found is not None:
         kind, payload, key, signature = found.groups()
-        value = _VALUES[kind](payload)
+        value = _usual(kind, payload)
         if value is not None:
             return SignedBytes(kind.decode("ascii"), payload, key.decode("ascii"), signature.decode("ascii"), value)
     return Signed.parse(canonical.decode(raw))
 
 
 def payload(signed: AnySigned) -> bytes:
-    """Return what was signed, in canonical JSON.
-
-    Raises:
-        BadMessage: If it has no canonical form.
-    """
+    """Return what was signed, in canonical JSON; BadMessage, if it has none."""
     return signed.payload if isinstance(signed, SignedBytes) else canonical.encode(signed.message)
 
 
 def parse_payload(signed: AnySigned, kind: type[Message]) -> Message:
-    """Return what a signed message of a kind says.
-
-    Raises:
-        BadMessage: If it is no message of the kind.
-    """
+    """Return what a signed message of a kind says; BadMessage, if it is none."""
     if isinstance(signed, SignedBytes) and isinstance(signed.value, kind):
         return signed.value
     return kind.parse(signed.message)
@@ -454,23 +417,12 @@ def report_payload(report_id: str, run: str, digest: str, question: int, assignm
     )
 
 
-def _enrolment(payload: bytes) -> Enrolment | None:
-    return None if _ENROLMENT.fullmatch(payload) is None else Enrolment.model_validate_json(payload)
-
-
-def _poll(payload: bytes) -> Poll | None:
-    return None if _POLL.fullmatch(payload) is None else Poll.model_validate_json(payload)
-
-
-def _report(payload: bytes) -> Report | None:
-    found = _REPORT.fullmatch(payload)
-    if found is None or canonical.number_text(float(found[1])).encode("ascii") != found[1]:
+def _usual(kind: bytes, payload: bytes) -> Enrolment | Poll | Report | None:
+    """Return what a message of a kind says if it is in the usual form."""
+    form, pattern = _FORMS.get(kind, (None, None))
+    found = None if pattern is None else pattern.fullmatch(payload)
+    if form is None or found is None:
+        return None
+    if form is Report and canonical.number_text(float(found[1])).encode("ascii") != found[1]:
         return None  # canonical JSON has one way to write a number
-    return Report.model_validate_json(payload)
-
-
-_VALUES: dict[bytes, Callable[[bytes], Enrolment | Poll | Report | None]] = {
-    b"enrolment": _enrolment,
-    b"poll": _poll,
-    b"report": _report,
-}
+    return form.model_validate_json(payload)

@@ -23,14 +23,13 @@ from common.core.errors import NotReady
 CONTENT_TYPE = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
 SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Upper bounds of the buckets of durations."""
-ITEMS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
-"""Upper bounds of the buckets of counts."""
+ITEMS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)  # upper bounds of the buckets of counts
 
 Labels = Mapping[str, str]
 
 
 class MetricSample(NamedTuple):
-    """One number: its value, its labels, what the name ends with (of a histogram)."""
+    """One number; ``suffix`` is what its name ends with in a histogram."""
 
     value: float
     labels: Labels = MappingProxyType({})
@@ -47,18 +46,12 @@ class Family(NamedTuple):
 
 
 class Histogram:
-    """How often which values came, by one label.
-
-    Args:
-        bounds: Upper bounds of the buckets, increasing.
-        label: The label's name.
-    """
+    """How often which values came, by one label; ``bounds`` are the increasing upper bounds of its buckets."""
 
     def __init__(self, bounds: Sequence[float], label: str) -> None:
         self._counts = prometheus_client.Histogram("h", "counts", [label], registry=None, buckets=bounds)
 
     def observe(self, value: float, label: str) -> None:
-        """Count a value."""
         self._counts.labels(label).observe(value)
 
     def samples(self) -> list[MetricSample]:
@@ -100,23 +93,14 @@ def write(families: Iterable[Family]) -> str:
 Check = Callable[[], str | None]
 """Returns what is wrong, in public words; None if nothing is. What it raises counts as wrong, and is not told."""
 
-FRESH = 1.0
-"""Seconds for which an answer holds."""
-CHECK_PATIENCE = 3.0
-"""Seconds after which checks that have not ended count as failed for whoever else asks."""
-MIN_FREE = 64 << 20
-"""Bytes that a state directory's disk must have left."""
-PROBE = 64 << 10
-"""Bytes that are written to see that a directory takes something."""
+FRESH = 1.0  # seconds for which an answer holds
+CHECK_PATIENCE = 3.0  # seconds after which checks that have not ended count as failed for whoever else asks
+MIN_FREE = 64 << 20  # bytes that a state directory's disk must have left
+PROBE = 64 << 10  # bytes that are written to see that a directory takes something
 
 
 class Readiness:
-    """The checks of one service.
-
-    Args:
-        checks: By name, in the order in which they are told.
-        clock: Seconds since some moment.
-    """
+    """The checks of one service by name, in the order in which they are told."""
 
     def __init__(self, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic) -> None:
         self._checks = dict(checks)
@@ -126,7 +110,7 @@ class Readiness:
         self._ended = self._began = -float("inf")
 
     def known(self) -> dict[str, str] | None:
-        """Return what is wrong by check if that is known well enough; None: somebody has to look (:meth:`check`)."""
+        """Return what is wrong by check if that is known well enough; None: somebody has to :meth:`check`."""
         now = self._clock()
         if now - self._ended < FRESH:
             return self._found
@@ -148,11 +132,7 @@ class Readiness:
 
 
 def require(wrong: Mapping[str, str]) -> None:
-    """Raise what is wrong, if anything is.
-
-    Raises:
-        NotReady: Naming each check that failed.
-    """
+    """Raise NotReady, naming each check that failed, if any did."""
     if wrong:
         detail = "; ".join(f"{name}: {why}" for name, why in wrong.items())
         raise NotReady(f"{detail}; the service's log says more", not_ready=", ".join(wrong))
@@ -168,8 +148,7 @@ def _made(check: Check) -> str | None:
 def disk(folder: Path) -> str | None:
     """Say why nothing can be stored in a state directory; None if it can.
 
-    Writes :data:`PROBE` bytes into it and takes them away again: a disk that is read-only, full or over its quota says
-    so only then.
+    A disk that is read-only, full or over its quota says so only when something is written.
     """
     probe = folder / ".ready"
     try:

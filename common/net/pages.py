@@ -6,18 +6,17 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from http.cookies import CookieError, SimpleCookie
 from importlib import resources
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, urlencode
 
 from fastapi import Path as PathParameter
 from fastapi import Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -26,13 +25,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from common.core.errors import BadInput, BadMessage, NotFound, TandemError
+from common.core.errors import BadInput, NotFound, TandemError
 from common.core.plain import command, plain
 from common.core.terminal import say
 from common.net.addresses import bare, written
-from common.net.app import Service, same
+from common.net.app import Service, answer_errors, same
 from common.net.connection import Limits
-from common.net.edge import fault
 from common.net.server import Server, listen, raise_descriptors
 
 KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -53,7 +51,7 @@ def page_environment(loader: BaseLoader) -> Environment:
     made = Environment(
         loader=loader, autoescape=True, finalize=_shown, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.globals["command"] = _command
+    made.globals["command"] = lambda *words: Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
     # Jinja's own raises an error for what is no UTF-8, as a folder's name or a peer's text may be.
     made.filters["urlencode"] = lambda text: quote(text, errors="replace")
     made.filters["count"] = lambda value: f"{value:,}"
@@ -65,8 +63,8 @@ class Pages:
 
     Args:
         files: The package of its own: a folder ``templates``, and perhaps one of ``static`` files.
-        static: Names of its own static files.
         nav: What leads to its pages: key, address, words.
+        static: Names of its own static files.
         around: Templates and filters that it shares with others; by default those of :func:`page_environment`.
     """
 
@@ -87,7 +85,6 @@ class Pages:
 
     @property
     def environment(self) -> Environment:
-        """The templates: its own, the shared frame, and those around them."""
         if self._made is None:
             outer = self._around()
             loaders = [FunctionLoader(_reader(place)) for place in (self._files, _FILES)]
@@ -96,7 +93,6 @@ class Pages:
         return self._made
 
     def __call__(self, template: str, /, **values: Any) -> str:
-        """Return a page, or a part of one."""
         return self.environment.get_template(template).render(**values)
 
     @cache  # noqa: B019 - one for each server of a process
@@ -112,10 +108,6 @@ def _reader(files: Traversable) -> Callable[[str], str | None]:
     return read
 
 
-def _command(*words: str | Path) -> Markup:
-    return Markup(escape(command(*words)))  # noqa: S704 - escaped in this line
-
-
 def _shown(value: Any) -> Any:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
@@ -127,7 +119,15 @@ def page_app(title: str, pages: Pages, rules: Rules) -> Service:
     """Return a service that has no page yet."""
     app = Service(title=title, openapi_url=None, docs_url=None, redoc_url=None)
     app.edge.app = Guard(app.edge.app, rules)  # outside of everything, so that a fault's answer has its headers, too
-    _failures(app, pages)
+
+    def shown(error: TandemError) -> Response:
+        return HTMLResponse(pages("problem.html", here="", title=error.title, detail=error.detail), error.status)
+
+    def missing(error: HTTPException) -> Response:
+        page = pages("problem.html", here="", title=str(error.detail), detail="there is no such page here")
+        return HTMLResponse(page, error.status_code, error.headers)
+
+    answer_errors(app, shown, missing)
 
     @app.get("/static/{name}")
     def static_file(name: Name) -> Response:
@@ -137,31 +137,6 @@ def page_app(title: str, pages: Pages, rules: Rules) -> Service:
         return Response(pages.static[name], media_type=KINDS[name.rpartition(".")[2]], headers=kept)
 
     return app
-
-
-def _failures(app: Service, pages: Pages) -> None:
-    """Show every error as a page that says what happened."""
-
-    def shown(error: TandemError) -> Response:
-        return HTMLResponse(pages("problem.html", here="", title=error.title, detail=error.detail), error.status)
-
-    @app.exception_handler(TandemError)
-    async def refused(request: Request, error: TandemError) -> Response:
-        return shown(error)
-
-    @app.exception_handler(RequestValidationError)
-    async def malformed(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        return shown(BadMessage(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"))
-
-    @app.exception_handler(HTTPException)
-    async def plain(request: Request, error: HTTPException) -> Response:
-        page = pages("problem.html", here="", title=str(error.detail), detail="there is no such page here")
-        return HTMLResponse(page, error.status_code, error.headers)
-
-    @app.exception_handler(Exception)
-    async def bug(request: Request, error: Exception) -> Response:
-        return shown(fault(request.method, request.url.path, error))
 
 
 def tagged(request: Request, text: str) -> Response:
@@ -194,10 +169,7 @@ def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: 
     Args:
         make: Returns the page's service.
         command: The command that serves it, which a refusal names.
-        host, port: Address of this machine; port 0 takes any free one.
-
-    Raises:
-        BadInput: If the address is not one of this machine alone, or the port is taken.
+        host, port: Address of this machine alone; port 0 takes any free one.
     """
     check_loopback(host, port)
     with listen("127.0.0.1" if host == "localhost" else host, port) as listener:
@@ -230,13 +202,7 @@ _SAFE = ("GET", "HEAD")
 
 @dataclass(frozen=True)
 class Rules:
-    """What a request must show.
-
-    Attributes:
-        key: The secret of this process.
-        port: Port that the server listens on.
-        command: The command that serves the page.
-    """
+    """What a request must show: the secret ``key`` of this process, and the port that the server listens on."""
 
     key: str
     port: int
@@ -244,7 +210,6 @@ class Rules:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The names that this server answers to."""
         return tuple(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
     @property
@@ -258,19 +223,29 @@ class Rules:
         return hmac.digest(self.key.encode(), b"form", hashlib.sha256).hex()
 
     def knows(self, key: str) -> bool:
-        """Tell whether somebody has the key."""
         return same(key.encode("utf-8", "backslashreplace").decode(), self.key)
 
 
 class Guard:
-    """An ASGI app before the page's own: refuses what no page of ours would send, and adds :data:`HEADERS`."""
+    """An ASGI app before the page's own: refuses what no page of ours would send, and adds :data:`HEADERS`.
+
+    Four things could reach a page on a loopback port that are none of its user's intentions, and each is refused:
+
+    * a page elsewhere whose name was made to resolve to 127.0.0.1 (DNS rebinding): the ``Host`` header must name this
+      server;
+    * another user of the same machine: every request needs the key, which the printed address holds and which then
+      lives in a cookie that scripts cannot read;
+    * a page elsewhere that posts a form here (cross-site request forgery): the cookie is ``SameSite=Strict``,
+      ``Origin`` must be this server, and each form carries a token;
+    * text of a stranger inside a page: a strict Content-Security-Policy lets nothing run, load or connect but what this
+      server serves.
+    """
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:
         self._app = app
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -293,23 +268,17 @@ class Guard:
             return PlainTextResponse(WRONG_HOST.format(allowed=", ".join(self._rules.hosts)), 421)
         asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if scope["method"] in _SAFE and self._rules.knows(asked.pop("key", [""])[-1]):
-            return self._remembered(scope["path"], urlencode(asked, doseq=True))
-        if not self._rules.knows(_cookie_of(headers.get("cookie", ""), self._rules.cookie)):
+            query = urlencode(asked, doseq=True)
+            place = "/" + scope["path"].lstrip("/\\")  # never //elsewhere
+            response = RedirectResponse(place + (f"?{query}" if query else ""), 303)
+            response.set_cookie(self._rules.cookie, self._rules.key, httponly=True, samesite="strict", path="/")
+            return response
+        cookies: SimpleCookie = SimpleCookie()
+        with suppress(CookieError):
+            cookies.load(headers.get("cookie", ""))
+        cookie = cookies.get(self._rules.cookie)
+        if cookie is None or not self._rules.knows(cookie.value):
             return PlainTextResponse(NO_KEY.format(command=self._rules.command), 403)
         if scope["method"] not in _SAFE and headers.get("origin") != f"http://{host}":
             return PlainTextResponse(CROSS_SITE, 403)
         return None
-
-    def _remembered(self, path: str, query: str) -> Response:
-        place = "/" + path.lstrip("/\\")  # never //elsewhere
-        response = RedirectResponse(place + (f"?{query}" if query else ""), 303)
-        response.set_cookie(self._rules.cookie, self._rules.key, httponly=True, samesite="strict", path="/")
-        return response
-
-
-def _cookie_of(header: str, name: str) -> str:
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value

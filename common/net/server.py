@@ -18,7 +18,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from ipaddress import ip_address
 from typing import Any
 
 from common.core.errors import BadInput
@@ -26,23 +25,20 @@ from common.core.terminal import say
 from common.net import addresses
 from common.net.app import Service
 from common.net.connection import MAX_UNSENT, HttpConnection, Limits, ServerState
+from common.net.tls import is_loopback
 
 log = logging.getLogger("tandem")
 
-MOST_CONNECTIONS = 1 << 17
-"""Connections that are open at the same time, however many descriptors there are."""
-OTHER_DESCRIPTORS = 128
-"""Descriptors that are kept for files, databases and libraries."""
-FEW_CONNECTIONS = 1000
-"""With fewer places than this a service says so when it starts."""
+MOST_CONNECTIONS = 1 << 17  # connections that are open at the same time, however many descriptors there are
+OTHER_DESCRIPTORS = 128  # descriptors that are kept for files, databases and libraries
+FEW_CONNECTIONS = 1000  # with fewer places than this a service says so when it starts
 UNTAKEN_SECONDS = 30
 """Seconds after which the operating system ends a connection on which nothing of what waits is taken."""
-GRACE = 5.0
-"""Seconds that requests under way have when the server stops."""
+GRACE = 5.0  # seconds that requests under way have when the server stops
 
 
 def raise_descriptors() -> int:
-    """Raise this process's limit of descriptors as far as it may, and return how many connections that leaves room for.
+    """Raise this process's limit of descriptors as far as it may; return how many connections that leaves room for.
 
     Raises:
         BadInput: If it leaves room for none.
@@ -60,20 +56,13 @@ def raise_descriptors() -> int:
         )
     if most < FEW_CONNECTIONS:
         log.warning(
-            "at most %d connections at the same time, since this process may open %d files: raise ulimit -n", most, hard
+            "at most %d connections at a time, since this process may open %d files: raise ulimit -n", most, hard
         )
     return most
 
 
 class Server:
-    """Serves an app on one socket.
-
-    Args:
-        app: What answers; its edge knows the handlers of the fast path.
-        limits: How connections are held.
-        tls: How they are encrypted; None: not at all.
-        grace: Seconds that requests under way have when the server stops.
-    """
+    """Serves an app on one socket; requests under way have ``grace`` seconds when it stops."""
 
     def __init__(
         self, app: Service, limits: Limits, tls: ssl.SSLContext | None = None, *, grace: float = GRACE
@@ -86,7 +75,10 @@ class Server:
 
     def run(self, listener: socket.socket) -> None:
         """Serve until :meth:`stop`, or in the main thread SIGINT or SIGTERM, which is then raised again."""
-        with self._stopped_by_signals(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        factory: Any = None
+        with suppress(ImportError):  # there is none for Windows
+            from uvloop import new_event_loop as factory
+        with self._stopped_by_signals(), asyncio.Runner(loop_factory=factory) as runner:
             runner.run(self._serve(listener))
 
     def stop(self) -> None:
@@ -142,14 +134,6 @@ class Server:
             signal.raise_signal(found[0])
 
 
-def _loop_factory() -> Any:
-    try:
-        import uvloop
-    except ImportError:  # there is none for Windows
-        return None
-    return uvloop.new_event_loop
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Take a port (0: any free one) of an address of this machine, or of one that a name means.
 
@@ -157,18 +141,17 @@ def listen(host: str, port: int) -> socket.socket:
         BadInput: If it is in use or not ours to take, or is none; one line that says which.
     """
     host = addresses.bare(host)
-    place = addresses.written(host, port)
+    cannot = f"cannot listen on {addresses.written(host, port)}"
     if not 0 <= port <= 65535:
         raise BadInput(
-            f"cannot listen on {place}: a port is a number from 1 to 65535, or 0 for any free one; "
-            "choose another with --port"
+            f"{cannot}: a port is a number from 1 to 65535, or 0 for any free one; choose another with --port"
         )
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, at = min(found, key=lambda each: each[0] != socket.AF_INET)
         listener = socket.socket(family)
     except (OSError, UnicodeError) as error:
-        raise BadInput(f"cannot listen on {place}: {error}; choose another with --host") from None
+        raise BadInput(f"{cannot}: {error}; choose another with --host") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
@@ -181,18 +164,14 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(4096)
     except OSError as error:
         listener.close()
-        raise BadInput(f"cannot listen on {place}: {error}; choose another with --port") from None
+        raise BadInput(f"{cannot}: {error}; choose another with --port") from None
     return listener
 
 
 def serve(app: Service, listener: socket.socket, name: str, tls: ssl.SSLContext | None = None) -> None:
-    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections.
-
-    Args:
-        tls: How connections are encrypted (:func:`common.net.tls.server_context`); None: not here.
-    """
+    """Serve until SIGINT or SIGTERM; prints one line with the address when ready to accept connections."""
     host, port = listener.getsockname()[:2]
-    if tls is None and not ip_address(host).is_loopback:
+    if tls is None and not is_loopback(host):
         log.warning(
             "%s listens on %s without TLS: every machine on the way can read tokens and answers. Start it with "
             "--tls-cert (referee certificates makes one), or put a proxy that ends TLS in front",

@@ -18,31 +18,20 @@ from common.net import addresses
 
 CA = "TANDEM_TLS_CA"
 """Environment variable: file of the authorities that are believed; ``--tls-ca`` says the same for one command."""
-CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"
-"""Environment variable: file of the certificate that is shown to the curator."""
+CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"  # environment variable: file of the certificate that is shown to the curator
 CLIENT_KEY = "TANDEM_TLS_CLIENT_KEY"
 """Environment variable: file of its key (default: beside it, with the ending ``.key``)."""
-CERT = "TANDEM_TLS_CERT"
-"""Environment variable: file of the certificate that a service shows."""
-KEY = "TANDEM_TLS_KEY"
-"""Environment variable: file of its key (default: beside it, with the ending ``.key``)."""
-CLIENT_CA = "TANDEM_TLS_CLIENT_CA"
-"""Environment variable: file of the authorities whose clients a curator admits."""
-OF_SERVICES = (CERT, KEY, CLIENT_CA)
-"""What is for a service, and for none that it starts."""
-HANDSHAKE = 0x16
-"""The first byte of every TLS connection (RFC 8446, 5.1)."""
-_RECORD = 1 << 12
-"""Bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them."""
+CERT = "TANDEM_TLS_CERT"  # environment variable: file of the certificate that a service shows
+KEY = "TANDEM_TLS_KEY"  # environment variable: file of its key (default: beside it, with the ending ``.key``)
+CLIENT_CA = "TANDEM_TLS_CLIENT_CA"  # environment variable: file of the authorities whose clients a curator admits
+OF_SERVICES = (CERT, KEY, CLIENT_CA)  # what is for a service, and for none that it starts
+HANDSHAKE = 0x16  # the first byte of every TLS connection (RFC 8446, 5.1)
+_RECORD = 1 << 12  # bytes that pass TLS at once: its buffers keep the size of the largest piece that ever was in them
 
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """A certificate and its key, in files.
-
-    Attributes:
-        whose: For messages: ``this curator``, ...
-    """
+    """A certificate and its key, in files; ``whose`` is for messages: ``this curator``, ..."""
 
     whose: str
     certificate: Path
@@ -118,9 +107,7 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
     """Return how an address is dialled, by this process's environment; None where nothing is encrypted.
 
     Args:
-        url: Address of a service.
-        party: What it is.
-        shows: Whether the certificate of :data:`CLIENT_CERT` is for it.
+        shows: Whether the certificate of :data:`CLIENT_CERT` is for this party.
 
     Raises:
         BadInput: If a file cannot be used, or an authority is named and the address begins with ``http://`` and leads
@@ -128,27 +115,25 @@ def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
     """
     ca = os.environ.get(CA) or None
     if not url.startswith("https://"):
-        if ca is not None and not _on_this_machine(url):
+        host = addresses.read(url).hostname or ""
+        if ca is not None and not (host == "localhost" or is_loopback(host)):
             raise BadInput(
                 f"an authority is named ({CA}, --tls-ca), and {url!r} would be dialled without TLS: write https:// for "
                 f"the {party}, or name no authority"
             )
         return None
-    certificate, key = os.environ.get(CLIENT_CERT) or None, os.environ.get(CLIENT_KEY) or None
     shown = None
-    if shows and certificate is not None:
-        shown = CertificateFiles.of(
-            f"this client of the {party}", Path(certificate), None if key is None else Path(key)
-        )
+    if shows and (certificate := os.environ.get(CLIENT_CERT)):
+        key = os.environ.get(CLIENT_KEY)
+        shown = CertificateFiles.of(f"this client of the {party}", Path(certificate), Path(key) if key else None)
     return client_context(None if ca is None else Path(ca), shown)
 
 
-def _on_this_machine(url: str) -> bool:
-    host = addresses.read(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+def is_loopback(host: str) -> bool:
+    """Tell whether a host is an address of this machine alone."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
 
 
 def _trust(context: ssl.SSLContext, authorities: Path) -> None:
@@ -162,9 +147,6 @@ def _trust(context: ssl.SSLContext, authorities: Path) -> None:
 
 # What went wrong ----------------------------------------------------------------------------------------------------
 
-_ENDED, _NOT_BEGUN, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64
-"""Codes of OpenSSL's ``X509_V_ERR_...``."""
-_WANTS_ONE = ("ALERT_CERTIFICATE_REQUIRED",)
 _REFUSES_OURS = ("_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_ACCESS_DENIED", "ALERT_DECRYPT_ERROR")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH")
 _OLDER = ("ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL")
@@ -175,9 +157,9 @@ def fault_of(error: BaseException | None) -> str | None:
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _certificate_fault(error)
+        return f"shows a certificate {_FAULTS.get(error.verify_code, _UNTRUSTED).format(error.verify_message)}"
     reason = (error.reason or "") if error is not None else ""
-    if any(word in reason for word in _WANTS_ONE):
+    if "ALERT_CERTIFICATE_REQUIRED" in reason:
         return (
             f"speaks only to who shows a certificate of its authority: name one with --tls-client-cert ({CLIENT_CERT})"
         )
@@ -193,23 +175,15 @@ def fault_of(error: BaseException | None) -> str | None:
     return None
 
 
-def _certificate_fault(error: ssl.SSLCertVerificationError) -> str:
-    if error.verify_code == _ENDED:
-        return (
-            "shows a certificate that has ended: its operator makes another (referee certificates DIR) and starts it "
-            "again"
-        )
-    if error.verify_code == _NOT_BEGUN:
-        return "shows a certificate that has not begun: compare the clocks of both machines"
-    if error.verify_code in (_OTHER_NAME, _OTHER_ADDRESS):
-        return (
-            f"shows a certificate for another name ({error.verify_message}): dial a name that it has, or make one with "
-            "--host NAME (referee certificates DIR)"
-        )
-    return (
-        f"shows a certificate of an authority that is not trusted here ({error.verify_message}): name the file of its "
-        f"authority with --tls-ca ({CA})"
-    )
+_OTHER_NAME = "for another name ({}): dial a name that it has, or make one with --host NAME (referee certificates DIR)"
+_FAULTS = {
+    10: "that has ended: its operator makes another (referee certificates DIR) and starts it again",
+    9: "that has not begun: compare the clocks of both machines",
+    62: _OTHER_NAME,
+    64: _OTHER_NAME,
+}
+"""What is wrong with a certificate, by OpenSSL's ``X509_V_ERR_...``; any other one is of its authority."""
+_UNTRUSTED = "of an authority that is not trusted here ({}): name the file of its authority with --tls-ca (" + CA + ")"
 
 
 class TlsStream:
@@ -263,7 +237,6 @@ class TlsStream:
         return b"".join(sealed)
 
     def outgoing(self) -> bytes:
-        """Return what the handshake, or an alert, has to send."""
         return self._outgoing.read()
 
     def end(self) -> bytes:

@@ -20,18 +20,13 @@ import httpx
 
 from common.core.errors import PeerMisbehaved
 
-LOOK = 0.5
-"""Seconds between two looks at whether an exchange is still wanted."""
-DIAL = 10.0
-"""Seconds in which a connection must stand, and as many for its TLS handshake."""
-SLOWEST = 1 << 16
-"""Bytes for which an exchange gets a second more: as a server allows for the body of a request."""
+LOOK = 0.5  # seconds between two looks at whether an exchange is still wanted
+DIAL = 10.0  # seconds in which a connection must stand, and as many for its TLS handshake
+SLOWEST = 1 << 16  # bytes for which an exchange gets a second more: as a server allows for the body of a request
 CARRYING = 1 << 20
 """Bytes of one exchange beside twice the limit of its body, at most: heads, and what divides a body into chunks."""
-HEADERS = 100
-"""Header fields of one response, at most."""
-MAX_FAULT = 500
-"""Characters of what a library reports of a failed exchange, at most: it may quote the peer."""
+HEADERS = 100  # header fields of one response, at most
+MAX_FAULT = 500  # characters of what a library reports of a failed exchange, at most: it may quote the peer
 
 
 class Overdue(Exception):
@@ -60,7 +55,6 @@ def time_limit(seconds: float, look: Callable[[], None] = lambda: None) -> Itera
     """Limit the time of all requests that are sent in this context, in this thread, together.
 
     Args:
-        seconds: From now.
         look: Called at least every :data:`LOOK` seconds while a request waits; it ends the wait by raising. Only a new
             connection may keep it waiting for longer (:data:`DIAL`).
 
@@ -94,7 +88,6 @@ def send(
     """Send a request and return its whole response.
 
     Args:
-        transport: Sends it; its response may still be on its way.
         seconds: In which the response must be whole; each :data:`SLOWEST` bytes that come or go add one.
         most: Bytes of the response's body, at most.
         peer: Who answers, for messages.
@@ -122,7 +115,7 @@ def send(
                 if too_long := len(body) > most:
                     break
             if too_long:
-                raise _unusable(peer, f"{request.method} {request.url.path} with more than {most:,} bytes")
+                raise _TooMuch
         finally:
             response.close()
     except _TooMuch:
@@ -143,8 +136,7 @@ def _unusable(peer: str, what: str) -> PeerMisbehaved:
 class _Exchange(_Limit):
     """The limits of one exchange: their end is the peer's fault, and not the caller's."""
 
-    left = 0
-    """Bytes that may still come, with what carries the body: an endless head or endless chunks are no body."""
+    left = 0  # bytes that may still come, with what carries the body: an endless head or endless chunks are no body
 
 
 class _TooMuch(Exception):
@@ -152,12 +144,7 @@ class _TooMuch(Exception):
 
 
 def _left(wanted: float | None) -> float:
-    """Return the seconds that are left, at most ``wanted``; look up first.
-
-    Raises:
-        TimeoutError: If the peer's time is over.
-        Overdue: If the caller's is.
-    """
+    """Return the seconds that are left, at most ``wanted``; call :attr:`_Limit.look` first."""
     now = time.monotonic()
     seconds = float("inf") if wanted is None else wanted
     for limit in _PRESENT.get() or ():
@@ -216,7 +203,10 @@ class _Stream(httpcore.NetworkStream):
         if info == "ssl_object":
             return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
         if info == "is_readable":  # a kept connection that is readable was closed by the peer
-            return _readable(self._socket)
+            poll = select.poll()
+            if self._socket.fileno() >= 0:
+                poll.register(self._socket, select.POLLIN)
+            return self._socket.fileno() < 0 or bool(poll.poll(0))
         return None
 
     def _repeated(self, call: Callable[[], Any], timeout: float | None) -> Any:
@@ -234,8 +224,6 @@ class _Stream(httpcore.NetworkStream):
 
 
 class _Backend(httpcore.NetworkBackend):
-    """Dials."""
-
     def connect_tcp(
         self,
         host: str,
@@ -261,7 +249,6 @@ class Transport(httpx.BaseTransport):
         self._pool = httpcore.ConnectionPool(ssl_context=tls, network_backend=_Backend(), keepalive_expiry=5.0)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its response comes while it is read."""
         url = httpcore.URL(
             scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port, target=request.url.raw_path
         )
@@ -277,7 +264,6 @@ class Transport(httpx.BaseTransport):
         return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
 
     def close(self) -> None:
-        """Close all connections."""
         self._pool.close()
 
 
@@ -315,11 +301,3 @@ def _as_httpx() -> Iterator[None]:
         raise httpx.ConnectError(str(why)) from why
     except (httpcore.NetworkError, httpcore.ProtocolError) as why:
         raise httpx.RemoteProtocolError(str(why)[:MAX_FAULT]) from why
-
-
-def _readable(connection: socket.socket) -> bool:
-    if connection.fileno() < 0:
-        return True
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))

@@ -28,12 +28,9 @@ try:
 except ImportError:  # an optional dependency
     raise BadInput("--workers needs Ray: install tandem-hybrid[ray], or host the people in this process") from None
 
-AHEAD = 2
-"""Blocks for each worker that are under way, or wait to be randomized, at the same time."""
-PATIENCE = 10.0
-"""Seconds in which a cluster must answer; Ray itself would wait for many minutes."""
-STORE = 256 << 20
-"""Bytes of Ray's shared memory on this machine."""
+AHEAD = 2  # blocks for each worker that are under way, or wait to be randomized, at the same time
+PATIENCE = 10.0  # seconds in which a cluster must answer; Ray itself would wait for many minutes
+STORE = 256 << 20  # bytes of Ray's shared memory on this machine
 
 
 def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from common.core.arrays import Indices
+from common.core.arrays import AnyArray, Indices
 from common.core.durable import SPEAKS, claim, claim_people, hold, make_folder
 from common.core.errors import AlreadyAnswered, BadInput, BadMessage
 from common.core.version import PROTOCOL
@@ -41,20 +41,17 @@ if TYPE_CHECKING:
 
     from common.lifetime.account import Account
     from common.log.witness import Witness
-    from local_agent.hosted.questions import QuestionChain
 
 
 class Population:
     """Hosted agents 0..size-1.
 
     Args:
-        population: The people.
         policy: The rules of each of them.
         folder: State directory: key, secret, and one file per answered question.
         source: Randomness of all answers; derived anew for each question: work cut off by a crash is repeated bit for
             bit.
         dropout: Share of simulated people that never answer, in [0, 1): decided by a hash of the seed and the person.
-        seed: Seed of that hash.
         values: How a question is evaluated on simulated people; by default here.
         account: Where the people are charged before the first of them answers; None where nobody is charged.
         witnesses: Who is shown each question before it is answered (:mod:`local_agent.hosted.questions`).
@@ -79,19 +76,13 @@ class Population:
         account: Account | None = None,
         witnesses: Sequence[Witness] = (),
     ) -> None:
-        self._population = population
-        self._policy = policy
+        self._population, self._policy, self._source, self._values = population, policy, source, values
+        self._dropout, self._seed, self._first = dropout, seed, 0
+        self._account, self._charged = account, False
         self._lock = hold(folder)
         self._folder = folder / "answered"
         make_folder(self._folder, mode=0o700)
-        self._source = source
-        self._dropout = dropout
-        self._seed = seed
-        self._values = values
-        self._first = 0
-        self._account = account
-        self._charged = False
-        self._questions: QuestionChain | None = None
+        self._questions: questions.QuestionChain | None = None
         self.spent: Spent | None = None
         """What its people will have spent over all runs with this one; None where nobody is charged."""
         try:
@@ -100,9 +91,7 @@ class Population:
             if account is not None:
                 self.spent = account.check(self.identity.public)
             if account is not None or witnesses or (folder / "questions").exists():
-                from local_agent.hosted.questions import QuestionChain
-
-                self._questions = QuestionChain(folder, self.identity.public, witnesses, account)
+                self._questions = questions.QuestionChain(folder, self.identity.public, witnesses, account)
         except BaseException:
             self._lock.close()
             raise
@@ -111,7 +100,6 @@ class Population:
         return len(self._population)
 
     def close(self) -> None:
-        """Let go of the state directory."""
         if self._questions is not None:
             self._questions.close()
         self._lock.close()
@@ -123,20 +111,16 @@ class Population:
 
     @property
     def real(self) -> bool:
-        """Whether its people are real: then their answers leave at a public time."""
         return not self._source.simulated
 
     def keep_receipt(self, receipt: Signed, header: Signed, body: bytes) -> None:
-        """Store the referee's receipt for a report."""
         receipts.store_receipt(self._folder.parent, receipt, header, body)
 
     @property
     def answered(self) -> int:
-        """How many people have been asked already."""
         return int(np.count_nonzero(self._answered))
 
     def enrolment(self) -> Signed:
-        """Return the signed request to be enrolled."""
         policy = self._policy.announced(self._population.dimension)
         message = messages.Enrolment(agents=len(self), grant=held_grant(self._folder.parent), policy=policy)
         return self.identity.sign(message.KIND, message.wire())
@@ -151,8 +135,7 @@ class Population:
             AlreadyAnswered: If one of the people was asked before.
             BudgetExceeded, CannotWrite: If the people cannot be charged
                 (:meth:`common.lifetime.ledger.PeopleLedger.charge`).
-            BrokenLedger: If a witness has seen another question instead: another copy of the folder is at work. Nothing
-                is answered.
+            BrokenLedger: If a witness has seen another question instead: another copy of the folder is at work.
             Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
                 :meth:`local_agent.policy.PersonalPolicy.check`; no record is touched then.
         """
@@ -167,12 +150,15 @@ class Population:
             self._charged = True
         if isinstance(asked, messages.MassAssignment):
             return self._answer_mass(question, asked, stored)
-        people, slots = self._asked(asked, stored.with_suffix(questions.PEOPLE))
-        self._note(question)
-        body = self._pack(question, people, slots)
-        signed = self._signed(asked, len(people), body)
+        people, slots = self._asked(asked)
+        recorded = people.astype("<u4").tobytes()
+        self._check_fresh(question, int(self._answered[people].sum()), stored.with_suffix(questions.PEOPLE), recorded)
+        answers = answer_together(
+            question.query, question.mechanism, self._population, people, slots, self._source, self._values
+        )
+        signed, body = self._packed(question, len(people), self._speaks(people), answers)
         # The people first: once their answers exist anywhere, nobody may ask them again.
-        questions.keep_asked(stored.with_suffix(questions.PEOPLE), people.astype("<u4").tobytes())
+        questions.keep_asked(stored.with_suffix(questions.PEOPLE), recorded)
         self._answered[people] = True
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
@@ -181,27 +167,23 @@ class Population:
         self, question: CheckedQuestion, asked: messages.MassAssignment, stored: Path
     ) -> tuple[Signed, bytes]:
         mask = packing.decode_mask(asked.people, len(self))
-        count = packing.count_ones(mask)
+        count, before = packing.count_ones(mask), packing.count_ones(np.packbits(self._answered) & mask)
         if count == 0 or asked.slot + count > messages.MAX_AGENTS:
             raise BadMessage(f"an assignment asks 1..{len(self)} of this population's people, each with a slot")
-        own = stored.with_suffix(questions.MASK)
-        self._check_fresh(int(packing.count_ones(np.packbits(self._answered) & mask)), own, mask.tobytes())
-        self._note(question)
+        self._check_fresh(question, int(before), stored.with_suffix(questions.MASK), mask.tobytes())
         what = question.query, question.mechanism, self._population
         answers = answer_mass(*what, mask, asked.slot, self._source, self._values)
         speaks = np.concatenate([self._speaks(people) for people, _ in blocks(mask, asked.slot)])
-        body = pack_answers(speaks, answers, question.mechanism.answer_kind(question.query.domain))
-        signed = self._signed(asked, count, body)
-        questions.keep_asked(own, mask.tobytes())
+        signed, body = self._packed(question, count, speaks, answers)
+        questions.keep_asked(stored.with_suffix(questions.MASK), mask.tobytes())
         self._answered |= np.unpackbits(mask, count=len(self)).astype(np.bool_)
         questions.keep_report(stored.with_suffix(questions.REPORT), signed, body)
         return signed, body
 
-    def _note(self, question: CheckedQuestion) -> None:
-        if self._questions is not None:
-            self._questions.note(question.fingerprint)
-
-    def _signed(self, asked: messages.AnyAssignment, people: int, body: bytes) -> Signed:
+    def _packed(
+        self, question: CheckedQuestion, people: int, speaks: NDArray[np.bool_], answers: AnyArray
+    ) -> tuple[Signed, bytes]:
+        asked, body = question.assignment, pack_answers(speaks, answers, question.answer_kind)
         report = messages.PackedReport(
             report_id=secrets.token_hex(16),
             run=asked.run,
@@ -211,31 +193,26 @@ class Population:
             people=people,
             body_sha256=hashlib.sha256(body).hexdigest(),
         )
-        return self.identity.sign(report.KIND, report.wire())
+        return self.identity.sign(report.KIND, report.wire()), body
 
-    def _asked(self, asked: messages.Assignment, own: Path) -> tuple[Indices, Indices]:
+    def _asked(self, asked: messages.Assignment) -> tuple[Indices, Indices]:
         people, slots = messages.unpack_indices(asked.people), messages.unpack_indices(asked.slots)
         if people.size == 0 or people.shape != slots.shape or people.max() >= len(self):
             raise BadMessage(f"an assignment names 1..{len(self)} of this population's people, each with a slot")
         if np.unique(people).size != people.size:
             raise BadMessage("an assignment may name each person only once")
-        self._check_fresh(int(self._answered[people].sum()), own, people.astype("<u4").tobytes())
         return people, slots
 
-    def _check_fresh(self, before: int, own: Path, recorded: bytes) -> None:
-        """Refuse people of whom some have answered.
+    def _check_fresh(self, question: CheckedQuestion, before: int, own: Path, recorded: bytes) -> None:
+        """Refuse people of whom some have answered; show the question to the witnesses.
 
-        A crash may have cut off exactly this question between recording the people and storing the report. Nothing
-        but this question may resume it: a changed one would be a second answer of the same people.
+        A crash may have cut off exactly this question between recording the people and storing the report. Nothing but
+        this question may resume it: a changed one would be a second answer of the same people.
         """
         if before and not (own.exists() and questions.asked(own) == recorded):
             raise AlreadyAnswered(f"{before} of the people asked have answered before")
-
-    def _pack(self, question: CheckedQuestion, people: Indices, slots: Indices) -> bytes:
-        what = question.query, question.mechanism, self._population
-        answers = answer_together(*what, people, slots, self._source, self._values)
-        kind = question.mechanism.answer_kind(question.query.domain)
-        return pack_answers(self._speaks(people), answers, kind)
+        if self._questions is not None:
+            self._questions.note(question.fingerprint)
 
     def _speaks(self, people: Indices) -> NDArray[np.bool_]:
         if self._dropout == 0.0:
@@ -243,21 +220,6 @@ class Population:
         words = np.empty((len(people), 1), dtype=np.uint64)
         fill_words(stream(self._seed, 0), self._first + people, words)
         return np.asarray(words[:, 0] >= np.uint64(self._dropout * 2.0**64))
-
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from common.lifetime.account import Account
-    from common.log.witness import Witness
-
-
-def _values(workers: int) -> Values:
-    if not workers:
-        return evaluated
-    from local_agent.hosted.cluster import over_workers  # Ray is an optional dependency
-
-    return over_workers(workers)
 
 
 def open_population(
@@ -280,10 +242,9 @@ def open_population(
         workers: Workers of a Ray cluster that draw simulated people and evaluate questions on them; 0: this process
             does.
         charging: Where the people of a table are charged, before the first of them is asked.
-        witnesses: Who is shown each question before it is answered, so that a copy of the folder is refused.
 
     Raises:
-        BadInput: If workers are wanted for real people, whose records stay here. If real people would be asked without
+        BadInput: If workers are wanted for real people, whose records stay here, or real people would be asked without
             any privacy.
         BudgetExceeded: If the people have spent their lifetime budget in other runs.
     """
@@ -298,7 +259,17 @@ def open_population(
     order = None if simulated else source.derive("order")
     population = open_records(scenario.target, data_folder(scenario), subseed(seed, "target"), wanted, order)
     claim_people(folder, population.fingerprint())
-    account = _account(charging, scenario, population)
+    account = None
+    if charging.charges(scenario, "target"):
+        from common.lifetime.account import Account  # simulated people need neither tables nor a database
+
+        account = Account(charging, scenario, "target")
+        account.identify()
+    values: Values = evaluated
+    if workers:
+        from local_agent.hosted.cluster import over_workers  # Ray is an optional dependency
+
+        values = over_workers(workers)
     policy = PersonalPolicy(referee, epsilon, delta, queries, ALL_HYPOTHESES if simulated else ordinary_kinds())
     return Population(
         population,
@@ -307,7 +278,7 @@ def open_population(
         source,
         dropout=section.dropout,
         seed=subseed(seed, "dropout"),
-        values=_values(workers),
+        values=values,
         account=account,
         witnesses=witnesses,
     )
@@ -322,14 +293,3 @@ def _check_hosting(scenario: ResolvedScenario, agents: int | None, workers: int)
             "the people of a table are hosted together, agents.count of them, so that no person is hosted twice: leave "
             "out the number of agents"
         )
-
-
-def _account(charging: Charging, scenario: ResolvedScenario, population: RecordSource) -> Account | None:
-    """Return what the people of a table are charged to; None where nobody is charged."""
-    if not charging.charges(scenario, "target"):
-        return None
-    from common.lifetime.account import Account  # simulated people need neither tables nor a database
-
-    account = Account(charging, scenario, "target")
-    account.identify()
-    return account

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from common.lifetime.account import Account
 
 Kind = TypeVar("Kind")
-FOLDER = "questions"
-"""In the host's state directory."""
-ASKED = "asked"
-"""The kind of entry that holds the digest of a question and of whom it asks."""
+FOLDER = "questions"  # in the host's state directory
+ASKED = "asked"  # the kind of entry that holds the digest of a question and of whom it asks
 
 
 class QuestionChain:
@@ -57,7 +55,6 @@ class QuestionChain:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
         self._journal.close()
 
     def note(self, fingerprint: str) -> None:
@@ -97,11 +94,7 @@ def keep_asked(path: Path, content: bytes) -> None:
 
 
 def asked(path: Path) -> bytes:
-    """Return what :func:`keep_asked` has stored; of an earlier release's file all of it.
-
-    Raises:
-        BadData: If it was damaged.
-    """
+    """Return what :func:`keep_asked` has stored, of an earlier release's file all of it; BadData, if it was damaged."""
     stored = path.read_bytes()
     if not stored.startswith(_SEALED):
         return stored
@@ -112,11 +105,7 @@ def asked(path: Path) -> bytes:
 
 
 def everybody_asked(folder: Path, size: int) -> NDArray[np.bool_]:
-    """Return for each person of a population whether it was asked, ever.
-
-    Args:
-        folder: Where its questions are.
-        size: How many people it has.
+    """Return for each person of a population whether it was asked, ever, by what lies in the folder.
 
     Raises:
         BadData: If a file was damaged, or is gone although its report is there: somebody could answer again.

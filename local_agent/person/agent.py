@@ -22,10 +22,8 @@ from local_agent.person.credential import held_credential
 from local_agent.person.receipts import store_receipt
 from local_agent.policy import CheckedQuestion, PersonalPolicy
 
-ANSWERED = "answered.json"
-"""File in the state directory: what the one answer was, and what it cost."""
-SEAL = "sha256"
-"""Key in that file: of all the rest."""
+ANSWERED = "answered.json"  # file in the state directory: what the one answer was, and what it cost
+SEAL = "sha256"  # key in that file: of all the rest
 
 
 class Agent:
@@ -36,7 +34,6 @@ class Agent:
 
     Args:
         record: Exactly one person's record.
-        policy: Its own rules.
         folder: State directory: key, secret, and the answered flag.
         names: What the record's features and label are, where its file says it: a run about other columns is refused.
 
@@ -49,9 +46,8 @@ class Agent:
         if len(record) != 1:
             raise BadData(f"an individual agent has exactly one record, found {len(record)}")
         record.check()
-        self._record = record
-        self._policy = policy
-        self._names = names
+        self._record, self._policy, self._names = record, policy, names
+        self._folder, self._path = folder, folder / ANSWERED
         self._lock = hold(folder)
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
@@ -59,22 +55,17 @@ class Agent:
         except BaseException:
             self._lock.close()
             raise
-        self._folder = folder
-        self._path = folder / ANSWERED
 
     def close(self) -> None:
-        """Let go of the state directory."""
         self._lock.close()
 
     def enrolment(self) -> Signed:
-        """Return the signed request to be enrolled, with the credential if there is one, and what is refused."""
         policy = self._policy.announced(self._record.dimension)
         message = messages.Enrolment(agents=1, credential=held_credential(self._folder), policy=policy)
         return self.identity.sign(message.KIND, message.wire())
 
     @property
     def answered(self) -> bool:
-        """Whether this person has answered already."""
         return self._path.exists()
 
     @property
@@ -83,7 +74,6 @@ class Agent:
         return Signed.parse(self._stored()["report"]) if self.answered else None
 
     def keep_receipt(self, receipt: Signed) -> None:
-        """Store the referee's receipt for the report."""
         if self.report is not None:
             body = self._stored().get("body")  # up to 0.3.0 it was not stored
             store_receipt(self._folder, receipt, self.report, None if body is None else bytes.fromhex(body))
@@ -97,10 +87,8 @@ class Agent:
         epsilon = float(stored["epsilon"])
         whole = float(stored.get("lifetime", {"epsilon": self._policy.epsilon})["epsilon"])
         left = max(0.0, whole - epsilon) if math.isfinite(epsilon) else 0.0
-        return (
-            f"it cost epsilon {epsilon:g} of the lifetime budget {whole:g}; {left:g} is left, and it is not spent: "
-            f"this agent answers once"
-        )
+        cost = f"it cost epsilon {epsilon:g} of the lifetime budget {whole:g}"
+        return f"{cost}; {left:g} is left, and it is not spent: this agent answers once"
 
     @property
     def left(self) -> str:
@@ -109,12 +97,7 @@ class Agent:
         return "nothing" if report is None else f"{report.message['answer']:g}"
 
     def examine(self, assignment: Signed, configuration: Signed) -> CheckedQuestion:
-        """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent.
-
-        Raises:
-            Forged, BadMessage, ConfigurationMismatch, PolicyRefused: As
-                :meth:`local_agent.policy.PersonalPolicy.check`.
-        """
+        """Check a question in full, as :meth:`answer` does first; the record is not touched, nothing is spent."""
         return self._policy.check(assignment, configuration, self._record.dimension, self._names)
 
     def answer(self, assignment: Signed, configuration: Signed) -> Signed:
@@ -160,17 +143,13 @@ class Agent:
             "lifetime": {"epsilon": self._policy.epsilon, "delta": self._policy.delta},
             "question": question.fingerprint,
             "report": signed.wire(),
-            "body": pack_one(answer, question.mechanism.answer_kind(question.query.domain)).hex(),
+            "body": pack_one(answer, question.answer_kind).hex(),
         }
         write_durably(self._path, json.dumps({**spent, SEAL: _digest(spent)}).encode(), mode=0o600)
         return signed
 
     def _stored(self) -> dict[str, Any]:
-        """Return what the one answer was; a release up to 0.2.0 has not sealed it.
-
-        Raises:
-            BadData: If it cannot be read: this person has answered, and what is not known cannot be sent again.
-        """
+        """Return what the one answer was; a release up to 0.2.0 has not sealed it."""
         try:
             stored = dict(json.loads(self._path.read_bytes()))
             seal = stored.pop(SEAL, None)

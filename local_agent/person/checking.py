@@ -27,20 +27,15 @@ from common.net.messages import Report
 from local_agent.person.receipts import HeldReceipt, SeenCheckpoint, leaf_of
 
 INCLUDED, OPEN, UNSEEN, LEFT_OUT, OTHER = "included", "not shown yet", "not witnessed", "left out", "another history"
-WITHIN = 86_400.0
-"""Seconds after which a referee must have shown a report that it has acknowledged."""
-SECONDS = 10.0
-"""What asking about one report may take beyond the patience with a referee that is away."""
-_KINDS: tuple[AnswerKind, ...] = ("bit", "real", 256, MAX_SYMBOLS)
-"""One kind of answer for each way to write one down."""
+WITHIN = 86_400.0  # seconds after which a referee must have shown a report that it has acknowledged
+SECONDS = 10.0  # what asking about one report may take beyond the patience with a referee that is away
+_KINDS: tuple[AnswerKind, ...] = ("bit", "real", 256, MAX_SYMBOLS)  # one kind of answer for each way to write one down
 
 
 class ProvingPort(Protocol):
-    """The referee, as far as it proves."""
+    """The referee, as far as it proves: it answers a signed :class:`~common.log.receipts.ProofRequest`."""
 
-    def proof(self, signed: Signed) -> Proof:
-        """Return the proof for a signed :class:`~common.log.receipts.ProofRequest`."""
-        ...
+    def proof(self, signed: Signed) -> Proof: ...
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,6 @@ class ReportCheck:
     shown: SeenCheckpoint | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return the finding as JSON."""
         return {
             "run": self.held.run,
             "question": self.held.question,
@@ -77,11 +71,7 @@ class ReportCheck:
 
 
 class Remembered:
-    """A witness that is asked once about each run.
-
-    Args:
-        witness: The witness itself.
-    """
+    """A witness that is asked once about each run."""
 
     def __init__(self, witness: Witness) -> None:
         self.key = cache(witness.key)
@@ -102,10 +92,13 @@ def in_words(finding: ReportCheck, within: float) -> str:
     return words
 
 
+_EXIT = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}  # the worst first; docs/security.md says the promises
+
+
 def summary(found: Sequence[ReportCheck]) -> str:
     """Return in one line what is wrong, or not shown yet, and what to do."""
     counts = Counter(finding.status for finding in found)
-    named = ", ".join(f"{counts[status]} {status}" for status in (LEFT_OUT, OTHER, OPEN, UNSEEN) if counts[status])
+    named = ", ".join(f"{counts[status]} {status}" for status in _EXIT if counts[status] and status != INCLUDED)
     if exit_status(found) == 1:
         todo = "hand receipts and checkpoints to an auditor of the run (referee audit --receipt, --checkpoint)"
     else:
@@ -114,10 +107,9 @@ def summary(found: Sequence[ReportCheck]) -> str:
 
 
 def exit_status(found: Sequence[ReportCheck]) -> int:
-    """Return the exit status of a check, by what became of all reports (docs/security.md says what each promises)."""
-    of = {LEFT_OUT: 1, OTHER: 1, OPEN: 3, UNSEEN: 4, INCLUDED: 0}
-    statuses = {of[each.status] for each in found}
-    return next(status for status in (1, 3, 4, 0) if status in statuses)
+    """Return the exit status of a check, by what became of all reports."""
+    statuses = {each.status for each in found}
+    return next(status for name, status in _EXIT.items() if name in statuses)
 
 
 def check(
@@ -168,14 +160,8 @@ def check(
     place, grown = f"entry {entry} of the transcript", len({each.kept.verified().root for each in proofs}) > 1
     if witness is None or not (newest is None or newest.verified().entries <= entry or grown):
         return ReportCheck(held, INCLUDED, place, by, shown)
-    status, why = _unseen(place, late, within)
-    return ReportCheck(held, status, why, by, shown)
-
-
-def _unseen(place: str, late: bool, within: float) -> tuple[str, str]:
-    if late:
-        return LEFT_OUT, f"{place}, which the witness has not seen {within:,.0f} s after the report was sent"
-    return UNSEEN, f"{place}, which the witness has not seen yet"
+    when = f"{within:,.0f} s after the report was sent" if late else "yet"
+    return ReportCheck(held, LEFT_OUT if late else UNSEEN, f"{place}, which the witness has not seen {when}", by, shown)
 
 
 def _distinct(before: StoredCheckpoint | None, newest: StoredCheckpoint | None) -> tuple[StoredCheckpoint | None, ...]:
@@ -192,7 +178,6 @@ def _without(
     late: bool,
     within: float,
 ) -> ReportCheck:
-    """Judge what a referee answers that shows no proof."""
     parsed = None if newest is None else newest.verified()
     if before is not None and held.question in before.questions:
         return ReportCheck(held, OTHER, f"the referee has proven this report before, and answers now: {error.detail}")
@@ -232,10 +217,8 @@ def _checked(held: HeldReceipt, proof: Proof, referee: str) -> tuple[str, ...]:
     parsed = proof.kept.verified(referee)
     if (parsed.run, parsed.configuration) != (held.run, held.report.message["digest"]):
         raise Forged("the checkpoint is one of another run")
-    if (
-        root_from_inclusion_proof(bytes.fromhex(entry.hash), entry.index, parsed.entries, proof.entry_path)
-        != parsed.root
-    ):
+    own = bytes.fromhex(entry.hash)
+    if root_from_inclusion_proof(own, entry.index, parsed.entries, proof.entry_path) != parsed.root:
         raise Forged("the referee's path does not lead from the question's entry to the checkpoint")
     return tuple(proof.kept.seen())
 
@@ -244,9 +227,6 @@ def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
     """Return what stands for a report: of the bytes that this agent has sent.
 
     An individual's receipt of an earlier version has no leaf: then the answer that was signed, however it is written.
-
-    Raises:
-        Forged: If the referee names another answer of an individual.
     """
     if held.report.kind != Report.KIND:
         return bytes.fromhex(held.leaf)
@@ -264,11 +244,7 @@ def _leaf(held: HeldReceipt, proof: Proof) -> bytes:
 
 
 def _newest(held: HeldReceipt, witness: Remembered, referee: str) -> StoredCheckpoint | None:
-    """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none.
-
-    Raises:
-        Forged: If the witness shows what it has not signed, or what is not of this run.
-    """
+    """Return the newest checkpoint that a witness has seen of this report's run; None where it has seen none."""
     key, found = witness.key(), witness.kept(referee, held.run)
     newest = max(found, key=lambda kept: Checkpoint.parse(kept.checkpoint.message).entries, default=None)
     if newest is None:

@@ -20,8 +20,7 @@ from common.net.messages import MassAssignment, unpack_indices
 from common.privacy.guarantee import best_guess, formula, in_words, of_agent
 from local_agent.policy import CheckedQuestion, PersonalPolicy
 
-PURPOSE = 200
-"""Characters that are shown of a run's title."""
+PURPOSE = 200  # characters that are shown of a run's title
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Consent:
     Attributes:
         address: Of the referee.
         policy: The agent's own rules: the referee's key and the lifetime budget.
-        journal: The log.
         show: Takes the text.
         agree: Asks the person; True is yes.
     """
@@ -43,17 +41,14 @@ class Consent:
     agree: Callable[[], bool]
 
     def __call__(self, question: CheckedQuestion) -> None:
-        """Return if the person agrees.
-
-        Raises:
-            ConsentWithheld: If the person does not. The record was not touched, and nothing is spent.
-        """
+        """Return if the person agrees; else ConsentWithheld: the record was not touched, and nothing is spent."""
         self.journal.write("asked", **facts(question, self.address, self.policy))
         self.show(described(question, self.address, self.policy))
-        if not self.agree():
-            self.journal.write("declined", run=question.assignment.run, question=question.assignment.question)
+        agreed = self.agree()
+        decision = "agreed" if agreed else "declined"
+        self.journal.write(decision, run=question.assignment.run, question=question.assignment.question)
+        if not agreed:
             raise ConsentWithheld("declined: nothing was answered and nothing is spent")
-        self.journal.write("agreed", run=question.assignment.run, question=question.assignment.question)
 
 
 def facts(question: CheckedQuestion, address: str, policy: PersonalPolicy) -> dict[str, Any]:
@@ -92,13 +87,12 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -
     """Return a question in plain words, for the person whom it is about."""
     asked, mechanism = question.assignment, question.mechanism
     epsilon, delta = mechanism.guarantee
-    promise = of_agent(mechanism.guarantee)
-    guess = (
-        f" Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with "
-        f"probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
-        if promise.private
-        else ""
-    )
+    promise, guess = of_agent(mechanism.guarantee), ""
+    if promise.private:
+        guess = (
+            f" Somebody who held two records for equally likely to be yours, and sees the answer, guesses right with "
+            f"probability {best_guess(epsilon, delta):.4g} at most (without it: 0.5)."
+        )
     left = max(0.0, policy.epsilon - epsilon) if math.isfinite(epsilon) else 0.0
     parts = {
         "Who asks": f"the referee at {address}, in run {asked.run!r}, question {asked.question}; its key is "
@@ -116,11 +110,7 @@ def described(question: CheckedQuestion, address: str, policy: PersonalPolicy) -
 
 
 def check_terminal(yes: bool) -> None:
-    """Make sure that somebody can agree.
-
-    Raises:
-        BadInput: If there is no terminal, and no ``--yes``.
-    """
+    """Raise BadInput where nobody can agree: there is no terminal, and no ``--yes``."""
     if not yes and not has_terminal():
         raise BadInput(
             "cannot ask for consent, since there is no terminal: run this on a terminal, or agree beforehand, "
@@ -128,8 +118,7 @@ def check_terminal(yes: bool) -> None:
         )
 
 
-NAME = "log.jsonl"
-"""The file in the agent's state directory."""
+NAME = "log.jsonl"  # the file in the agent's state directory
 
 
 class ActivityLog:
@@ -137,9 +126,6 @@ class ActivityLog:
 
     A line is on disk when :meth:`write` returns. Nobody but its owner may read the file. It never holds the record or
     the value that was computed from it; of an answer it holds what left the device.
-
-    Args:
-        folder: The agent's state directory, which exists.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -147,11 +133,7 @@ class ActivityLog:
         self._last: tuple[str, str] | None = None
 
     def write(self, event: str, **facts: Any) -> None:
-        """Append one line.
-
-        Raises:
-            OSError: If it cannot be stored; who asks for consent then goes no further.
-        """
+        """Append one line; who asks for consent goes no further if it cannot be stored (OSError)."""
         entry = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "event": event, **facts}
         descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -196,8 +178,6 @@ def entries(folder: Path) -> Iterator[dict[str, Any]]:
 
 def entry_in_words(entry: Mapping[str, Any]) -> str:
     """Return an entry as one line: the time, what happened, and the facts by name."""
-    facts = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in entry.items() if name not in _FIRST)
+    rest = {name: value for name, value in entry.items() if name not in ("time", "event")}
+    facts = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in rest.items())
     return plain(f"{entry.get('time', 'no time')}  {entry.get('event', 'unknown')!s:<13} {facts}".rstrip())
-
-
-_FIRST = ("time", "event")

@@ -25,22 +25,16 @@ CREDENTIAL, ASKED, GRANT = "credential.json", "credential-request.json", "grant.
 
 
 class IssuerPort(Protocol):
-    """The issuer, as whoever was invited sees it."""
+    """The issuer, as whoever was invited sees it: its public keys, and the blind signature for a token request."""
 
-    def key(self) -> IssuerKey:
-        """Return its public keys."""
-        ...
-
-    def issue(self, code: str, request: bytes) -> bytes:
-        """Return the blind signature for a token request."""
-        ...
+    def key(self) -> IssuerKey: ...
+    def issue(self, code: str, request: bytes) -> bytes: ...
 
 
 def obtain(folder: Path, identity: Identity, issuer: IssuerPort, code: str, key: IssuerKey) -> Credential:
     """Get a credential for an agent's key, and keep it.
 
     Args:
-        folder: The agent's state directory.
         key: The issuer's, as known from elsewhere: one that it has for this person alone would tell who they are.
 
     Raises:
@@ -72,23 +66,14 @@ def _asked(folder: Path, identity: Identity, key: IssuerKey) -> tuple[bytes, bli
             return bytes.fromhex(known["nonce"]), blinded
     nonce = secrets.token_bytes(NONCE)
     blinded = blindrsa.blind(key.token_key, token_input(identity.public, nonce, key.token_key_id))
-    asked = {
-        "issuer": key.token_key_id,
-        "agent": identity.public,
-        "nonce": nonce.hex(),
-        "blinded": blinded.message.hex(),
-        "inverse": f"{blinded.inverse:x}",
-    }
+    asked = {"issuer": key.token_key_id, "agent": identity.public, "nonce": nonce.hex()}
+    asked |= {"blinded": blinded.message.hex(), "inverse": f"{blinded.inverse:x}"}
     write_durably(path, json.dumps(asked).encode(), mode=0o600)
     return nonce, blinded
 
 
 def held_credential(folder: Path) -> Credential | None:
-    """Return the credential in a state directory, None if there is none.
-
-    Raises:
-        BadData: If the file is none.
-    """
+    """Return the credential in a state directory, None if there is none; BadData, if the file is none."""
     return _held(folder / CREDENTIAL, Credential.parse, "credential")
 
 
@@ -108,11 +93,7 @@ def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> Non
 
 
 def held_grant(folder: Path) -> Signed | None:
-    """Return the grant in a state directory, None if there is none.
-
-    Raises:
-        BadData: If the file is none.
-    """
+    """Return the grant in a state directory, None if there is none; BadData, if the file is none."""
     return _held(folder / GRANT, Signed.parse, "grant")
 
 

@@ -24,19 +24,15 @@ from common.core.values import run_name
 from common.crypto.identity import Signed
 from common.log.receipts import StoredCheckpoint
 
-FOLDER = "receipts"
-"""Folder in the agent's state directory."""
-_LATEST = 1e11
-"""Seconds since 1970, in the year 5138: no clock is later."""
+FOLDER = "receipts"  # folder in the agent's state directory
+_LATEST = 1e11  # seconds since 1970, in the year 5138: no clock is later
 
 
 @dataclass(frozen=True)
 class HeldReceipt:
-    """A receipt and the report that it is for.
+    """A receipt and the report that it is for, as they were signed.
 
     Attributes:
-        path: The file.
-        receipt, report: As they were signed.
         leaf: What stands for the report under its question's root, hex: of the very bytes that were sent. Empty for an
             individual's that an earlier version has stored.
         sent: When the receipt came first, by this device's clock, in seconds since 1970; by default now.
@@ -50,22 +46,15 @@ class HeldReceipt:
 
     @property
     def run(self) -> str:
-        """The run that asked."""
         return str(self.report.message["run"])
 
     @property
     def question(self) -> int:
-        """The number of the question."""
         return int(self.report.message["question"])
 
 
 def store_receipt(folder: Path, receipt: Signed, report: Signed, body: bytes | None = None) -> None:
-    """Store a receipt durably, for its owner alone.
-
-    Args:
-        folder: The state directory.
-        body: The packed answers; None where they are not known.
-    """
+    """Store a receipt durably, for its owner alone; ``body``: the packed answers, None where they are not known."""
     path = folder / FOLDER / f"{file_name(report.message['run'])}-{report.message['question']}.json"
     leaf, sent = "" if body is None else leaf_of(report, body).hex(), time.time()
     with suppress(BadData, NotFound):  # a report that is sent again was sent when it was sent first
@@ -81,11 +70,7 @@ def leaf_of(report: Signed, body: bytes) -> bytes:
 
 
 def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
-    """Return all receipts of a state directory, by name.
-
-    Raises:
-        BadData: If there is none, or one cannot be read.
-    """
+    """Return all receipts of a state directory, by name; BadData, if there is none, or one cannot be read."""
     place = folder / FOLDER
     paths = [place / name for name in files.names(place, ".json")] if place.is_dir() else []
     if not paths:
@@ -98,11 +83,7 @@ def held_receipts(folder: Path) -> Iterator[HeldReceipt]:
 
 
 def read_receipt(path: Path) -> HeldReceipt:
-    """Read one receipt.
-
-    Raises:
-        BadData: If the file is none.
-    """
+    """Read one receipt, or raise BadData."""
     try:
         tree = canonical.decode(files.read(path, files.RECEIPT))
         sent, leaf = float(tree.get("sent", path.stat().st_mtime)), bytes.fromhex(tree["leaf"])
@@ -113,8 +94,7 @@ def read_receipt(path: Path) -> HeldReceipt:
         raise BadData(f"{path} is no receipt: it was edited, or is another file") from None
 
 
-SEEN_FOLDER = "checkpoints"
-"""Folder in the agent's state directory."""
+SEEN_FOLDER = "checkpoints"  # folder in the agent's state directory
 
 
 @dataclass(frozen=True)
@@ -126,18 +106,12 @@ class SeenCheckpoint:
 
 
 def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
-    """Return what was shown of a run; None where nothing was.
-
-    Raises:
-        BadData: If the file was edited.
-    """
-    path, old = (
-        _seen_path(folder, run),
-        folder / SEEN_FOLDER / f"{run}.json",
-    )  # releases up to 0.2.0 took names as they are
-    if not path.exists() and not old.exists():
+    """Return what was shown of a run, None where nothing was; BadData, if the file was edited."""
+    # Releases up to 0.2.0 took names as they are.
+    places = _seen_path(folder, run), folder / SEEN_FOLDER / f"{run}.json"
+    found = next((path for path in places if path.exists()), None)
+    if found is None:
         return None
-    found = path if path.exists() else old
     try:
         tree = canonical.decode(read(found, CHECKPOINT))
         kept = StoredCheckpoint.parse(tree["checkpoint"])
@@ -150,9 +124,7 @@ def seen_checkpoint(folder: Path, run: str) -> SeenCheckpoint | None:
 def store_seen(folder: Path, run: str, what: SeenCheckpoint, *, other: bool = False) -> Path:
     """Store durably what was shown of a run, for its owner alone; return the file.
 
-    Args:
-        folder: The state directory.
-        other: Whether it does not go on from what was shown before: it is then kept beside that, in a file of its own.
+    If it does not go on from what was shown before (``other``), it is kept beside that, in a file of its own.
     """
     path = _seen_path(folder, run, ".other.json" if other else ".json")
     make_folder(path.parent, mode=0o700)

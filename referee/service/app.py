@@ -24,8 +24,10 @@ from common.crypto.identity import Signed
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint
 from common.net import messages
 from common.net.app import (
+    BYTES_SCHEMA,
     METRICS,
     Service,
+    body_of,
     create_app,
     handled,
     metrics_response,
@@ -39,7 +41,7 @@ from common.net.edge import Admitted, Guarded, Handler, Opening
 from common.net.monitoring import Check, Family, MetricSample, by_label, disk, free_bytes, gauge
 from common.net.oblivious.encapsulation import GATEWAY, SIGNED_KEYS
 from common.net.oblivious.gateway import Gateway
-from common.net.oblivious.relay import encapsulated_body
+from common.net.oblivious.relay import ENCAPSULATED_BODY
 from referee.collection.judging import Sent
 from referee.runfolder import pack_reports
 from referee.service.agents_edge import AgentsEdge
@@ -62,10 +64,9 @@ RunName = Annotated[str, Path(pattern=RUN)]
 ReportId = Annotated[str, Path(pattern=messages.REPORT_ID)]
 Token = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
-_BYTES = {"type": "string", "format": "binary"}
 BINARY: dict[str, Any] = {
     "response_class": Response,
-    "responses": {200: {"content": {"application/octet-stream": {"schema": _BYTES}}}},
+    "responses": {200: {"content": {"application/octet-stream": {"schema": BYTES_SCHEMA}}}},
 }
 
 
@@ -196,10 +197,6 @@ def _state(referee: Referee, run: str, after: int) -> RunState:
     return RunState(run=run, status=known.status, progress=progress, result=known.result)
 
 
-def _body(content: str, schema: dict[str, Any], description: str) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "description": description, "content": {content: {"schema": schema}}}}
-
-
 def _report_id(report_id: ReportId) -> None:
     """Have the framework check and describe the path of a report."""
 
@@ -216,9 +213,8 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     receipt: dict[str, Any] = {"response_model": Signed, "dependencies": [Depends(_report_id)]}
     token = [Depends(HTTPBearer(auto_error=False))]
     none = {204: {"description": "No; ask again after Retry-After seconds"}}
-    packed = _body(
-        "application/octet-stream", _BYTES, "A signed 'packed-report' in one line of JSON, then the packed answers"
-    )
+    words = "A signed 'packed-report' in one line of JSON, then the packed answers"
+    packed = body_of(words, "application/octet-stream")
     enrolled = {"response_model": Signed, "dependencies": token, "openapi_extra": signed_body("enrolment")}
     polled = {"response_model": Signed, "responses": none, "openapi_extra": signed_body("poll")}
     declined = {"status_code": 204, "openapi_extra": signed_body("decline")}
@@ -230,7 +226,7 @@ def _add_handled(app: Service, agents: AgentsEdge, gateway: Gateway) -> None:
     words = "Hand in the packed answers of a hosted population; the reply is the receipt"
     add("PUT", "/v1/packed-reports/{report_id}", agents.packed, words, openapi_extra=packed, **receipt)
     words = "Answer an encapsulated request of an agent"
-    add("POST", GATEWAY, gateway.forwarded, words, openapi_extra=encapsulated_body())
+    add("POST", GATEWAY, gateway.forwarded, words, openapi_extra=ENCAPSULATED_BODY)
     add("GET", GATEWAY, gateway.keys, "Keys for encapsulated requests (RFC 9458)", response_class=Response)
     add("GET", SIGNED_KEYS, gateway.signed, "The same keys, under the referee's signature", response_model=Signed)
 
@@ -242,7 +238,7 @@ def _add_batches(app: Service, referee: Referee) -> None:
     @app.post(
         "/v1/report-batches",
         summary="Hand in many individual answers; those that fail are listed with a reason (enrolment or individual)",
-        openapi_extra=_body("application/json", reports, "Signed reports"),
+        openapi_extra=body_of("Signed reports", "application/json", reports),
     )
     async def batch(request: Request, token: Token) -> BatchOutcome:
         referee.registrar.admits(token.credentials if token else "")

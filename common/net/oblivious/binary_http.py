@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 
 from common.core.errors import BadMessage
 
-MAX_FIELDS = 64
-"""Header fields of one message, at most; as many as a connection takes."""
-_REQUEST, _RESPONSE = 0, 1
-"""Framing indicators of the known-length form."""
+MAX_FIELDS = 64  # header fields of one message, at most; as many as a connection takes
+_REQUEST, _RESPONSE = 0, 1  # framing indicators of the known-length form
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+\Z")
 _VALUE = re.compile(rb"(?:[^\x00\n\r\t ](?:[^\x00\n\r]*[^\x00\n\r\t ])?)?\Z")
 """RFC 9113, section 8.2.1: no zero byte and no line break, and no white space at either end."""
@@ -36,17 +34,12 @@ class InnerRequest:
     authority: bytes = b""
 
     def encode(self) -> bytes:
-        """Return it in the known-length form."""
         control = b"".join(map(_sized, (self.method, self.scheme, self.authority, self.path)))
         return _integer(_REQUEST) + control + _sections(self.fields, self.content)
 
     @classmethod
     def decode(cls, raw: bytes) -> InnerRequest:
-        """Read one.
-
-        Raises:
-            BadMessage: If it is none in the known-length form.
-        """
+        """Read one; BadMessage, if it is none in the known-length form."""
         reader = _Reader(raw)
         reader.framing(_REQUEST)
         method, scheme, authority, path = (reader.word() for _ in range(4))
@@ -65,16 +58,11 @@ class InnerResponse:
     content: bytes = field(default=b"", repr=False)
 
     def encode(self) -> bytes:
-        """Return it in the known-length form."""
         return _integer(_RESPONSE) + _integer(self.status) + _sections(self.fields, self.content)
 
     @classmethod
     def decode(cls, raw: bytes) -> InnerResponse:
-        """Read one; what was said before the final response (status 100 to 199) is passed over.
-
-        Raises:
-            BadMessage: If it is none in the known-length form.
-        """
+        """Read one, or raise BadMessage; what was said before the final response (status 100 to 199) is passed over."""
         reader = _Reader(raw)
         reader.framing(_RESPONSE)
         status, informational = reader.integer(), 0

@@ -34,8 +34,7 @@ from common.net.transport import Transport, send
 
 _SENT = frozenset({"authorization", "content-type", HEADER.lower()})
 """Headers of a request that go inside; whatever else a library adds stays behind."""
-_LATER = frozenset({408, 429, 502, 503, 504})
-"""What a relay answers while it, or what is behind it, is away."""
+_LATER = frozenset({408, 429, 502, 503, 504})  # what a relay answers while it, or what is behind it, is away
 
 _NOT_THERE = frozenset({401, 403, 404, 405})
 """What something else answers that listens there: a relay has no such thing to say."""
@@ -45,7 +44,6 @@ class ThroughRelay(httpx.BaseTransport):
     """Carries all requests of a client through one relay, and none past it.
 
     Args:
-        relay: Address of the relay.
         referee: The pinned public key of the service behind it: whose signature its keys must have.
         carrier: How the relay is dialled; by default over HTTP, from any address of this machine.
 
@@ -77,11 +75,9 @@ class ThroughRelay(httpx.BaseTransport):
         return self._opened(exchange, response)
 
     def close(self) -> None:
-        """Close all connections."""
         self._carrier.close()
 
     def _keys(self, request: httpx.Request) -> KeyConfiguration:
-        """Return the service's keys, if they are signed by the pinned one."""
         response = self._ask(request, "GET", SIGNED_KEYS)
         if response.status_code != 200:
             raise self._refused(response)
@@ -127,7 +123,6 @@ class ThroughRelay(httpx.BaseTransport):
         return httpx.Response(inner.status, headers=list(inner.fields), stream=httpx.ByteStream(inner.content))
 
     def _refused(self, response: httpx.Response) -> Exception:
-        """Return what an answer means that is none of the service's: it was not encrypted."""
         answer = f"the relay at {self.relay} answers {response.status_code}"
         if response.status_code in _LATER:
             return httpx.RemoteProtocolError(answer)

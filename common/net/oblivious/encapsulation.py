@@ -17,23 +17,23 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from pydantic import Field
+from pyhpke.context_interface import ContextInterface
 
 from common.core.errors import BadMessage, Forged, UnknownKey
 from common.core.values import Value
-from common.crypto.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, Shared, seal
+from common.crypto.hpke import AEAD, KDF, KEM, KEY_BYTES, TAG_BYTES, RecipientKey, seal
 from common.crypto.identity import Identity, Signed, verify
 from common.net.edge import TINY
 
 REQUEST_TYPE, RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-req", "message/ohttp-res", "application/ohttp-keys"
 """Media types (RFC 9458, section 9)."""
 _HEADER = struct.Struct(">BHHH")
+_INFO = b"message/bhttp request\x00"
 REQUEST_OVERHEAD = _HEADER.size + KEY_BYTES + TAG_BYTES
 """Bytes by which an encapsulated request is longer than what is in it."""
-_SECRET = 16
-"""Bytes of the AEAD's key, of the response's nonce, and of the secret that both follow from."""
+_SECRET = 16  # bytes of the AEAD's key, of the response's nonce, and of the secret that both follow from
 _AEAD_NONCE = 12
-RESPONSE_OVERHEAD = _SECRET + TAG_BYTES
-"""Bytes by which an encapsulated response is longer than what is in it."""
+RESPONSE_OVERHEAD = _SECRET + TAG_BYTES  # bytes by which an encapsulated response is longer than what is in it
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Exchange:
     """What one request and its response have in common: it keys the response."""
 
     _encapsulated: bytes
-    _shared: Shared
+    _shared: ContextInterface
 
     def seal(self, response: bytes, nonce: bytes | None = None) -> bytes:
         """Encapsulate the response; the nonce of 16 bytes is drawn, unless an example of the RFC gives it."""
@@ -50,11 +50,7 @@ class Exchange:
         return nonce + AESGCM(key).encrypt(iv, response, b"")
 
     def open(self, encapsulated: bytes) -> bytes:
-        """Return the response.
-
-        Raises:
-            Forged: If it was not made for this request by the holder of the key, or was changed.
-        """
+        """Return the response; Forged, if it was not made for this request by the holder of the key, or was changed."""
         nonce, ciphertext = encapsulated[:_SECRET], encapsulated[_SECRET:]
         if len(ciphertext) < TAG_BYTES:
             raise Forged("an encapsulated response was cut off")
@@ -77,14 +73,10 @@ class Exchange:
 def encapsulate(
     configuration: KeyConfiguration, request: bytes, *, ephemeral: bytes | None = None
 ) -> tuple[bytes, Exchange]:
-    """Encapsulate a binary request; returns what travels, and what opens the response.
-
-    Args:
-        ephemeral: Of :func:`common.crypto.hpke.seal`.
-    """
+    """Encapsulate a binary request; return what travels, and what opens the response."""
     header = _HEADER.pack(configuration.identifier, KEM.value, KDF.value, AEAD.value)
-    sealed = seal(configuration.public, request, _info(header), ephemeral=ephemeral)
-    return header + sealed.encapsulated + sealed.ciphertext, Exchange(sealed.encapsulated, sealed.shared)
+    encapsulated, ciphertext, shared = seal(configuration.public, request, _INFO + header, ephemeral=ephemeral)
+    return header + encapsulated + ciphertext, Exchange(encapsulated, shared)
 
 
 @dataclass(frozen=True)
@@ -96,7 +88,6 @@ class GatewayKey:
 
     @classmethod
     def derived(cls, material: bytes) -> GatewayKey:
-        """Return the key that follows from at least 32 secret bytes."""
         key = RecipientKey.derived(material)
         return cls(KeyConfiguration.of(key.public), key)
 
@@ -108,27 +99,21 @@ class GatewayKey:
             BadMessage: If it is none, or was changed.
         """
         if len(encapsulated) < REQUEST_OVERHEAD:
-            raise BadMessage(
-                f"an encapsulated request has at least {REQUEST_OVERHEAD} bytes, found {len(encapsulated)}"
-            )
+            least = REQUEST_OVERHEAD
+            raise BadMessage(f"an encapsulated request has at least {least} bytes, found {len(encapsulated)}")
         header, rest = encapsulated[: _HEADER.size], encapsulated[_HEADER.size :]
         if _HEADER.unpack(header) != (self.configuration.identifier, KEM.value, KDF.value, AEAD.value):
             raise UnknownKey(
                 "this request is for a key or algorithms that are not this gateway's: ask for its keys again"
             )
         enc, ciphertext = rest[:KEY_BYTES], rest[KEY_BYTES:]
-        request, shared = self.key.open(enc, ciphertext, _info(header))
+        request, shared = self.key.open(enc, ciphertext, _INFO + header)
         return request, Exchange(enc, shared)
-
-
-def _info(header: bytes) -> bytes:
-    return b"message/bhttp request\x00" + header
 
 
 _SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)
 """Bytes of the list of symmetric algorithms, and the one pair that we use."""
-_MAX = 1 << 12
-"""Bytes of a list of configurations, at most."""
+_MAX = 1 << 12  # bytes of a list of configurations, at most
 
 
 @dataclass(frozen=True)
@@ -144,7 +129,6 @@ class KeyConfiguration:
         return cls(public[0], public)
 
     def encode(self) -> bytes:
-        """Return it in the form of RFC 9458, section 3.1."""
         return struct.pack(">BH", self.identifier, KEM.value) + self.public + _SUITES
 
 
@@ -195,7 +179,6 @@ class ObliviousKeys(Value):
     """The referee's word that requests may be encapsulated to these keys: ``application/ohttp-keys``, in hex."""
 
     KIND: ClassVar[str] = "oblivious-keys"
-
     keys: str = Field(pattern=r"^(?:[0-9a-f]{2})+$", max_length=2 * _MAX)
 
 
@@ -209,8 +192,7 @@ def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
     """Return the configuration to encapsulate to: the first that we can use of those that the pinned referee signed.
 
     Raises:
-        Forged: If another key signed them.
-        BadMessage: If they are none.
+        Forged, BadMessage: If another key signed them, or they are none.
     """
     message = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
     return decode_list(bytes.fromhex(message.keys))[0]
@@ -218,20 +200,15 @@ def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
 
 GATEWAY = "/.well-known/ohttp-gateway"
 """Of a gateway: its encapsulated requests (POST) and its key configurations (GET); RFC 9540, section 4."""
-SIGNED_KEYS = "/v1/oblivious-keys"
-"""Of gateways and relays: the key configurations, under the service's signature."""
-RELAY = "/v1/relay"
-"""Of a relay: encapsulated requests."""
+SIGNED_KEYS = "/v1/oblivious-keys"  # of gateways and relays: the key configurations, under the service's signature
+RELAY = "/v1/relay"  # of a relay: encapsulated requests
 REQUEST_BYTES = TINY
 """Bytes of every encapsulated request: all are padded to this length, so that none tells what it is by its length."""
-MAX_INNER = REQUEST_BYTES - REQUEST_OVERHEAD
-"""Bytes of a binary request, at most."""
-RESPONSE_BYTES = 1 << 13
-"""Encapsulated responses have a multiple of so many bytes."""
+MAX_INNER = REQUEST_BYTES - REQUEST_OVERHEAD  # bytes of a binary request, at most
+RESPONSE_BYTES = 1 << 13  # encapsulated responses have a multiple of so many bytes
 KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
 """The registered problem type of a request for a key that the gateway has not (RFC 9458, section 5.3)."""
 
-MAX_RESPONSE = 1 << 24
-"""Bytes of one response, at most: the longest question and its padding."""
+MAX_RESPONSE = 1 << 24  # bytes of one response, at most: the longest question and its padding
 RELAY_PATIENCE = 45.0
 """Seconds in which a connection must stand and a response be whole: polls are held for some seconds."""

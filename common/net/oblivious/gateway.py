@@ -38,24 +38,19 @@ from common.net.oblivious.encapsulation import (
     signed_keys,
 )
 
-PURPOSE = b"oblivious http gateway"
-"""What the gateway's key is derived for, from the service's own."""
+PURPOSE = b"oblivious http gateway"  # what the gateway's key is derived for, from the service's own
 _INSIDE = frozenset({b"authorization", b"content-type", HEADER.lower().encode()})
 """The fields of an inner request that are read; others are dropped."""
 _OUT = frozenset({b"content-type", b"retry-after", HEADER.lower().encode()})
 """The fields of an inner response that are sent."""
-_LARGE = 1 << 16
-"""Bytes of a response that is encrypted beside the service's loop."""
+_LARGE = 1 << 16  # bytes of a response that is encrypted beside the service's loop
 _OUTER = tuple[bytes, Exchange] | TandemError
 
 
 class Gateway:
-    """A service's gateway.
+    """A service's gateway; ``resources`` matches ``METHOD PATH`` of what may be asked through it.
 
-    Args:
-        identity: The service's. The gateway's key follows from it, so all processes with one signing key have one
-            gateway key.
-        resources: Matches ``METHOD PATH`` of what may be asked through the gateway.
+    Its key follows from the service's, so all processes with one signing key have one gateway key.
     """
 
     def __init__(self, identity: Identity, resources: re.Pattern[bytes]) -> None:
@@ -64,20 +59,14 @@ class Gateway:
         self._edge: Edge | None = None
         self._keys = encode_list([self._key.configuration])
         self._signed = signed_keys(identity, [self._key.configuration]).raw()
-        self.group: Grouped[bytes, _OUTER] = Grouped(self._open, "oblivious")
+        self.group: Grouped[bytes, _OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
 
     @property
     def handlers(self) -> dict[tuple[str, str], Handler]:
-        """Handlers by method and path."""
-        return {
-            ("POST", GATEWAY): self.forwarded,
-            ("GET", GATEWAY): self.keys,
-            ("GET", SIGNED_KEYS): self.signed,
-        }
+        return {("POST", GATEWAY): self.forwarded, ("GET", GATEWAY): self.keys, ("GET", SIGNED_KEYS): self.signed}
 
     @property
     def limits(self) -> dict[str, int]:
-        """Limits of bodies by the beginning of their paths."""
         return {GATEWAY: REQUEST_BYTES, SIGNED_KEYS: TINY}
 
     def attach(self, edge: Edge) -> None:
@@ -85,26 +74,20 @@ class Gateway:
         self._edge = edge
 
     async def keys(self, call: Call) -> Reply:
-        """Return the key configurations (RFC 9458, section 3.2)."""
         return Reply(200, self._keys, KEYS_TYPE.encode())
 
     async def signed(self, call: Call) -> Reply:
-        """Return the key configurations, signed."""
         return Reply(200, self._signed)
 
     async def forwarded(self, call: Call) -> Reply:
-        """Answer an encapsulated request.
-
-        Raises:
-            BadMessage: If it is none. Nothing of it is known then.
-            Busy: If too many others wait.
-        """
+        """Answer an encapsulated request; BadMessage if it is none (nothing of it is known then), Busy if many wait."""
         self.group.check_room()
         if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
             raise BadMessage(f"a gateway takes {REQUEST_TYPE}")
         opened = await self.group(call.body)
         if isinstance(opened, UnknownKey):
-            return _unknown_key(opened)
+            reply = problem(opened)
+            return reply._replace(body=json.dumps({**json.loads(reply.body), "type": KEY_PROBLEM}).encode())
         if isinstance(opened, TandemError):
             raise opened
         inner, exchange = opened
@@ -113,9 +96,6 @@ class Gateway:
         sealed = await asyncio.to_thread(exchange.seal, response) if large else exchange.seal(response)
         return Reply(200, sealed, RESPONSE_TYPE.encode())
 
-    def _open(self, bodies: Sequence[bytes]) -> Sequence[_OUTER]:
-        return [self._opened(body) for body in bodies]
-
     def _opened(self, body: bytes) -> _OUTER:
         try:
             return self._key.open(body)
@@ -123,7 +103,6 @@ class Gateway:
             return error
 
     async def _answer(self, raw: bytes) -> InnerResponse:
-        """Return the service's answer to what was inside, or what is wrong with it."""
         try:
             request = InnerRequest.decode(raw)
             if not self._resources.fullmatch(request.method + b" " + request.path):
@@ -131,10 +110,6 @@ class Gateway:
         except TandemError as error:
             refusal = problem(error)
             return InnerResponse(refusal.status, _kept(refusal.all_headers()), refusal.body)
-        return await self._asked(request)
-
-    async def _asked(self, request: InnerRequest) -> InnerResponse:
-        """Ask the service as its server would."""
         if self._edge is None:
             raise RuntimeError("no service stands behind this gateway")
         headers = [field for field in request.fields if field[0] in _INSIDE]
@@ -164,9 +139,3 @@ class Gateway:
 
 def _kept(headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.lower(), value) for name, value in headers if name.lower() in _OUT)
-
-
-def _unknown_key(error: UnknownKey) -> Reply:
-    reply = problem(error)
-    document = {**json.loads(reply.body), "type": KEY_PROBLEM}
-    return Reply(reply.status, json.dumps(document).encode(), reply.kind)

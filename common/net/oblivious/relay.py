@@ -19,7 +19,7 @@ from fastapi import Request, Response
 
 from common.core.errors import BadMessage, Busy, PeerMisbehaved, PeerUnavailable
 from common.net import addresses
-from common.net.app import Service, create_app, handled
+from common.net.app import Service, body_of, create_app, handled
 from common.net.edge import TINY, Call, Reply
 from common.net.oblivious.encapsulation import (
     GATEWAY,
@@ -35,8 +35,7 @@ from common.net.tls import context_for, fault_of
 
 log = logging.getLogger("tandem.relay")
 
-UNDER_WAY = 1024
-"""Requests that wait for the service at the same time, at most: a poll is held there for some seconds."""
+UNDER_WAY = 1024  # requests that wait for the service at the same time, at most: a poll is held there for some seconds
 _JSON, _PROBLEM = "application/json", "application/problem+json"
 
 
@@ -44,7 +43,6 @@ class Relay:
     """What carries requests to one service.
 
     Args:
-        service: Its address.
         source: The address of this machine from which it is dialled; None: any.
         carrier: How it is dialled; by default over HTTP.
 
@@ -77,26 +75,22 @@ class Relay:
         return await self._asked("GET", SIGNED_KEYS, b"", _JSON)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._carrier.aclose()
 
     async def _asked(self, method: str, path: str, body: bytes, kind: str) -> Reply:
         if self._under_way >= UNDER_WAY:
             raise Busy(f"{UNDER_WAY} requests are under way already")
+        headers = {"Content-Type": REQUEST_TYPE} if body else {}
+        request = httpx.Request(method, self.service + path, headers=headers, content=body or None)
         self._under_way += 1
         try:
-            return await self._once(method, path, body, kind)
+            response = await self._carrier.handle_async_request(request)
+            content = await response.aread()
         except httpx.TransportError as error:
             log.warning("the referee does not answer: %s", fault_of(error) or type(error).__name__)
             raise PeerUnavailable("the referee behind this relay does not answer") from None
         finally:
             self._under_way -= 1
-
-    async def _once(self, method: str, path: str, body: bytes, kind: str) -> Reply:
-        headers = {"Content-Type": REQUEST_TYPE} if body else {}
-        request = httpx.Request(method, self.service + path, headers=headers, content=body or None)
-        response = await self._carrier.handle_async_request(request)
-        content = await response.aread()
         found = response.headers.get("content-type", "")
         if found != (kind if response.status_code == 200 else _PROBLEM):
             raise PeerMisbehaved(f"what listens behind this relay is no gateway: it answers {response.status_code}")
@@ -104,11 +98,7 @@ class Relay:
 
 
 def relay_app(service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None) -> Service:
-    """Return the service of a relay before one other service.
-
-    Args:
-        service, source, carrier: Of its :class:`Relay`.
-    """
+    """Return the service of a relay before one other service (:class:`Relay` takes the same)."""
     relay = Relay(service, source, carrier)
     app = create_app(
         "Tandem relay",
@@ -120,7 +110,7 @@ def relay_app(service: str, source: str | None = None, carrier: httpx.AsyncBaseT
 
     # The edge answers both before they come here, with the same handlers.
 
-    @app.post(RELAY, summary="Carry an encapsulated request", openapi_extra=encapsulated_body())
+    @app.post(RELAY, summary="Carry an encapsulated request", openapi_extra=ENCAPSULATED_BODY)
     async def carry(request: Request) -> Response:
         return await handled(relay.carry, request)
 
@@ -131,28 +121,19 @@ def relay_app(service: str, source: str | None = None, carrier: httpx.AsyncBaseT
     return app
 
 
-def encapsulated_body() -> dict[str, object]:
-    """Return the OpenAPI description of a body that is an encapsulated request."""
-    return {
-        "requestBody": {
-            "required": True,
-            "description": "An encapsulated request (RFC 9458, section 4.3)",
-            "content": {REQUEST_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    }
-
-
-RESPONSES = 1 << 28
-"""Bytes of all responses that are on their way at the same time."""
-IDLE = 20.0
-"""Seconds for which a connection is kept: shorter than the service keeps it, so that none is cut off in use."""
+ENCAPSULATED_BODY = body_of("An encapsulated request (RFC 9458, section 4.3)", REQUEST_TYPE)
+"""The OpenAPI description of a body that is an encapsulated request."""
+RESPONSES = 1 << 28  # bytes of all responses that are on their way at the same time
+IDLE = 20.0  # seconds for which a connection is kept: shorter than the service keeps it, so that none is cut off in use
 
 
 class Carrier(httpx.AsyncBaseTransport):
-    """Carries requests to one origin, over HTTP/1.1.
+    """Carries requests to one origin, over HTTP/1.1: each kept connection is taken by one request at a time.
+
+    A pool that serves any number of origins looks through all of its connections for each request, which a relay with
+    hundreds of held polls would do all day: for one origin a stack of idle ones is enough. Nothing is sent twice.
 
     Args:
-        tls: How it is encrypted; None: not at all.
         source: The address of this machine from which it is dialled; None: any.
     """
 
@@ -166,22 +147,20 @@ class Carrier(httpx.AsyncBaseTransport):
 
         Raises:
             httpx.TransportError: If nobody answers in time, or no whole response comes.
-            PeerMisbehaved: If the response has too many bytes.
-            Busy: If all responses on their way have.
+            PeerMisbehaved, Busy: If the response has too many bytes, or all responses on their way have.
         """
         connection = self._kept()
         try:
             async with asyncio.timeout(RELAY_PATIENCE):
                 connection = connection or await self._connected(request.url)
                 response = await connection.exchange(_raw(request))
-        except TimeoutError:
-            self._drop(connection)
-            raise httpx.ReadTimeout("no whole response in time") from None
-        except OSError as error:
-            self._drop(connection)
-            raise httpx.ConnectError(str(error)) from error
-        except BaseException:
-            self._drop(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, TimeoutError):
+                raise httpx.ReadTimeout("no whole response in time") from None
+            if isinstance(error, OSError):
+                raise httpx.ConnectError(str(error)) from error
             raise
         if connection.reusable:
             self._idle.append((time.monotonic(), connection))
@@ -190,12 +169,10 @@ class Carrier(httpx.AsyncBaseTransport):
         return response
 
     async def aclose(self) -> None:
-        """Close all connections that are kept."""
         while self._idle:
             self._idle.pop()[1].close()
 
     def _kept(self) -> _Connection | None:
-        """Return the connection that was used last; those that are too old go."""
         now = time.monotonic()
         while self._idle and self._idle[0][0] < now - IDLE:
             self._idle.pop(0)[1].close()
@@ -214,11 +191,6 @@ class Carrier(httpx.AsyncBaseTransport):
         )
         return connection
 
-    @staticmethod
-    def _drop(connection: _Connection | None) -> None:
-        if connection is not None:
-            connection.close()
-
 
 class _Connection(asyncio.Protocol):
     """One connection; :mod:`httptools` calls the methods that begin with ``on_``."""
@@ -234,11 +206,9 @@ class _Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether a further request may be sent."""
         return self._transport is not None and not self._transport.is_closing() and self._keep and not self._held
 
     async def exchange(self, raw: bytes) -> httpx.Response:
-        """Send a whole request; return the whole response."""
         if self._transport is None:
             raise ConnectionResetError("the connection is closed")
         self._begin()
@@ -251,7 +221,6 @@ class _Connection(asyncio.Protocol):
             self._let_go()
 
     def close(self) -> None:
-        """Close it."""
         if self._transport is not None:
             self._transport.abort()
 

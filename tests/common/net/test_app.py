@@ -138,7 +138,7 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
     ],
 )
 def test_places_that_do_not_exist(addresses, party, method, path, status):
-    reply = httpx.request(method, addresses[party] + path, trust_env=False, timeout=60)
+    reply = httpx.request(method, addresses[party] + path, headers=AUTHORIZED, trust_env=False, timeout=60)
     assert reply.status_code in ((status,) if party == "referee" else (status, 404, 405))
 
 
