@@ -407,7 +407,7 @@ class PeopleLedger:
         if not ids and not who.id_name:
             aside += (
                 f" If these are others, name the column that says who is who: {charge.side}.table.id: COLUMN "
-                f"(estimators: id_column=COLUMN)."
+                f"(estimators: options={{'id_column': COLUMN}})."
             )
         return (
             f"{count} {how} rows that were charged before: {runs}{more}. One of them has spent {_pair(before)} so far, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars
@@ -18,7 +18,7 @@ from common.data.tables import Number, TableSource
 from common.learners.adaptation import MAX_SCORES
 from tandem.estimators.base import FitPeople, HybridEstimator, Sides
 from tandem.estimators.classes import BinaryClassifier
-from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET
+from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, plain
 from tandem.estimators.frames import (
     LABEL,
     RESPONSE,
@@ -36,9 +36,8 @@ from tandem.estimators.frames import (
 
 CHOICE = {"law": {"name": "negative-binomial", "eta": 1.0, "gamma": 0.25, "most": 16}, "validation": 0.2}
 """How a grid is searched where nothing else is said: four runs on the average, sixteen carried out."""
-
 MAX_RADIUS = 64.0
-"""Lambda of half-spaces if none is given: logistic regressions without privacy are no longer on any set of
+"""Radius of half-spaces if none is given: logistic regressions without privacy are no longer on any set of
 docs/adaptation-tables.md, so that the adapters search what those search.
 """
 
@@ -47,29 +46,58 @@ class Adapter(HybridEstimator):
     """What both adapters share; not an estimator itself."""
 
     _shortens = False
+    _known_options: ClassVar[Mapping[str, Any]] = {"population_fraction": 0.3, "id_column": None, "choice": None}
     _learner: ClassVar[str]
     _loss: ClassVar[str]
-    _further: ClassVar[Mapping[str, Any]] = {}
-    """Further settings, where they are not given."""
-    _output: ClassVar[str]
-    """Which iterate is released, where the settings do not say: all cost the same, and this one is best in practice."""
-
-    alpha: float
-    private: str
-    radius: float | None
-    iterations: int
-    settings: Mapping[str, Any] | None
-    grid: Mapping[str, Any] | None
-    choice: Mapping[str, Any] | None
+    _usual: ClassVar[Mapping[str, Any]]
+    """Settings of the learner where they are not given. All ``output`` cost the same: these are best in practice."""
 
     public_clipped_: dict[str, float]
-    """Share of the public sample's values that are beyond their bounds, by column, where there are any."""
 
-    def _adapt(self, X: Any, y: Any, public: Any, population: Any) -> None:
-        """Read everybody, run, and keep what was released."""
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        agent_epsilon: float = 1.0,
+        bounds: Any = "public",
+        schema: Any = None,
+        settings: Mapping[str, Any] | None = None,
+        grid: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        lifetime: tuple[float, float] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.agent_epsilon = agent_epsilon
+        self.bounds = bounds
+        self.schema = schema
+        self.settings = settings
+        self.grid = grid
+        self.random_state = random_state
+        self.lifetime = lifetime
+        self.options = options
+
+    @works_after_fork
+    def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
+        """Adapt to the curator's people, helped by the public ones, tested by the population's.
+
+        Args:
+            X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
+                CSV or Parquet file.
+            y: Their classes or responses, shape (n,), or the name of the column of X that has them; or None where the
+                schema has a ``label``.
+            public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
+                names a column, or the schema a label. Required.
+            population: The agents' people of the target, in the same forms. None: see ``population_fraction``.
+
+        Returns:
+            self
+        """
         if public is None:
             raise BadFit(f"{type(self).__name__} adapts from a public sample of another domain: give public=(X, y)")
-        if population is None and self.private == "source":
+        if population is None and self._settings()["private"] == "source":
             raise BadFit("private: source has no people of the target to test on: give population=(X, y)")
         seed = self._seed()
         self._open = labelled(public, y, "public")[0]
@@ -77,15 +105,17 @@ class Adapter(HybridEstimator):
         del self._open
         others = self._others(public, y, "public")
         self._settle(others)
-        self._warn(others)
+        self.public_clipped_ = clipped_shares(others, self._described(PUBLIC))
+        text = warning_text(self.public_clipped_, self._response_cost(others))
+        if text:
+            warnings.warn(text, PublicClippingWarning, stacklevel=3)
         asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
         self._carry_out(self._tree(sides), sides, seed, others)
+        return self
 
     def _public_bounds(self, columns: list[str]) -> Any:
-        if not self._by_public:
-            return self.bounds
-        return public_pairs(self._open, columns)
+        return public_pairs(self._open, columns) if self._by_public else self.bounds
 
     @property
     def _by_public(self) -> bool:
@@ -97,15 +127,7 @@ class Adapter(HybridEstimator):
     def _response_cost(self, others: polars.DataFrame) -> float:
         return 0.0
 
-    def _warn(self, others: polars.DataFrame) -> None:
-        self.public_clipped_ = clipped_shares(others, self._described(PUBLIC))
-        text = warning_text(self.public_clipped_, self._response_cost(others))
-        if text:
-            warnings.warn(text, PublicClippingWarning, stacklevel=4)
-
     def _tree(self, sides: Sides) -> dict[str, Any]:
-        """Return the scenario of a fit: the curator learns once, every agent tests once."""
-        epsilon, delta = self._number("epsilon"), self._number("delta")
         return {
             "name": "domain-adapter",
             "title": "A model adapted from a public sample to a private one, tested on the population",
@@ -117,8 +139,8 @@ class Adapter(HybridEstimator):
             "public": {"table": self._described(PUBLIC).wire()},
             "curator": {
                 "n": len(sides.curator),
-                "epsilon": epsilon,
-                "delta": delta,
+                "epsilon": self._number("epsilon"),
+                "delta": self._number("delta"),
                 "kappa": None,
                 "lifetime": self._lifetime(),
                 "learner": self._learning(),
@@ -133,39 +155,34 @@ class Adapter(HybridEstimator):
     def _columns(self) -> dict[str, int]:
         return {"features": self._schema.dimension}
 
+    def _settings(self) -> dict[str, Any]:
+        return {"private": "target", **plain(dict(self.settings or {}))}
+
     def _learning(self) -> dict[str, Any]:
         """Return the learner's settings: of one run, or of a private choice among several."""
-        norm = self._norm()
+        given = self._settings()
+        norm = given.setdefault("norm", 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension))
         one = {
             "name": self._learner,
             **self._columns(),
-            "alpha": self._number("alpha"),
-            "private": self.private,
+            "alpha": 0.5,
             "radius": self._radius(norm),
-            "norm": norm,
-            "iterations": self._whole("iterations"),
-            "output": self._output,
+            "iterations": 500,
             "start": "public",
             "whitening": "public" if self._by_public else "none",
-            **self._further,
-            **(self.settings or {}),
+            **self._usual,
+            **given,
         }
         if self.grid is None:
             return {"mu": "plan", **one}
-        judges = "public" if self.private == "source" else "held-out"
+        judges = "public" if given["private"] == "source" else "held-out"
         grid = {name: list(values) for name, values in self.grid.items()}
         several = {"name": "chosen", "learner": one, "grid": grid, "loss": self._loss, "judges": judges}
-        return {"mu": "plan", **several, **CHOICE, **(self.choice or {})}
+        return {"mu": "plan", **several, **CHOICE, **(self._value("choice") or {})}
 
-    def _norm(self) -> float:
-        if self.norm is not None:
-            return self._number("norm")
-        return 1.0 if self._by_public else 0.5 * math.sqrt(self._schema.dimension)
-
-    def _radius(self, norm: float) -> float:
-        if self.radius is not None:
-            return self._number("radius")
-        return min(MAX_RADIUS, MAX_SCORES / math.hypot(norm, 1.0))
+    def _radius(self, norm: Any) -> float:
+        """Return the radius that is taken if none is given; a norm that is no number is refused with the scenario."""
+        return min(MAX_RADIUS, MAX_SCORES / math.hypot(norm, 1.0)) if isinstance(norm, int | float) else MAX_RADIUS
 
     def _assumptions(self) -> tuple[str, ...]:
         return (*super()._assumptions(), "every record of the public sample")
@@ -183,12 +200,6 @@ class DomainAdapter(BinaryClassifier, Adapter):
         epsilon, delta: Of each person of X: (epsilon, delta)-differential privacy of everything the curator releases;
             neighbours replace one record, the numbers of people are public. Each fit spends this anew.
         agent_epsilon: Of each person of the population: epsilon-local differential privacy of their answer.
-        alpha: In (0, 1): what the source weighs beside the target, before weights are learned.
-        private: ``"target"``: X is the target. ``"source"``: X is the source, ``public`` the target (the paper's
-            Section 7); then a population of the target must be given.
-        radius: Lambda: the greatest length of the weights, of features scaled as ``bounds`` says and a constant. None:
-            64, or 512 over ``norm`` if that is less; logistic regressions of ordinary data are shorter.
-        iterations: T.
         bounds: ``"public"``: the least and the greatest value of each column in the public sample, and features
             whitened by its moments while learning (``docs/adaptation.md``); nothing is taken from anybody private.
             Otherwise as of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains, and features
@@ -196,96 +207,34 @@ class DomainAdapter(BinaryClassifier, Adapter):
             ``PublicClippingWarning`` says so.
         schema: As of :class:`~tandem.estimators.transfer.TransferClassifier`, of both domains: then it has the bounds,
             and ``bounds="public"`` asks for whitening alone.
-        norm: Public bound: longer vectors of the scaled features are shortened to it while learning. None: 1 where they
-            are whitened, within which three quarters of the public sample are; else half the square root of their
-            number, which no vector exceeds.
-        settings: Further settings of the learner (``kappa_1``, ``discrepancy_share``, ``output``, ...:
-            ``docs/adaptation.md``). If not given, ``start`` is ``public``: learning begins at the fit of the public
-            sample, and noise alone raises the loss there by a quarter at most. ``output`` is ``average``: all iterates
-            cost the same, and it varies less than a random one.
+        settings: The learner's, by their names in a scenario (``docs/adaptation.md``). Among them are ``private``
+            (``"target"``, or ``"source"``: X is the source, ``public`` the target, the paper's Section 7; then a
+            population of the target must be given), ``alpha`` (.5; in (0, 1): what the source weighs beside the
+            target, before weights are learned), ``iterations`` (500), ``radius`` (the greatest length of the weights,
+            of scaled features and a constant; 64, or 512 over ``norm`` if that is less) and ``norm`` (longer vectors of
+            the scaled features are shortened to it while learning; 1 where they are whitened, within which three
+            quarters of the public sample are, else half the square root of their number). ``start`` is ``public``:
+            learning begins at the fit of the public sample, and noise alone raises the loss there by a quarter at
+            most. ``output`` is ``average``: all iterates cost the same, and it varies less than a random one.
         grid: Public values to try, by the learner's setting (``alpha``, ``kappa_1``, ``radius``, ...): the best of
             several runs on part of X, by a private score on the rest, all within epsilon and delta
             (``docs/hyperparameters.md``). Which setting was best is not told. None: one run with the settings given.
-        choice: Of the search: ``law`` of the number of runs, share for ``validation``, ``cut`` of losses.
-        classes, population_fraction, random_state: As of :class:`~tandem.estimators.transfer.TransferClassifier`.
-        lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
-            None: they take part once.
-        id_column: The column of X and of the population, given as frames or files, that says who is who: by it people
-            are recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the
-            schema.
+        random_state, lifetime: As of :class:`~tandem.estimators.transfer.TransferClassifier`.
+        options: ``classes``, ``population_fraction`` (.3) and ``id_column``, as of
+            :class:`~tandem.estimators.transfer.TransferClassifier`; ``choice``: of the search of a grid, ``law`` of the
+            number of runs, share for ``validation``, ``cut`` of losses.
 
     Attributes:
         public_clipped_: Share of the public sample's values beyond their bounds, by column; columns without any are
             left out.
         classes_, hypothesis_, estimate_, guarantee_, result_, n_features_in_, feature_names_in_: As of
-            :class:`~tandem.estimators.transfer.TransferClassifier`.
-
-    Raises:
-        BadFit: From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
-        FitFailed: From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+            :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors ``fit`` raises.
     """
 
+    _known_options: ClassVar = {**Adapter._known_options, "classes": None}
     _learner = "ncnvx-adap"
     _loss = "zero-one"
-    _output = "average"
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        agent_epsilon: float = 1.0,
-        alpha: float = 0.5,
-        private: Literal["target", "source"] = "target",
-        radius: float | None = None,
-        iterations: int = 500,
-        bounds: Any = "public",
-        schema: Any = None,
-        norm: float | None = None,
-        classes: Any = None,
-        settings: Mapping[str, Any] | None = None,
-        grid: Mapping[str, Any] | None = None,
-        choice: Mapping[str, Any] | None = None,
-        population_fraction: float = 0.3,
-        random_state: Any = None,
-        lifetime: tuple[float, float] | None = None,
-        id_column: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.agent_epsilon = agent_epsilon
-        self.alpha = alpha
-        self.private = private
-        self.radius = radius
-        self.iterations = iterations
-        self.bounds = bounds
-        self.schema = schema
-        self.norm = norm
-        self.classes = classes
-        self.settings = settings
-        self.grid = grid
-        self.choice = choice
-        self.population_fraction = population_fraction
-        self.random_state = random_state
-        self.lifetime = lifetime
-        self.id_column = id_column
-
-    @works_after_fork
-    def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
-        """Adapt to the curator's people, helped by the public ones, tested by the population's.
-
-        Args:
-            X, y: The curator's people and their classes, as :meth:`TransferClassifier.fit` takes them.
-            public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
-                names a column, or the schema a label. Required.
-            population: The agents' people of the target, in the same forms. None: see ``population_fraction``.
-
-        Returns:
-            self
-        """
-        self._adapt(X, y, public, population)
-        self.classes_ = self._classes.names
-        return self
+    _usual: ClassVar = {"output": "average"}
 
 
 class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # scikit-learn has no types
@@ -296,18 +245,13 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
     in [0, 1] by the public bounds of the response, rounded to a bit by chance and randomized.
 
     Args:
-        epsilon, delta, agent_epsilon, alpha, private, radius, iterations, bounds, schema, norm, settings, grid, choice:
-            As of :class:`~tandem.estimators.adaptation.DomainAdapter`. If not given, ``output`` is ``suffix``, and
-            ``residual_clip`` is ``public``: noise is calibrated to residuals as the public sample's fit has them.
-        response_bounds: *Public* bounds (low, high) of what is predicted, or ``"public"``: the least and the greatest
-            response of the public sample. Responses beyond are clipped to them, in learning and in the agents' answers,
-            so that ``estimate_`` is the error for clipped responses.
-        population_fraction, random_state: As of :class:`~tandem.estimators.transfer.TransferClassifier`.
-        lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
-            None: they take part once.
-        id_column: The column of X and of the population, given as frames or files, that says who is who: by it people
-            are recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the
-            schema.
+        epsilon, delta, agent_epsilon, bounds, schema, settings, grid, random_state, lifetime: As of
+            :class:`~tandem.estimators.adaptation.DomainAdapter`. If not given, ``radius`` is 1, ``output`` is
+            ``suffix``, and ``residual_clip`` is ``public``: noise is calibrated to residuals as the public sample's fit
+            has them.
+        options: As there, without classes, and ``response_bounds``: *public* bounds (low, high) of what is predicted,
+            or ``"public"``: the least and the greatest response of the public sample. Responses beyond are clipped to
+            them, in learning and in the agents' answers, so that ``estimate_`` is the error for clipped responses.
 
     Attributes:
         estimate_: The mean squared error on the population, in the square of the response's units, with an interval; of
@@ -315,81 +259,20 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         public_clipped_: As of :class:`~tandem.estimators.adaptation.DomainAdapter`; the response's share is under
             ``"response"``.
         hypothesis_, guarantee_, result_, n_features_in_, feature_names_in_: As of
-            :class:`~tandem.estimators.transfer.TransferClassifier`.
-
-    Raises:
-        BadFit: From ``fit``: a ValueError. Parameters or data are not acceptable; nothing was spent.
-        FitFailed: From ``fit``: the run ended without an answer; ``guarantee_`` counts it as spent.
+            :class:`~tandem.estimators.transfer.TransferClassifier`, whose errors ``fit`` raises.
     """
 
+    _known_options: ClassVar = {**Adapter._known_options, "response_bounds": "public"}
     _learner = "cnvx-adap"
     _loss = "squared"
-    _output = "suffix"
-    _further: ClassVar[Mapping[str, Any]] = {"residual_clip": "public"}
+    _usual: ClassVar = {"radius": 1.0, "output": "suffix", "residual_clip": "public"}
     _numeric = True
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        agent_epsilon: float = 1.0,
-        alpha: float = 0.5,
-        private: Literal["target", "source"] = "target",
-        radius: float = 1.0,
-        iterations: int = 500,
-        bounds: Any = "public",
-        response_bounds: Any = "public",
-        schema: Any = None,
-        norm: float | None = None,
-        settings: Mapping[str, Any] | None = None,
-        grid: Mapping[str, Any] | None = None,
-        choice: Mapping[str, Any] | None = None,
-        population_fraction: float = 0.3,
-        random_state: Any = None,
-        lifetime: tuple[float, float] | None = None,
-        id_column: str | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.agent_epsilon = agent_epsilon
-        self.alpha = alpha
-        self.private = private
-        self.radius = radius
-        self.iterations = iterations
-        self.bounds = bounds
-        self.response_bounds = response_bounds
-        self.schema = schema
-        self.norm = norm
-        self.settings = settings
-        self.grid = grid
-        self.choice = choice
-        self.population_fraction = population_fraction
-        self.random_state = random_state
-        self.lifetime = lifetime
-        self.id_column = id_column
-
-    @works_after_fork
-    def fit(self, X: Any, y: Any = None, *, public: Any = None, population: Any = None) -> Self:
-        """Adapt to the curator's people, helped by the public ones, tested by the population's.
-
-        Args:
-            X: The curator's people: an array of shape (n, d), a pandas or polars frame, or with a schema the path of a
-                CSV or Parquet file.
-            y: Their responses, shape (n,), or the name of the column of X that has them.
-            public: The public sample of the other domain, (X, y) in any of these forms; a frame or path alone if y
-                names a column. Required.
-            population: The agents' people of the target, in the same forms. None: see ``population_fraction``.
-
-        Returns:
-            self
-        """
-        self._adapt(X, y, public, population)
+    def _released(self) -> None:
         if self.estimate_ is not None:
             unit = (self._range[1] - self._range[0]) ** 2
             scaled = {name: unit * getattr(self.estimate_, name) for name in ("value", "low", "high")}
             self.estimate_ = self.estimate_.model_copy(update=scaled)
-        return self
 
     def predict(self, X: Any) -> Floats:
         """Return the response predicted for each of n people, shape (n,), within ``response_bounds``."""
@@ -404,10 +287,11 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         return _marked(self._given(*labelled(others, y, name), reset=False))
 
     def _settle(self, others: polars.DataFrame) -> None:
-        if isinstance(self.response_bounds, str) and self.response_bounds == "public":
+        bounds = self._value("response_bounds")
+        if isinstance(bounds, str) and bounds == "public":
             self._range = widened(others[RESPONSE].to_numpy())
         else:
-            self._range = bounded(self.response_bounds, "response_bounds")
+            self._range = bounded(bounds, "response_bounds")
 
     def _response_cost(self, others: polars.DataFrame) -> float:
         return response_cost(others[RESPONSE].to_numpy(), *self._range)

@@ -50,26 +50,17 @@ from tandem.estimators.guarantee import Guarantee, Spending
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FitPeople:
-    """People as they were given: features in columns of the schema, and what is to be predicted.
-
-    Attributes:
-        frame: One row a person.
-        target: Shape (n,).
-    """
+    """People as they were given: a row of features each in ``frame``, and what is to be predicted, shape (n,)."""
 
     frame: polars.DataFrame
     target: AnyArray
-
-    def __len__(self) -> int:
-        return len(self.frame)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Sides:
     """Who gives the curator a record and who answers on their own; and whether chance decided that.
 
-    Attributes:
-        given: The same people as they were handed over; empty for a simulation, which charges nobody.
+    ``given`` are the same people as they were handed over; it is empty for a simulation, which charges nobody.
     """
 
     curator: polars.DataFrame
@@ -83,9 +74,10 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     _numeric: ClassVar[bool] = False
     """Whether what is predicted is a number."""
-
     _shortens: ClassVar[bool] = True
-    """Whether ``norm`` shortens everybody's features, to learn from, to test on and to predict for."""
+    """Whether a norm shortens everybody's features, to learn from, to test on and to predict for."""
+    _known_options: ClassVar[Mapping[str, Any]]
+    """What ``options`` may hold, with the value where it does not."""
 
     # Parameters that every estimator has, set by their constructors.
     epsilon: float
@@ -93,10 +85,9 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     agent_epsilon: float
     bounds: Any
     schema: Any
-    norm: float | None
     random_state: Any
     lifetime: tuple[float, float] | None
-    id_column: str | None
+    options: Mapping[str, Any] | None
 
     hypothesis_: Hypothesis
     guarantee_: Guarantee
@@ -106,11 +97,10 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
         """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
+        id_column = self._value("id_column")
         with refusing():
-            if self.id_column is not None and not is_file(X) and self.id_column not in getattr(X, "columns", ()):
-                raise BadFit(
-                    f"there is no column {self.id_column!r} in the data, which is named as the id of its people"
-                )
+            if id_column is not None and not is_file(X) and id_column not in getattr(X, "columns", ()):
+                raise BadFit(f"there is no column {id_column!r} in the data, which is named as the id of its people")
             if self.schema is not None:
                 return self._by_schema(X, y, reset)
             X = self._without_id(X)
@@ -128,9 +118,9 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return self._framed(self._validated(self._without_id(X), False), False)
 
     def _without_id(self, X: Any) -> Any:
-        if self.id_column is None or not is_frame(X) or self.id_column not in X.columns:
-            return X
-        return _apart(X, self.id_column)[0]
+        id_column = self._value("id_column")
+        named = id_column is not None and is_frame(X) and id_column in X.columns
+        return _apart(X, id_column)[0] if named else X
 
     def _validated(self, X: Any, reset: bool, **target: Any) -> Any:
         return validate_data(self, doubles(X), reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", **target)
@@ -139,8 +129,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         names = getattr(self, "feature_names_in_", None)
         columns = [f"x{at}" for at in range(matrix.shape[1])] if names is None else [str(name) for name in names]
         if reset:
-            bounds = self._public_bounds(columns)
-            self._schema = numeric_schema(bounds, columns, self.norm if self._shortens else None)
+            norm = self._value("norm") if self._shortens else None
+            self._schema = numeric_schema(self._public_bounds(columns), columns, norm)
         return numeric_frame(matrix, columns)
 
     def _public_bounds(self, columns: list[str]) -> Any:
@@ -151,7 +141,8 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             self._schema = public_schema(self.schema)
             if self._schema.norm is not None and not self._shortens:
                 raise BadFit(
-                    "the schema has a norm, which would shorten what is to be predicted, too: give norm= instead"
+                    "the schema has a norm, which would shorten what is to be predicted, too: give "
+                    "settings={'norm': ...} instead"
                 )
             self.n_features_in_ = len(self._schema.columns)
             self.feature_names_in_ = np.asarray(self._schema.columns, dtype=object)
@@ -183,30 +174,29 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # Fitting --------------------------------------------------------------------------------------------------------
 
-    def _number(self, name: str) -> float:
-        """Return a parameter that must be a number; its range is the scenario's to check.
+    def _value(self, name: str) -> Any:
+        """Return a parameter, or an option, which is checked to be one that there is."""
+        if name not in self._known_options:
+            return getattr(self, name)
+        given = dict(self.options or {})
+        if unknown := sorted(given.keys() - self._known_options.keys()):
+            raise BadFit(f"options: {unknown[0]}: unknown key; known: {', '.join(sorted(self._known_options))}")
+        return {**self._known_options, **given}[name]
 
-        Raises:
-            BadFit: If it is none: there is no fit without a guarantee, so None is not either.
-        """
-        value = getattr(self, name)
+    def _number(self, name: str) -> float:
+        """Return a parameter or option that must be a number: None is none. Its range is the scenario's to check."""
+        value = self._value(name)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
             raise BadFit(f"{name} must be a finite number, found {value!r}")
         return float(value)
 
     def _whole(self, name: str) -> int:
-        """Return a parameter that must be a whole number.
-
-        Raises:
-            BadFit: If it is none.
-        """
         value = self._number(name)
         if value != int(value):
             raise BadFit(f"{name} must be a whole number, found {value:g}")
         return int(value)
 
     def _lifetime(self) -> dict[str, float] | None:
-        """Return what all runs of these people may cost them together, as a scenario says it."""
         if self.lifetime is None:
             return None
         try:
@@ -216,7 +206,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise BadFit(f"lifetime must be (epsilon, delta) or None, found {self.lifetime!r}") from None
 
     def _spending(self, sides: Sides, protects: Protected) -> Spending:
-        """Return what a fit with these parameters may cost."""
         return Spending(
             epsilon=self._number("epsilon"),
             delta=self._number("delta"),
@@ -243,11 +232,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     ) -> Sides:
         """Return who is the curator's and who answers as an agent: by chance, whatever their records are, if not told.
 
-        Args:
-            people: Those of X.
-            asked: The population; None: a share of X.
-            seed: None draws the parts from the operating system's generator.
-            X, y, population: As they were given to ``fit``.
+        ``people`` are those of X, ``asked`` the population; X, y and population are as they were given to ``fit``.
         """
         given: dict[Side, HandedOver] = {}
         if seed is None:
@@ -284,12 +269,12 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return handed_over(X, label, self._id(), self._schema.layout)
 
     def _id(self) -> str | None:
-        return self.id_column if self.id_column is not None or self.schema is None else public_schema(self.schema).id
+        given: str | None = self._value("id_column")
+        return given if given is not None or self.schema is None else public_schema(self.schema).id
 
     def _carry_out(
         self, tree: Mapping[str, Any], sides: Sides, seed: int | None, others: polars.DataFrame | None = None
     ) -> None:
-        """Check everything, charge, run, and keep what was released; ``others`` are public."""
         chosen = settled(tree)
         if others is None:  # else a PublicClippingWarning tells it of the public sample, which costs nobody anything
             warn_of_clipping({"curator": sides.curator, "population": sides.population}, self._schema)
@@ -322,18 +307,16 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.estimate_ = None if result["estimate"] is None else Estimate.parse(result["estimate"])
         self.result_ = result
         self._scenario, self._finished = public(chosen), finished
+        self._released()
+
+    def _released(self) -> None:
+        """Settle what an estimator has beside this after a fit."""
 
     def _assumptions(self) -> tuple[str, ...]:
         return ("the numbers of people, and every parameter of the estimator",)
 
     def save_run(self, folder: str | Path) -> Path:
-        """Write the run folder of the last fit: scenario, result, transcript and signed answers, no private record.
-
-        ``referee audit FOLDER`` verifies it.
-
-        Returns:
-            The folder.
-        """
+        """Write the run folder of the last fit, without any private record; ``referee audit FOLDER`` verifies it."""
         check_is_fitted(self, "hypothesis_")
         left = self._finished
         parts = left.transcript, left.participants, left.reports, left.checkpoints, left.vouchers
@@ -341,10 +324,9 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return Path(folder)
 
     def to_model(self) -> Model:
-        """Return what the last fit released, by the names and units of the columns.
+        """Return what the last fit released, by the names and units of the columns, for :func:`tandem.export`.
 
-        :func:`tandem.export` writes it as JSON, ONNX or a plain pipeline of scikit-learn, :func:`tandem.predict` takes
-        it: none of them needs this object, whose state after a fit holds the whole run.
+        The state of this object after a fit holds the whole run.
         """
         check_is_fitted(self, "hypothesis_")
         return released(parse(self._scenario), self.result_)
@@ -359,7 +341,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             return encode(frame, described(self._schema, "people.parquet"))
 
     def __sklearn_tags__(self) -> Any:
-        """Say that missing values are fine: they count as what is public of them."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -23,12 +23,10 @@ from tandem.estimators.frames import LABEL, described, labelled
 
 @dataclass(frozen=True, eq=False)
 class ClassNames:
-    """Two classes.
+    """Two classes: ``names``, shape (2,), the negative one first.
 
-    Attributes:
-        names: Shape (2,): the negative and the positive one.
-        negative, positive: The canonical texts that mean each (:mod:`common.data.spelling`).
-        above: In their place: numbers above this one mean the positive class, all others the negative.
+    ``negative`` and ``positive`` are the canonical texts that mean each (:mod:`common.data.spelling`). In their
+    place numbers ``above`` one mean the positive class, all others the negative.
     """
 
     names: AnyArray
@@ -39,8 +37,7 @@ class ClassNames:
     def marked(self, given: FitPeople) -> polars.DataFrame:
         """Return people with their classes as the parties read them.
 
-        Raises:
-            BadFit: If somebody has none of the two; says how many, never what they have.
+        BadFit says how many have none of the two, never what they have.
         """
         if LABEL in given.frame.columns:
             raise BadFit(f"a column is called {LABEL!r}, the name under which the classes travel: rename it")
@@ -69,14 +66,10 @@ def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: 
     """Return the classes as declared; where nothing declares them, the two values that ``target`` has.
 
     Args:
-        target: Shape (n,).
+        target: Shape (n,); scikit-learn's ValueError if it is not about classes at all, BadFit if there are not two.
         classes: Two names, the second of the positive class; or None.
         label: Which values mean which, and then ``classes`` are names for them; or None.
         layout: Which texts are missing.
-
-    Raises:
-        BadFit: If there are not two.
-        ValueError: scikit-learn's, if ``target`` is not about classes at all.
     """
     names = None if classes is None else _declared(classes)
     if label is not None and label.above is not None:
@@ -112,7 +105,9 @@ def _found(target: AnyArray) -> AnyArray:
     first = {canonical_text(value): value for value in reversed(np.unique(values).tolist())}
     found = np.array(list(reversed(first.values())), dtype=values.dtype)
     if len(found) == 1:
-        raise BadFit(f"y has one class only: two are needed (n_samples={len(target)}); give classes= to name both")
+        raise BadFit(
+            f"y has one class only: two are needed (n_samples={len(target)}); give the option classes to name both"
+        )
     if len(found) > 2:
         kind = type_of_target(values)
         raise BadFit(f"Only binary classification is supported. The type of the target is {kind}.")
@@ -122,7 +117,6 @@ def _found(target: AnyArray) -> AnyArray:
 class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base of the classifiers; not one itself."""
 
-    classes: Any
     classes_: AnyArray
     _classes: ClassNames
     _read_off: bool
@@ -148,12 +142,16 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         given = self._given(X, y, reset=True)
         label = self._schema.label if y is None else None
-        self._classes = public_classes(given.target, self.classes, label, self._schema.layout)
-        self._read_off = self.classes is None and label is None
+        classes = self._value("classes")
+        self._classes = public_classes(given.target, classes, label, self._schema.layout)
+        self._read_off = classes is None and label is None
         return self._classes.marked(given)
 
     def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
         return self._classes.marked(self._given(*labelled(others, y, name), reset=False))
+
+    def _released(self) -> None:
+        self.classes_ = self._classes.names
 
     def _described(self, file: str) -> TableSource:
         return described(self._schema, file)
@@ -163,7 +161,6 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         return (*stated, "the names of the classes, as they were read off y") if self._read_off else stated
 
     def __sklearn_tags__(self) -> Any:
-        """Say that there are two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags

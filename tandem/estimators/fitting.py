@@ -62,14 +62,7 @@ MOST = 0.5
 
 @dataclass(frozen=True)
 class Choice:
-    """What a fit runs.
-
-    Attributes:
-        protocol: Its name.
-        rounds: How often the curator learns.
-        kappa, eta, alpha: As the scenario has them.
-        portfolio: Settings of a portfolio that are not its usual ones; None: all are.
-    """
+    """What a fit runs; ``portfolio`` has settings that are not its usual ones, None: all are."""
 
     protocol: str
     rounds: int
@@ -84,11 +77,7 @@ UNDECIDED = Choice(ONCE, 1, _LEARNT["kappa"], _LEARNT["eta"], _LEARNT["alpha"], 
 
 
 def advised(tree: Mapping[str, Any]) -> Advice:
-    """Return what fits the numbers of a scenario; which protocol it names is no matter.
-
-    Raises:
-        BadFit: If one of its values is wrong.
-    """
+    """Return what fits the numbers of a scenario; which protocol it names is no matter."""
     with refusing():
         scenario = parse({**tree, "protocol": ONCE, "portfolio": None})
         found = advice(scenario, int(scenario.curator.n), int(scenario.agents.count))
@@ -100,7 +89,7 @@ def advised(tree: Mapping[str, Any]) -> Advice:
 def chosen(
     protocol: str, mode: str, given: Mapping[str, float | None], found: Advice, *, counted: bool = True
 ) -> Choice:
-    """Return what a fit runs: what is given, the protocol's defaults for the rest.
+    """Return what a fit runs: what is given, the protocol's defaults for the rest; BadFit if these do not go together.
 
     Args:
         protocol: ``fit``: the one that is advised.
@@ -109,9 +98,6 @@ def chosen(
         found: What fits.
         counted: Whether the learner's plan leaves a part of the budget to the counts that repairs take; if not, what
             fits is judged without any.
-
-    Raises:
-        BadFit: If there is no such protocol, or these do not go together.
     """
     if protocol not in (FIT, *DEFAULTS):
         raise BadFit(f"protocol must be {', '.join((FIT, *DEFAULTS))}, found {protocol!r}")
@@ -142,10 +128,8 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
     """Say, before anything is spent, of which columns the public bounds clip :data:`MOST` of the values or more.
 
     The shares are computed from people's records without any noise. The warning is for their keeper alone, in the
-    process that has them, and no file or message of a run holds it.
-
-    Args:
-        sides: The people of each side, by the side's name in a sentence.
+    process that has them, and no file or message of a run holds it. ``sides`` are people by the side's name in a
+    sentence.
     """
     bounds: dict[str, tuple[float, float]] = {}
     for feature in schema.features:
@@ -198,17 +182,12 @@ def learner_settings(
 
     ``sgd`` takes 100 steps a person (10,000 to 2,000,000 in all) with the least noise that the budget allows, and
     half-spaces whose weights, with the intercept, have length at most ``diameter``/2. ``model-agnostic`` labels all
-    public points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a single
-    round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice` says.)
-
-    Args:
-        learner: A name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand as they
-            are.
-        people, public: How many people the curator has, and how many public points there are.
-        rounds: How often it learns.
-        diameter: Of the ball of half-spaces.
+    ``public`` points by the noisy votes of as many logistic regressions as the noise wants: taught by everybody in a
+    single round, by a tenth as many draws in each of several rounds. (How many points are labelled, :func:`suffice`
+    says.) ``learner`` is a name, or a mapping with ``name`` and settings, in which scikit-learn's classifiers may stand
+    as they are.
     """
-    given = {"name": learner} if isinstance(learner, str) else {key: _plain(value) for key, value in learner.items()}
+    given = {"name": learner} if isinstance(learner, str) else {key: plain(value) for key, value in learner.items()}
     if given.get("name") == "sgd":
         return {"steps": steps(people), "noise": "plan", "diameter": diameter, **given}
     if given.get("name") == "model-agnostic":
@@ -251,25 +230,13 @@ def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, 
 
 
 def check_public(settings: Mapping[str, Any], public: int) -> None:
-    """Refuse a learner that labels public points where there are none.
-
-    Raises:
-        BadFit: Saying what to give.
-    """
+    """Refuse a learner that labels public points where there are none."""
     if settings.get("name") == "model-agnostic" and settings.get("protects", "records") == "records" and not public:
         raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
 
 
 def check_model(learner: Learner, dimension: int) -> None:
-    """Refuse a student whose model real people's agents would not read: they accept no graphs.
-
-    Args:
-        learner: As the curator has it.
-        dimension: Number of features.
-
-    Raises:
-        BadFit: Naming the kind of the model.
-    """
+    """Refuse a student whose model real people's agents would not read: they accept no graphs."""
     if not isinstance(learner, ModelAgnostic):
         return
     source = RandomSource.seeded(0, "trial")
@@ -283,17 +250,17 @@ def check_model(learner: Learner, dimension: int) -> None:
         )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a setting as a scenario has it: classifiers by their names and the parameters that differ from default."""
     if isinstance(value, BaseEstimator):
         defaults = inspect.signature(type(value)).parameters
         given = value.get_params(deep=False).items()
-        changed = {name: _plain(found) for name, found in given if found is not defaults[name].default}
+        changed = {name: plain(found) for name, found in given if found is not defaults[name].default}
         return {"classifier": type(value).__name__, "parameters": changed}
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -321,8 +288,7 @@ def refusing() -> Iterator[None]:
 def settled(tree: Mapping[str, Any]) -> ResolvedScenario:
     """Return the resolved scenario, after everything that can be checked without a record.
 
-    Raises:
-        BadFit: If a value is wrong, the learner guarantees nothing, or no noise fits the budget.
+    BadFit says that a value is wrong, the learner guarantees nothing, or no noise fits the budget.
     """
     with refusing():
         n = int(parse(dict(tree)).curator.n)
@@ -344,12 +310,8 @@ def run(
 ) -> RunOutput:
     """Carry out a settled scenario on the tables that it names, by file name.
 
-    Args:
-        given: The people of each side as they were handed over, by which they are recognised in other runs.
-
-    Raises:
-        BadFit: If a record is not acceptable: found before any operation.
-        FitFailed: If the run ended without an answer.
+    ``given`` are the people of each side as they were handed over, by which they are recognised in other runs. BadFit
+    says that a record is not acceptable: found before any operation; FitFailed that the run ended without an answer.
     """
     size = sum(int(frame.estimated_size()) for frame in tables.values())
     with tempfile.TemporaryDirectory(prefix="tandem-fit-", dir=_place(size)) as folder:

@@ -1,6 +1,7 @@
 """Whatever people's records come in (arrays, frames, files) becomes one kind of frame, row by row.
 
-What is publicly known of the columns is a schema; bounds are never taken from private data.
+What is publicly known of the columns is a schema; bounds are never taken from private data. BadFit says what is wrong
+with a parameter or with data, BadData that a file cannot be read or that a column holds what has no text.
 """
 
 from __future__ import annotations
@@ -27,15 +28,8 @@ from common.lifetime.recognition import rows_of_data
 def handed_over(data: Any, label: str | None, id_column: str | None, layout: Layout) -> GivenPeople:
     """Return people as they were handed over, all columns but the label: by these they are recognised in other runs.
 
-    Args:
-        data: A file, a frame, or an array of shape (n, d).
-        label: The column of the label, None if it is none of the data's.
-        id_column: The column that says who is who, None if there is none.
-        layout: How text files are written.
-
-    Raises:
-        BadFit: If there is no such id column.
-        BadData: If a file cannot be read.
+    ``label`` is the label's column, None if it is none of the data's; ``id_column`` says who is who, None if there is
+    none.
     """
     frame, named = rows_of_data(data, label, layout)
     if id_column is not None and id_column not in frame.columns:
@@ -49,12 +43,7 @@ def numeric_frame(matrix: AnyArray, columns: Iterable[str]) -> polars.DataFrame:
 
 
 def chosen_columns(data: Any, columns: Sequence[str], layout: Layout) -> dict[str, Any]:
-    """Return the named columns of a file, a frame, or an array or list whose columns are exactly these in this order.
-
-    Raises:
-        BadFit: If there is no such column, it is there twice, or an array has another number of them.
-        BadData: If a file cannot be read.
-    """
+    """Return the named columns of a file, a frame, or an array or list whose columns are just these in this order."""
     if is_file(data):
         parts = [piece.frame for piece in pieces(Path(data), layout, frozenset(columns))]
         if not parts:
@@ -83,9 +72,6 @@ def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
         others: (X, y), or X alone where ``y`` is no array.
         y: The labels of the curator's people: an array, the name of a column, or None, where the schema names it.
         name: Of the parameter.
-
-    Raises:
-        BadFit: If there are no labels.
     """
     if isinstance(others, tuple):
         if len(others) != 2:
@@ -100,27 +86,16 @@ def labelled(others: Any, y: Any, name: str) -> tuple[Any, Any]:
 
 
 def text_frame(columns: Mapping[str, Any]) -> polars.DataFrame:
-    """Return columns as canonical texts, null where missing.
-
-    Raises:
-        BadData: If one of them holds what has no text.
-    """
+    """Return columns as canonical texts, null where missing."""
     return polars.DataFrame([canonical_texts(column, name) for name, column in columns.items()])
 
 
 def doubles(X: Any) -> Any:
     """Return people without a schema as doubles, NaN where a value is missing: each field by what it holds alone.
 
-    Args:
-        X: A frame, whose columns keep their names, or an array or list of shape (n, d).
-
     Returns:
-        A frame of polars or an array; ``X`` itself where it is neither, or is an array of what has no text, both of
-        which scikit-learn refuses in its own words.
-
-    Raises:
-        BadFit: If a column holds something else than numbers and booleans, or is there twice.
-        BadData: If a column of a frame holds what has no text.
+        A frame of polars, whose columns keep their names, or an array; ``X`` itself where it is neither frame, array
+            nor list, or is an array of what has no text, all of which scikit-learn refuses in its own words.
     """
     if is_frame(X):
         names = list(X.columns)
@@ -142,12 +117,7 @@ def doubles(X: Any) -> Any:
 
 
 def numbers(column: Any, name: str, what: str = "X") -> Floats:
-    """Return a column as doubles, NaN where a value is missing; booleans are 1 and 0.
-
-    Raises:
-        BadFit: If it holds another value; ``what`` is the name of the parameter.
-        BadData: If it holds what has no text.
-    """
+    """Return a column as doubles, NaN where a value is missing; booleans are 1 and 0. ``what`` is the parameter."""
     kind = getattr(column, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
         return np.asarray(column, dtype=np.float64)
@@ -162,11 +132,7 @@ def numbers(column: Any, name: str, what: str = "X") -> Floats:
 
 
 def known_target(y: Any) -> Any:
-    """Return what is to be predicted, of a type of pandas' own as an array of NumPy.
-
-    Raises:
-        BadFit: If a value is missing.
-    """
+    """Return what is to be predicted, of a type of pandas' own as an array of NumPy; nothing may be missing."""
     kind = getattr(y, "dtype", None)
     if y is None or (isinstance(kind, np.dtype) and kind.kind not in "OM"):
         return y
@@ -180,11 +146,7 @@ def known_target(y: Any) -> Any:
 
 
 def check_once(frame: Any, columns: Sequence[Any]) -> None:
-    """Refuse a frame that has one of the columns twice: which of them is meant is for its owner to say.
-
-    Raises:
-        BadFit: If one is there twice.
-    """
+    """Refuse a frame that has one of the columns twice: which of them is meant is for its owner to say."""
     names = list(frame.columns)
     twice = [name for name in columns if names.count(name) > 1]
     if twice:
@@ -209,11 +171,7 @@ CLASSES = Label(column=LABEL, positive=("positive",), negative=("negative",))
 
 
 def public_schema(schema: Any) -> Schema:
-    """Return a schema that was given as a mapping or as the path of a YAML file.
-
-    Raises:
-        BadScenario: If it cannot be read, or a key is wrong.
-    """
+    """Return a schema that was given as a mapping or as the path of a YAML file."""
     if isinstance(schema, Schema):
         return schema
     return read_schema(schema) if isinstance(schema, str | Path) else parse_schema(schema)
@@ -222,25 +180,14 @@ def public_schema(schema: Any) -> Schema:
 def described(schema: Schema, file: str, *further: Number) -> TableSource:
     """Return the description of a Parquet file with a schema's columns, :data:`LABEL`, and further numbers behind."""
     return TableSource(
-        files=(file,),
-        layout=schema.layout,
-        label=CLASSES,
-        features=(*schema.features, *further),
-        norm=schema.norm,
+        files=(file,), layout=schema.layout, label=CLASSES, features=(*schema.features, *further), norm=schema.norm
     )
 
 
 def numeric_schema(bounds: Any, columns: Sequence[str], norm: float | None) -> Schema:
     """Return the schema of columns that all hold numbers; a missing one counts as the middle of its bounds.
 
-    Args:
-        bounds: One pair (low, high) for all columns, a pair for each in order, or a mapping from each column's name to
-            a pair.
-        columns: Their names.
-        norm: Public bound on the length of a feature vector, or None.
-
-    Raises:
-        BadFit: If a pair is missing, or is none with low < high.
+    ``bounds`` are one pair (low, high) for all columns, a pair for each in order, or a mapping from each column's name.
     """
     if norm is not None and not (isinstance(norm, int | float) and 0.0 < norm < math.inf):
         raise BadFit(f"norm must be a positive number or None, found {norm!r}")
@@ -253,11 +200,7 @@ def numeric_schema(bounds: Any, columns: Sequence[str], norm: float | None) -> S
 
 
 def bounded(value: Any, what: str) -> tuple[float, float]:
-    """Return a pair low < high of finite numbers.
-
-    Raises:
-        BadFit: If it is none.
-    """
+    """Return a pair low < high of finite numbers."""
     try:
         low, high = (float(bound) for bound in value)
     except (TypeError, ValueError):
@@ -297,15 +240,7 @@ class PublicClippingWarning(UserWarning):
 
 
 def public_pairs(X: Any, columns: Sequence[str]) -> list[tuple[float, float]]:
-    """Return a pair (low, high) for each column: the least and the greatest value of the public sample.
-
-    Args:
-        X: The public sample's features: an array of shape (m, d), or a frame with these columns.
-        columns: Their d names.
-
-    Raises:
-        BadFit: If it has other columns, or holds what is no number.
-    """
+    """Return a pair (low, high) for each column: the least and the greatest value of the public sample."""
     if is_file(X):
         raise BadFit("records in a file need schema=, which says what its columns are; found none")
     if is_frame(X):
@@ -364,9 +299,8 @@ def response_cost(responses: AnyArray, low: float, high: float) -> float:
 def warning_text(shares: Mapping[str, float], cost: float) -> str | None:
     """Return what to say, or None: of responses and of features of which more than :data:`FEW` is beyond the bounds.
 
-    Args:
-        shares: As of :func:`clipped_shares`.
-        cost: As of :func:`response_cost`: responses are spoken of where it is above :data:`FEW`, too.
+    ``shares`` are those of :func:`clipped_shares`, ``cost`` that of :func:`response_cost`: responses are spoken of
+    where it is above :data:`FEW`, too.
     """
     sentences = []
     if max(shares.get("response", 0.0), cost) > FEW:

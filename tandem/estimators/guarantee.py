@@ -65,7 +65,6 @@ class Guarantee(Value):
 
     @property
     def delta(self) -> float:
-        """The delta that goes with it."""
         return _sum([fit.delta for fit in self.fits])
 
     @property
@@ -85,12 +84,10 @@ class Guarantee(Value):
 
     @property
     def curator(self) -> Promise:
-        """What is promised to a person of the curator's sample."""
         return of_curator((self.epsilon, self.delta), self.protects, "fits")
 
     @property
     def agent(self) -> Promise:
-        """What is promised to a person of the population."""
         return of_agent((self.agent_epsilon, 0.0), "fits and agents")
 
     def __str__(self) -> str:
@@ -106,11 +103,7 @@ class Guarantee(Value):
         return "".join(f"; OVER ALL RUNS, {who}: {spent}" for who, spent in self.all_runs.items())
 
     def plot(self) -> Drawing:
-        """Draw the epsilons of both sides, over all fits; a smaller one protects more.
-
-        Raises:
-            BadInput: If nothing is promised to anybody.
-        """
+        """Draw the epsilons of both sides, over all fits; a smaller one protects more."""
         return of_epsilons({"curator": self.curator.epsilon, "agent": self.agent.epsilon})
 
     def _repr_html_(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Self
 
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
@@ -53,33 +53,37 @@ class TransferClassifier(BinaryClassifier):
             ``"subsample-test-reweigh"`` (Kohen & Sheffet, ICML 2022, Algorithm 2): from round to round the sample is
             reweighed towards the people on whom the model failed, and the model that does best on the *population* is
             kept.
-        rounds: How often the curator learns, at least 1; the budget and the agents are shared out among the rounds.
-            None: what fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
-        kappa: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight. kappa n must be above 10. None:
-            1/2, or .3 where rounds reweigh.
-        eta: Step of the reweighing. None: ln 64, as portfolios rake, or .3 where rounds reweigh.
-        alpha, beta: Accuracy in (0, 1/2), failure probability of the estimate's interval and of the gap. A portfolio's
-            judges go on until the answer is shown, with probability 1 - beta, to be within alpha of the best candidate,
-            or all were asked. None: .01 there, else .1.
-        mode: Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at the first
-            model whose loss on the population is shown to be below ``4 alpha``.
         bounds: *Public* bounds of the features: a pair for all columns, a pair for each, or a mapping by column. Values
             beyond are clipped to them; missing ones (NaN) count as the middle. Never taken from the data.
         schema: A mapping, or the path of a YAML file: ``features`` (numbers with bounds, categories with values), and
             where given ``label``, ``norm``, ``layout``. Replaces ``bounds``, and allows categories and files. See
             ``docs/estimators.md``.
-        norm: Public bound: longer feature vectors are shortened to this L2 norm. None: the square root of their number.
-        classes: The two *public* class names; the second is the positive one. None: those of the schema's label, or
-            read off ``y``, which treats them as public: that both occur is then no secret.
-        population_fraction: Without a population, this share of the people of X, chosen by chance, answers as agents
-            instead of giving the curator their records; what is found then holds for people like those of X.
         random_state: None: noise from the operating system's generator, for real people. Otherwise the fit is
             *simulated*: it can be repeated, and whoever knows the seed can undo the noise.
         lifetime: (epsilon, delta) that all fits and runs may cost a real person together, whichever side they are on;
             None: they take part once.
-        id_column: The column of X and of the population, given as frames or files, that says who is who: by it people
-            are recognised in further fits, instead of by their rows. Nothing else is done with it. None: that of the
-            schema.
+        options: What is rarely given, by name:
+
+            * ``rounds``: How often the curator learns; the budget and the agents are shared out among the rounds. By
+              default what fits, 1 or 2; where a protocol is named, 1, or 3 that reweigh.
+            * ``kappa``: In (0, 1]: no person of X ever has more than 1/(kappa n) of all weight; kappa n must be above
+              10. By default 1/2, or .3 where rounds reweigh.
+            * ``eta``: Step of the reweighing. By default ln 64, as portfolios rake, or .3 where rounds reweigh.
+            * ``alpha``, ``beta``: Accuracy in (0, 1/2), failure probability (.05) of the estimate's interval and of the
+              gap. A portfolio's judges go on until the answer is shown, with probability 1 - beta, to be within alpha
+              of the best candidate, or all were asked. By default alpha is .01 there, else .1.
+            * ``mode``: Where rounds reweigh, ``"agnostic"``: use all of them, keep the best. ``"realizable"``: stop at
+              the first model whose loss on the population is shown to be below ``4 alpha``.
+            * ``norm``: Public bound: longer feature vectors are shortened to this L2 norm. By default the square root
+              of their number.
+            * ``classes``: The two *public* class names; the second is the positive one. By default those of the
+              schema's label, or read off ``y``, which treats them as public: that both occur is then no secret.
+            * ``population_fraction``: Without a population, this share (.5) of the people of X, chosen by chance,
+              answers as agents instead of giving the curator their records; what is found then holds for people like
+              those of X.
+            * ``id_column``: The column of X and of the population, given as frames or files, that says who is who: by
+              it people are recognised in further fits, instead of by their rows. Nothing else is done with it. By
+              default that of the schema.
 
     Attributes:
         classes_: Shape (2,).
@@ -107,12 +111,19 @@ class TransferClassifier(BinaryClassifier):
         >>> generator = np.random.default_rng(0)
         >>> X = generator.uniform(-1, 1, (4000, 2))
         >>> y = X[:, 0] > 0.2
-        >>> model = TransferClassifier(epsilon=1.0, population_fraction=0.5, random_state=0).fit(X, y)
+        >>> model = TransferClassifier(epsilon=1.0, random_state=0).fit(X, y)
         >>> model.guarantee_.epsilon, model.guarantee_.delta, model.guarantee_.agent_epsilon
         (1.0, 1e-06, 1.0)
         >>> bool(model.score(X, y) > 0.9)
         True
     """
+
+    _known_options: ClassVar = {
+        **dict.fromkeys(("rounds", "kappa", "eta", "alpha", "norm", "classes", "id_column")),
+        "beta": 0.05,
+        "mode": "agnostic",
+        "population_fraction": 0.5,
+    }
 
     def __init__(
         self,
@@ -122,40 +133,22 @@ class TransferClassifier(BinaryClassifier):
         agent_epsilon: float = 1.0,
         learner: str | Mapping[str, Any] = "sgd",
         protocol: str = "fit",
-        rounds: int | None = None,
-        kappa: float | None = None,
-        eta: float | None = None,
-        alpha: float | None = None,
-        beta: float = 0.05,
-        mode: Literal["agnostic", "realizable"] = "agnostic",
         bounds: Any = (-1.0, 1.0),
         schema: Any = None,
-        norm: float | None = None,
-        classes: Any = None,
-        population_fraction: float = 0.5,
         random_state: Any = None,
         lifetime: tuple[float, float] | None = None,
-        id_column: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.agent_epsilon = agent_epsilon
         self.learner = learner
         self.protocol = protocol
-        self.rounds = rounds
-        self.kappa = kappa
-        self.eta = eta
-        self.alpha = alpha
-        self.beta = beta
-        self.mode = mode
         self.bounds = bounds
         self.schema = schema
-        self.norm = norm
-        self.classes = classes
-        self.population_fraction = population_fraction
         self.random_state = random_state
         self.lifetime = lifetime
-        self.id_column = id_column
+        self.options = options
 
     @works_after_fork
     def fit(self, X: Any, y: Any = None, *, population: Any = None, public: Any = None) -> Self:
@@ -187,18 +180,16 @@ class TransferClassifier(BinaryClassifier):
         self.advice_ = found
         self.candidates_ = judged(self.result_)
         self.gap_: float | None = self.result_.get("gap")
-        self.classes_ = self._classes.names
         return self
 
     def _tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
-        """Return the scenario of a fit, and what fits so many people."""
         people, agents = len(sides.curator), len(sides.population)
         given = self._given_numbers(agents)
         ball = self._diameter(people)
         first = learner_settings(self.learner, people, public, 1, ball)
         check_public(first, public)
         found = advised(self._scenario_of(sides, public, first, UNDECIDED))
-        choice = chosen(self.protocol, self.mode, given, found, counted=first.get("name") == "sgd")
+        choice = chosen(self.protocol, self._value("mode"), given, found, counted=first.get("name") == "sgd")
         learner = learner_settings(self.learner, people, public, choice.rounds, ball)
         tree = self._scenario_of(sides, public, learner, choice)
         if leaves_votes_open(self.learner):
@@ -206,10 +197,8 @@ class TransferClassifier(BinaryClassifier):
         return tree, found
 
     def _given_numbers(self, agents: int) -> dict[str, float | None]:
-        """Return what the user gives of the protocol's numbers."""
-        names = ("kappa", "eta", "alpha")
-        given = {name: None if getattr(self, name) is None else self._number(name) for name in names}
-        rounds, kappa = None if self.rounds is None else self._whole("rounds"), given["kappa"]
+        given = {name: None if self._value(name) is None else self._number(name) for name in ("kappa", "eta", "alpha")}
+        rounds, kappa = None if self._value("rounds") is None else self._whole("rounds"), given["kappa"]
         if kappa is not None and not 0.0 < kappa <= 1.0:
             raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
         if rounds is not None and agents < rounds:
@@ -246,7 +235,7 @@ class TransferClassifier(BinaryClassifier):
             "portfolio": choice.portfolio,
             "alpha": choice.alpha,
             "beta": self._number("beta"),
-            "mode": self.mode,
+            "mode": self._value("mode"),
             "people": "real" if self.random_state is None else "simulated",
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
             "divergence": {"chi_squared": 1.0 / choice.kappa},

@@ -1,6 +1,7 @@
 """People for the estimators' tests: a biased private sample and a population, from a seed."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars
@@ -15,6 +16,13 @@ SCHEMA = {
 }
 QUICK = {"name": "sgd", "steps": 3000}
 """A learner for tests that look at something else than the model."""
+
+
+def made(kind: Any, **given: Any) -> Any:
+    """Return an estimator, of parameters, options and settings of its learner, each by its name."""
+    parameters = {name: given.pop(name) for name in [*given] if name in kind._get_param_names()}
+    options = {name: given.pop(name) for name in [*given] if name in kind._known_options}
+    return kind(**parameters, **({"options": options} if options else {}), **({"settings": given} if given else {}))
 
 
 def square(count: int, seed: int, *, rare: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tandem.estimators import EXPECTED_FAILED_CHECKS, DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
+from tests.tandem.estimators.people import made
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each, thinned
 
@@ -45,12 +46,23 @@ def exceptions(estimator: object) -> Mapping[str, str]:
 ESTIMATORS = [
     # Nearly all are the curator's: it wants more than ten. The noise is enough for any of the checks' data, so that no
     # check waits for a plan of it.
-    TransferClassifier(
-        **GENEROUS, population_fraction=0.06, kappa=1.0, rounds=1, learner={"name": "sgd", "steps": 3000, "noise": 8.0}
+    made(
+        TransferClassifier,
+        **GENEROUS,
+        population_fraction=0.06,
+        kappa=1.0,
+        rounds=1,
+        learner={"name": "sgd", "steps": 3000, "noise": 8.0},
     ),
-    Adapting(**GENEROUS, population_fraction=0.1, iterations=200),
-    AdaptingRegressor(
-        **GENEROUS, population_fraction=0.1, iterations=200, response_bounds=(-4.0, 4.0), norm=0.8, radius=2.0
+    made(Adapting, **GENEROUS, population_fraction=0.1, iterations=200),
+    made(
+        AdaptingRegressor,
+        **GENEROUS,
+        population_fraction=0.1,
+        iterations=200,
+        response_bounds=(-4.0, 4.0),
+        norm=0.8,
+        radius=2.0,
     ),
 ]
 

@@ -11,7 +11,7 @@ import yaml
 from common.core.errors import BadFit
 from common.data.schema import parse_schema
 from tandem.estimators import DomainAdapter, DomainAdapterRegressor, TransferClassifier, fitting
-from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, square
+from tests.tandem.estimators.people import QUICK, SCHEMA, as_csv, customers, made, square
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each
 
@@ -28,7 +28,7 @@ def plain():
 
 
 def quick(**changes):
-    return TransferClassifier(**{"rounds": 1, "learner": QUICK, "random_state": 0} | changes)
+    return made(TransferClassifier, **{"rounds": 1, "learner": QUICK, "random_state": 0} | changes)
 
 
 def in_pandas(frame):
@@ -85,11 +85,12 @@ class TestForms:
         assert model.estimate_ == reference.estimate_
         np.testing.assert_array_equal(predicted, reference.predict(fresh))
 
-    def test_the_schema_may_be_a_file(self, reference, tmp_path):
+    def test_the_schema_may_be_a_file_or_a_value(self, reference, tmp_path):
         (tmp_path / "schema.yaml").write_text(yaml.safe_dump(SCHEMA), "utf-8")
-        model = quick(schema=tmp_path / "schema.yaml").fit(customers(300, 1), population=customers(200, 2))
-        assert model.hypothesis_ == reference.hypothesis_
-        assert list(model.classes_) == ["no", "yes"]
+        for schema in (tmp_path / "schema.yaml", parse_schema(SCHEMA)):
+            model = quick(schema=schema).fit(customers(300, 1), population=customers(200, 2))
+            assert model.hypothesis_ == reference.hypothesis_
+            assert list(model.classes_) == ["no", "yes"]
 
     def test_the_population_may_come_otherwise_than_the_sample(self, reference, tmp_path):
         others = as_csv(customers(200, 2), tmp_path / "customers.csv")
@@ -150,15 +151,6 @@ REFUSALS = {
 }
 
 
-@for_each("case", REFUSALS)
-def test_what_cannot_be_read_is_refused(case):
-    schema, data, said = REFUSALS[case]
-    model = quick(schema=schema)
-    with pytest.raises(BadFit, match=said):
-        model.fit(data())
-    assert not hasattr(model, "guarantee_")
-
-
 def test_no_message_says_what_a_field_holds():
     X, y = square(60, 1)
     texts = np.array(X, dtype=object)
@@ -180,6 +172,7 @@ def test_no_message_says_what_a_field_holds():
 
 
 NO_LABEL = {"features": SCHEMA["features"]}
+NUMBERS = NO_LABEL | {"label": {"column": "plan", "above": 3}}
 PEOPLE = customers(60, 1)
 X, Y = square(60, 1)
 FURTHER = {
@@ -189,20 +182,18 @@ FURTHER = {
     "no such column for y": (None, (polars.DataFrame(X), "renews"), "'renews', which X does not have"),
     "a name that is taken": (None, (polars.DataFrame(X, schema=["a", "__label__"]), Y), "rename it"),
     "a bound that is no pair": (None, (X, Y), "must be a pair"),
-    "a label that is no number": (
-        NO_LABEL | {"label": {"column": "plan", "above": 3}},
-        (PEOPLE,),
-        "60 of 60 people have none",
-    ),
+    "a label that is no number": (NUMBERS, (PEOPLE,), "60 of 60 people have none"),
+    **{case: (schema, (data(),), said) for case, (schema, data, said) in REFUSALS.items()},
 }
 
 
 @for_each("case", FURTHER)
-def test_what_does_not_belong_together_is_refused(case):
+def test_what_cannot_be_read_or_does_not_belong_together_is_refused(case):
     schema, people, said = FURTHER[case]
-    bounds = 3.0 if said == "must be a pair" else (-1.0, 1.0)
+    model = quick(schema=schema, bounds=3.0 if said == "must be a pair" else (-1.0, 1.0))
     with pytest.raises(BadFit, match=said):
-        quick(schema=schema, bounds=bounds).fit(*people)
+        model.fit(*people)
+    assert not hasattr(model, "guarantee_")
 
 
 class TestPopulationsWithoutLabels:
@@ -334,8 +325,3 @@ def test_pandas_has_many_ways_to_say_nothing(reference):
     frame["plan"] = frame["plan"].astype("string")
     frame["months"] = frame["months"].astype("Float64")
     np.testing.assert_array_equal(reference.predict(frame), reference.predict(fresh))
-
-
-def test_a_schema_may_be_given_as_a_value(reference):
-    model = quick(schema=parse_schema(SCHEMA)).fit(customers(300, 1), population=customers(200, 2))
-    assert model.hypothesis_ == reference.hypothesis_

@@ -11,17 +11,20 @@ import tandem
 from common.core.errors import BadFit, FitFailed
 from referee.audit.audit import audit
 from tandem.estimators import CannotHelpWarning, DomainAdapterRegressor, TransferClassifier, fitting
-from tandem.estimators.fitting import FewForTeachersWarning, chosen, learner_settings, suffice
-from tests.tandem.estimators.people import QUICK, SCHEMA, customers, square
+from tandem.estimators.fitting import FewForTeachersWarning, learner_settings, suffice
+from tests.tandem.estimators.people import QUICK, SCHEMA, customers, made, square
 from tests.tandem.estimators.plain import Plain
 from tests.tiers import for_each
 
 LEARNER = {"name": "sgd", "steps": 3000, "noise": 8.0, "diameter": 6.0}
 """Noise enough for all that is asked here, so that no fit waits for a plan of it."""
+few_agents = pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+"""Who cannot judge, which is said and tested above."""
 
 
 def quick(**changes: Any) -> TransferClassifier:
-    return TransferClassifier(**{"learner": LEARNER, "random_state": 0, "agent_epsilon": 2.0, "epsilon": 4.0} | changes)
+    given = {"learner": LEARNER, "random_state": 0, "agent_epsilon": 2.0, "epsilon": 4.0} | changes
+    return made(TransferClassifier, **given)
 
 
 @pytest.fixture
@@ -36,16 +39,11 @@ def scenario(people: int, agents: int, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain")
-def test_many_agents_repair_and_judge_and_fewer_judge_only():
+def test_many_agents_repair_and_judge_fewer_judge_only_and_very_many_tell_a_second_model_apart():
     many, few = scenario(2000, 6000), scenario(2000, 600)
     assert (many["protocol"], many["curator"]["rounds"], "portfolio" in many) == ("portfolio", 1, False)
     assert (few["protocol"], few["curator"]["rounds"], few["portfolio"]["repair"]) == ("portfolio", 1, 0.0)
     assert many["alpha"] == 0.01
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain")
-def test_a_second_model_is_learned_where_it_can_be_told_apart():
     assert scenario(5000, 100_000)["curator"]["rounds"] == 2
     assert scenario(5000, 100_000, rounds=1)["curator"]["rounds"] == 1
 
@@ -61,6 +59,7 @@ def test_what_a_user_names_is_what_is_run():
     curator = given["curator"]
     assert (curator["rounds"], curator["kappa"], curator["eta"], given["alpha"]) == (2, 0.2, 1.0, 0.03)
     assert "portfolio" not in given
+    scenario(400, 30, protocol="learn-and-test")  # and nobody is warned
 
 
 @pytest.mark.usefixtures("plain")
@@ -84,11 +83,6 @@ def test_who_cannot_help_is_named_before_anything_is_spent(monkeypatch):
         quick(epsilon=0.01).fit(*square(400, 1), population=square(3000, 2))
 
 
-@pytest.mark.usefixtures("plain")
-def test_named_protocols_warn_of_nothing():
-    scenario(400, 30, protocol="learn-and-test")
-
-
 @for_each(
     ("changes", "said"),
     [
@@ -104,11 +98,6 @@ def test_what_does_not_go_together_is_refused(changes, said, monkeypatch):
     with pytest.raises(BadFit, match=said):
         model.fit(*square(2000, 1), population=square(6000, 2))
     assert not hasattr(model, "guarantee_")
-
-
-def test_no_protocol_is_unknown_to_its_defaults():
-    with pytest.raises(BadFit, match="protocol must be"):
-        chosen("hopeful", "agnostic", {}, None)
 
 
 @pytest.mark.slow
@@ -142,16 +131,14 @@ def test_nothing_of_a_record_decides_what_is_run():
     assert first.advice_ == second.advice_
 
 
-# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
-
 TREES = {"name": "model-agnostic", "teacher": DecisionTreeClassifier(max_depth=3), "chunks": 60}
 
 
 def fit_quick(**changes):
-    return TransferClassifier(**{"epsilon": 4.0, "rounds": 1, "learner": TREES} | changes)
+    return made(TransferClassifier, **{"epsilon": 4.0, "rounds": 1, "learner": TREES} | changes)
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 def test_classifiers_stand_as_they_are():
     """Trees teach; the student is a logistic regression unless another is named."""
     X, y = square(4000, 1)
@@ -162,7 +149,7 @@ def test_classifiers_stand_as_they_are():
     assert settings["queries"] == 50
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 @pytest.mark.slow
 def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_their_features_are_public():
     labels = TREES | {"protects": "labels", "queries": 40, "chunks": 30}
@@ -177,14 +164,9 @@ def test_a_fit_that_protects_labels_only_says_so_and_takes_real_people_only_if_t
     assert "LABEL ONLY" in str(fit_quick(learner=labels | {"public_features": True}).fit(X, y).guarantee_)
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
-def test_several_rounds_learn_from_draws():
+def test_several_rounds_learn_from_draws_that_suffice_by_labelling_fewer_points():
     assert learner_settings("model-agnostic", 5000, 100, 1)["draws"] is None
     assert learner_settings("model-agnostic", 5000, 100, 3)["draws"] == 500
-
-
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
-def test_teachers_get_draws_that_suffice_by_labelling_fewer_points():
     # Three rounds of 10,000 people and 500 points: 692 teachers of 1.4 draws each.
     points, each = suffice(500, 31, 1000, 3)
     assert points == 28
@@ -196,13 +178,13 @@ def test_teachers_get_draws_that_suffice_by_labelling_fewer_points():
     assert suffice(500, 48, 100, 21)[0] == 3  # no more than leaves each teacher a draw
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 @pytest.mark.slow
 def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
     X, y = square(12_000, 1)
     public = np.random.default_rng(3).uniform(-1, 1, (500, X.shape[1]))
     votes = {"learner": "model-agnostic", "protocol": "subsample-test-reweigh", "random_state": 0}
-    model = TransferClassifier(epsilon=2.0, rounds=2, **votes)
+    model = made(TransferClassifier, epsilon=2.0, rounds=2, **votes)
     model.fit(X, y, public=public)
     settings = model._scenario["curator"]["learner"]
     assert settings["queries"] < 500
@@ -215,7 +197,7 @@ def test_by_default_each_teacher_has_two_records_a_weight_or_a_word_is_said():
     assert [judged.name for judged in fitted.candidates_] == ["constant -1", "constant +1", "model"]
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 @for_each(
     ("changes", "public", "said"),
     [
@@ -237,22 +219,12 @@ def test_what_cannot_work_is_refused_before_anything_is_touched(changes, public,
 UNPLANNED = {"name": "sgd", "steps": 3000, "noise": 8.0}
 """Its noise is given: planning it takes longer than all else here."""
 
-# Most fits here have few agents, who cannot judge: that is said, and tested in test_fitting_estimators.
 
-
-@pytest.fixture(scope="module")
-def estimators_plain():
-    """Least squares without noise, and no parties."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "Embedded", Plain)
-        yield
-
-
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 @pytest.mark.usefixtures("plain")
 @pytest.mark.filterwarnings("ignore::tandem.models.DataNote")
 def test_a_classifier_s_model_predicts_as_it_does(tmp_path):
-    fitted = TransferClassifier(rounds=1, learner=UNPLANNED, epsilon=500.0, delta=1e-3, random_state=0, schema=SCHEMA)
+    fitted = fit_quick(learner=UNPLANNED, epsilon=500.0, delta=1e-3, random_state=0, schema=SCHEMA)
     fitted.fit(customers(300, 1), population=customers(200, 2))
     fresh = customers(80, 3)
     model = fitted.to_model()
@@ -266,22 +238,22 @@ def test_a_classifier_s_model_predicts_as_it_does(tmp_path):
     assert tandem.describe(model)[0] == "predicts renews: no or yes"
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 @pytest.mark.usefixtures("plain")
 @pytest.mark.slow
 def test_columns_without_names_are_x0_x1_and_classes_become_texts():
     X, y = square(300, 1)
-    fitted = TransferClassifier(rounds=1, learner=QUICK, random_state=0).fit(X, y)
+    fitted = fit_quick(learner=QUICK, random_state=0).fit(X, y)
     rows = [{"x0": float(a), "x1": float(b)} for a, b in X[:20]]
     assert tandem.predict(fitted.to_model(), rows).tolist() == [str(label) for label in fitted.predict(X[:20])]
 
 
-@pytest.mark.filterwarnings("ignore::tandem.estimators.fitting.CannotHelpWarning")
+@few_agents
 @pytest.mark.usefixtures("plain")
 def test_a_regressor_s_model_predicts_in_the_unit_of_its_response():
     X, _ = square(300, 1)
     y = 20.0 + 4.0 * X[:, 0]
-    fitted = DomainAdapterRegressor(response_bounds=(10.0, 30.0), random_state=0).fit(X, y, public=(X, y))
+    fitted = made(DomainAdapterRegressor, response_bounds=(10.0, 30.0), random_state=0).fit(X, y, public=(X, y))
     model = fitted.to_model()
     rows = [{"x0": float(a), "x1": float(b)} for a, b in X[:20]]
     np.testing.assert_allclose(tandem.predict(model, rows), fitted.predict(X[:20]), rtol=1e-6)

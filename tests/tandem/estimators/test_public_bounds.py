@@ -22,6 +22,7 @@ from tandem.estimators import (
 from tandem.estimators.fitting import MOST, warn_of_clipping
 from tandem.estimators.frames import numeric_schema, public_pairs, public_schema, response_cost, widened
 from tests.deploy.test_accepting import write_table
+from tests.tandem.estimators.people import made
 
 RAW = {"iterations": 100, "epsilon": 4.0, "agent_epsilon": 4.0, "random_state": 0}
 
@@ -35,7 +36,7 @@ def far(count, seed, shift=0.0):
 
 def test_a_regressor_that_is_far_off_does_not_report_an_error_of_0_without_a_word():
     public, mine, others = far(1000, 1), far(500, 2, 1.0), far(500, 3, 1.0)
-    model = DomainAdapterRegressor(bounds=(0, 10_000), response_bounds=(-1, 1), **RAW)
+    model = made(DomainAdapterRegressor, bounds=(0, 10_000), response_bounds=(-1, 1), **RAW)
     with pytest.warns(
         PublicClippingWarning, match=r"100.0% of the public sample's responses .* estimate_ is the error"
     ):
@@ -48,7 +49,7 @@ def test_by_default_bounds_are_the_public_samples_and_raw_units_do():
     public, mine, others = far(2000, 1), far(1000, 2, 1.0), far(1000, 3, 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = DomainAdapterRegressor(**RAW).fit(*mine, public=public, population=others)
+        model = made(DomainAdapterRegressor, **RAW).fit(*mine, public=public, population=others)
     error = float(np.mean((model.predict(others[0]) - others[1]) ** 2))
     assert error < 2.0 * 25.0
     assert model.estimate_.low <= error <= model.estimate_.high
@@ -56,7 +57,7 @@ def test_by_default_bounds_are_the_public_samples_and_raw_units_do():
     learner = model._scenario["curator"]["learner"]
     assert (learner["residual_clip"], learner["start"], learner["whitening"]) == ("public", "public", "public")
     signs = [(X, np.where(y > 500, "up", "down")) for X, y in (public, mine, others)]
-    labels = DomainAdapter(**RAW).fit(*signs[1], public=signs[0], population=signs[2])
+    labels = made(DomainAdapter, **RAW).fit(*signs[1], public=signs[0], population=signs[2])
     assert labels.score(*signs[2]) > 0.9
 
 
@@ -66,7 +67,7 @@ def test_bounds_take_nothing_from_the_private_people():
     wild[0][0], wild[1][0] = 1e9, -1e9
     learned = []
     for people in (mine, wild):
-        model = DomainAdapterRegressor(**RAW).fit(*people, public=public, population=far(100, 3))
+        model = made(DomainAdapterRegressor, **RAW).fit(*people, public=public, population=far(100, 3))
         learned.append((model._schema, model._range, model._scenario["curator"]))
     assert learned[0] == learned[1]
     assert learned[0][1] == (public[1].min(), public[1].max())
@@ -76,7 +77,7 @@ def test_features_of_the_public_sample_beyond_declared_bounds_are_told():
     public, mine = far(400, 1), far(400, 2)
     signs = [(X, y > 500) for X, y in (public, mine)]
     with pytest.warns(PublicClippingWarning, match="beyond its bounds in 3 features"):
-        model = DomainAdapter(**RAW).set_params(bounds=(0, 5000)).fit(*signs[1], public=signs[0])
+        model = made(DomainAdapter, **RAW).set_params(bounds=(0, 5000)).fit(*signs[1], public=signs[0])
     assert set(model.public_clipped_) == {"x0", "x1", "x2"}
     assert all(0.4 < share < 0.6 for share in model.public_clipped_.values())
 
@@ -92,14 +93,10 @@ def test_a_good_public_source_is_kept_by_the_defaults():
     assert np.mean(errors) < 1.3 * 25.0
 
 
-@pytest.mark.parametrize("frame", [True, False])
-def test_pairs_of_columns(frame):
+def test_pairs_of_columns_and_what_a_public_sample_must_have():
     X = np.array([[1.0, 7.0, np.nan], [3.0, 7.0, np.nan]])
-    given = polars.DataFrame({"b": X[:, 1], "a": X[:, 0], "c": X[:, 2], "y": [0, 1]}) if frame else X
-    assert public_pairs(given, ["a", "b", "c"]) == [(1.0, 3.0), (3.5, 10.5), (-0.5, 0.5)]
-
-
-def test_what_a_public_sample_must_have():
+    for given in (X, polars.DataFrame({"b": X[:, 1], "a": X[:, 0], "c": X[:, 2], "y": [0, 1]})):
+        assert public_pairs(given, ["a", "b", "c"]) == [(1.0, 3.0), (3.5, 10.5), (-0.5, 0.5)]
     with pytest.raises(BadFit, match="no column 'c'"):
         public_pairs(polars.DataFrame({"a": [1.0]}), ["a", "c"])
     with pytest.raises(BadFit, match="has 2 features, and X has 3"):
