@@ -36,7 +36,7 @@ class Demands:
             learns once, and all agents test what was learned.
         portfolio: It judges several models and their repairs; the scenario may say how it spends.
         claims: A theorem says how accurate its answer is, for a sample, rounds and a learner that are large enough
-            (``mode: realizable``). If not, no size is too small: what the agents' answers show holds for any.
+            (``mode: realizable``). If not, no size is too small.
         transfers: Its answer is a model of the curator's people that is meant for the population: a portfolio may judge
             it.
         further: Operations of a kind beyond one a round, by kind.
@@ -67,11 +67,7 @@ def demands_of(protocol: str) -> Demands:
 
 
 def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
-    """Return a protocol's message pattern, or what remains of it for a side that is alone.
-
-    Raises:
-        BadInput: If there is no such protocol, or nothing remains of it.
-    """
+    """Return a protocol's message pattern, or what remains of it for a side that is alone; BadInput if nothing does."""
     if protocol not in DEMANDS.names():
         raise BadInput(
             f"protocol {protocol!r} declares no pattern; known: {', '.join(DEMANDS.names())}. A package that adds a "
@@ -86,11 +82,7 @@ def pattern_of(protocol: str, alone: str | None = None) -> Pattern:
 
 
 def as_bits(mechanism: LocalRandomizer) -> BitMechanism:
-    """Return the mechanism of agents who answer with a bit.
-
-    Raises:
-        BadScenario: If its answers are something else.
-    """
+    """Return the mechanism of agents who answer with a bit; BadScenario if its answers are something else."""
     if not isinstance(mechanism, BitMechanism):
         raise BadScenario(
             f"agents.mechanism: this protocol's agents answer with a bit, found {mechanism.name}: take warner"
@@ -102,13 +94,8 @@ def as_bits(mechanism: LocalRandomizer) -> BitMechanism:
 class PlanInputs:
     """The numbers of a scenario from which the plan of its problem follows.
 
-    Attributes:
-        alpha, beta: Accuracy and failure probability.
-        n, count: People of the curator and agents: numbers, or ``plan``.
-        epsilon: The curator's budget, None if it has none.
-        learner: Settings of the curator's learner, None if it has none.
-        mechanism: How agents randomize.
-        dropout: Share of the agents who do not answer.
+    ``n`` and ``count`` (of agents) may be ``plan``; ``epsilon`` is the curator's budget, None if it has none;
+    ``dropout`` is the share of the agents who do not answer.
     """
 
     alpha: float
@@ -121,26 +108,17 @@ class PlanInputs:
     dropout: float
 
     def private(self, why: str) -> float:
-        """Return the curator's epsilon.
-
-        Raises:
-            BadScenario: If there is none; ``why`` says what it is needed for.
-        """
+        """Return the curator's epsilon; BadScenario if there is none: ``why`` says what it is needed for."""
         if self.epsilon is None:
             raise BadScenario(f"curator.epsilon: {why}, give one")
         return self.epsilon
 
     @property
     def truth(self) -> float:
-        """Probability with which an agent tells its true bit.
-
-        Raises:
-            BadScenario: If answers are no bits.
-        """
+        """Probability with which an agent tells its true bit."""
         return as_bits(self.mechanism).truth
 
     def people(self, rule: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
-        """Return the curator's n beside the rule's."""
         return follow(self.n, rule, formula, source)
 
     def agents(self, answers: Callable[[], float], formula: str, source: str = SYNERGY) -> PlannedValue:
@@ -151,8 +129,8 @@ class PlanInputs:
 class Problem(Value):
     """What a protocol of the hybrid model is to find out, as public numbers, in a frozen value.
 
-    The problem says which features of a record mean what, what a right answer is, and how many people a guarantee
-    takes. Curator and agents have people of the same distribution.
+    It says which features of a record mean what, what a right answer is, and how many people a guarantee takes. Curator
+    and agents have people of the same distribution.
     """
 
     name: str
@@ -170,21 +148,13 @@ class Problem(Value):
         """Return what only a simulation can know of an answer: ``correct``, and the numbers that say why.
 
         Args:
-            answer: Its JSON form.
-            alpha: The scenario's accuracy.
-            people: What T is.
-
-        Raises:
-            BadMessage: If the answer is not one to this problem.
-            BadScenario: If the truth about such people is not known.
+            answer: Its JSON form; BadMessage if it is not an answer to this problem.
+            people: What T is; BadScenario if the truth about such people is not known.
         """
 
     @abstractmethod
     def plan(self, inputs: PlanInputs, paper: bool) -> dict[str, PlannedValue]:
         """Return every number of a run: ``n``, ``agents``, and settings of the curator's learner, by name.
-
-        Args:
-            paper: Whether to compute as the paper does.
 
         Raises:
             BadScenario, BadInput: If there is no such number: says what would have to change.
@@ -232,38 +202,16 @@ DEMANDS.register("hand-over")(Demands(PATTERN, several_tasks=True, answers="valu
 
 
 DEMANDS.register("learn-and-test")(
-    Demands(
-        sequence(curator("learn"), agents("loss")),
-        reweighs=False,
-        claims=False,
-        transfers=True,
-        answers="value",
-    )
+    Demands(sequence(curator("learn"), agents("loss")), reweighs=False, claims=False, transfers=True, answers="value")
 )
 
 
-DEMANDS.register("model-agnostic")(
-    Demands(
-        sequence(curator("label"), agents("loss")),
-        reweighs=False,
-        answers="value",
-    )
-)
+DEMANDS.register("model-agnostic")(Demands(sequence(curator("label"), agents("loss")), reweighs=False, answers="value"))
 
 
-DEMANDS.register("local-averages")(
-    Demands(
-        sequence(agents("moment"), agents("loss")),
-        claims=False,
-        answers="value",
-    )
-)
+DEMANDS.register("local-averages")(Demands(sequence(agents("moment"), agents("loss")), claims=False, answers="value"))
 
 
 DEMANDS.register("local-gradient-descent")(
-    Demands(
-        sequence(some(agents("gradient")), agents("loss")),
-        claims=False,
-        answers="value",
-    )
+    Demands(sequence(some(agents("gradient")), agents("loss")), claims=False, answers="value")
 )

@@ -53,11 +53,7 @@ class HeadShares(Value):
 class Blender(Problem):
     """List every item that at least the share ``heavy`` of people holds, and each listed share to within ``precise``.
 
-    Attributes:
-        bits: Items are strings of so many bits, 8 to 64.
-        most: Items that are listed at most.
-        heavy: In (0, 1).
-        precise: In (0, 1).
+    Items are strings of so many ``bits``; ``most`` are listed at most.
     """
 
     name: Literal["blender"] = "blender"
@@ -75,7 +71,6 @@ class Blender(Problem):
         return Laplace(epsilon=down(epsilon / 2.0))
 
     def curators_variance(self, shares: Floats, people: int, epsilon: float) -> Floats:
-        """Return the variance of shares that the curator counted among so many people."""
         ratio = self.noise(epsilon).ratio
         return np.asarray(shares * (1.0 - shares) / people + 2.0 * ratio / ((1.0 - ratio) * people) ** 2)
 

@@ -45,9 +45,7 @@ class SideEvidence(Value):
 class HypothesisTesting(Problem):
     """Definition 6.1 with X = {0, 1}: P(1) = (1 + bias)/2 under D_1, (1 - bias)/2 under D_0. Say which it is.
 
-    Attributes:
-        bias: The total variation distance of D_0 and D_1, below 1.
-        reduction: For a side that is alone: decide as the proof of Theorem 6.2 does, by simulating the other side.
+    With ``reduction`` a side that is alone decides as the proof of Theorem 6.2 does, by simulating the other side.
     """
 
     name: Literal["hypothesis-testing"] = "hypothesis-testing"
@@ -59,14 +57,12 @@ class HypothesisTesting(Problem):
         return 1
 
     def counted(self, count: int, n: int, epsilon: float) -> SideEvidence:
-        """Return what a curator's noisy count of n people says."""
         ratio = Laplace(epsilon=epsilon).ratio
         noise = 2.0 * ratio / (1.0 - ratio) ** 2
         variance = n * (1.0 - self.bias**2) / 4.0 + noise
         return SideEvidence(value=count - n / 2.0, shift=n * self.bias / 2.0, variance=variance)
 
     def evidence_of_answers(self, ones: int, answers: int, truth: float) -> SideEvidence:
-        """Return the evidence of a number of ones among randomized responses."""
         shift = (2.0 * truth - 1.0) * self.bias / 2.0
         return SideEvidence(value=ones - answers / 2.0, shift=answers * shift, variance=answers * (0.25 - shift**2))
 

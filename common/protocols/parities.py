@@ -41,10 +41,8 @@ class Both(Value):
 class ParityAndThreshold(Problem):
     """Appendix A: from (x, y, Par_k(x), Thr_t(y)) learn both concepts, each with an error of at most ``alpha``.
 
-    Attributes:
-        c: Length of x, 1 to 128.
-        b: Length of y, 1 to 52.
-        interactive: Agents in rounds, with a mechanism of bits; or all questions at once, with a frequency oracle.
+    x has c bits and y has b. ``interactive``: agents in rounds, with a mechanism of bits; or all questions at once,
+    with a frequency oracle.
     """
 
     name: Literal["parity-and-threshold"] = "parity-and-threshold"
@@ -57,7 +55,6 @@ class ParityAndThreshold(Problem):
         return self.c + self.b + 1
 
     def cuts(self, alpha: float) -> int:
-        """Return how many quantiles the form without interaction finds."""
         return math.ceil(4.0 / alpha)
 
     def surveyed(self, width: float, tolerance: float, beta: float) -> int:
@@ -126,9 +123,8 @@ DEMANDS.register("parity-and-threshold")(
 class Piecewise(Value):
     """The answer: between two cuts of y the label is the parity of some features of x, and of a constant 1.
 
-    Attributes:
-        cuts: Ascending: piece i is from cut i - 1 (or 0) up to before cut i.
-        pieces: For each piece the features that are summed up, where number c is the constant; None: nobody said.
+    Cuts ascend: piece i is from cut i - 1 (or 0) up to before cut i. Each piece has the features that are summed up,
+    where number c is the constant; None: nobody said.
     """
 
     kind: Literal["parity-xor-threshold"] = "parity-xor-threshold"
@@ -146,11 +142,8 @@ class Piecewise(Value):
 class ParityXorThreshold(Problem):
     """Section 3: learn (x, y) -> Par_k(x) + Thr_t(y) with an error of at most ``alpha``.
 
-    Attributes:
-        c: Length of x, 1 to 128.
-        b: Length of y, 1 to 52.
-        blocks: Blocks of equally many people, by y: 1/alpha of the paper.
-        rule: How KLNRS keeps records: ``tight`` or ``paper``.
+    x has c bits and y has b. ``blocks`` of equally many people, by y, are 1/alpha of the paper; KLNRS keeps records by
+    ``rule``.
     """
 
     name: Literal["parity-xor-threshold"] = "parity-xor-threshold"
@@ -185,9 +178,6 @@ class ParityXorThreshold(Problem):
         The block with the threshold may be wrong as a whole, 1/K of all people. The two blocks beside it end where the
         agents say, up to t, and where the people of a part do, up to d (Dvoretzky, Kiefer and Wolfowitz; Massart 1990,
         for all parts at once): whoever lies between may be predicted wrongly. So alpha = 1/K + 2 (t + d).
-
-        Raises:
-            BadScenario: If there is no epsilon, or 1/K + 2 d is above alpha.
         """
         epsilon, oracle = inputs.private("parities are learned privately"), inputs.mechanism
         if not isinstance(oracle, HadamardResponse):
@@ -226,7 +216,6 @@ def shape(problem: ParityXorThreshold, epsilon: float, beta: float) -> tuple[int
 
 DEMANDS.register("parity-xor-threshold")(
     Demands(
-        together(curator("parities"), agents("item")),
-        alone={"curator": curator("parities"), "agents": agents("item")},
+        together(curator("parities"), agents("item")), alone={"curator": curator("parities"), "agents": agents("item")}
     )
 )

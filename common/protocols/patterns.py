@@ -1,11 +1,9 @@
 """Message patterns: who may speak to whom, in which order, as a regular expression over the protocol's messages.
 
-A pattern is a value; :meth:`Pattern.after` is its Brzozowski derivative. An illegal message raises and changes
-nothing, since nothing is ever changed: the old pattern is still there.
+A pattern is a value; :meth:`Pattern.after` is its Brzozowski derivative. An illegal message raises
+:class:`~common.core.errors.PatternViolation` and changes nothing: the old pattern is still there.
 
     curator("learn") + many(agents("loss")) + maybe(curator("reweigh"))
-
-What is sent :func:`together` is one step: all of it leaves before any answer arrives, so none can depend on another's.
 """
 
 from __future__ import annotations
@@ -26,36 +24,29 @@ class Pattern(ABC):
     """A set of legal message sequences."""
 
     @property
-    @abstractmethod
     def may_end(self) -> bool:
-        """Whether the protocol may end here."""
+        return False
 
-    @abstractmethod
+    @property
+    def parts(self) -> tuple[Pattern, ...]:
+        return ()
+
     def kinds(self, party: Party) -> frozenset[str]:
         """Return the kinds of messages that a party may ever get."""
+        return frozenset().union(*(part.kinds(party) for part in self.parts))
 
     @abstractmethod
     def _derive(self, sent: Sent) -> Pattern:
         """Return what may follow after these messages (:data:`NOTHING` if they are illegal here)."""
 
-    @abstractmethod
     def expected(self) -> frozenset[str]:
         """Return the messages that are legal now, as "party kind"."""
+        return frozenset().union(*(part.expected() for part in self.parts))
 
     def after(self, party: Party, kind: str) -> Pattern:
-        """Return what may follow after a message.
-
-        Raises:
-            PatternViolation: If it is not legal here.
-        """
         return self.after_all((party, kind))
 
     def after_all(self, *messages: tuple[Party, str]) -> Pattern:
-        """Return what may follow after messages that leave at once.
-
-        Raises:
-            PatternViolation: If they are not legal here.
-        """
         sent = tuple(sorted(messages))
         rest = self._derive(sent)
         if rest is NOTHING:
@@ -64,11 +55,7 @@ class Pattern(ABC):
         return rest
 
     def end(self) -> None:
-        """End the protocol here.
-
-        Raises:
-            PatternViolation: If more messages must come.
-        """
+        """End the protocol here; a violation if more messages must come."""
         if not self.may_end:
             raise PatternViolation(f"the protocol may not end here; expected: {', '.join(sorted(self.expected()))}")
 
@@ -86,16 +73,8 @@ class Pattern(ABC):
 
 
 class _Impossible(Pattern):
-    may_end = False
-
-    def kinds(self, party: Party) -> frozenset[str]:
-        return frozenset()
-
     def _derive(self, sent: Sent) -> Pattern:
         return NOTHING
-
-    def expected(self) -> frozenset[str]:
-        return frozenset()
 
     def __str__(self) -> str:
         return "nothing"
@@ -117,10 +96,6 @@ class Messages(Pattern):
     """Exactly these messages, at once."""
 
     sent: Sent
-
-    @property
-    def may_end(self) -> bool:
-        return False
 
     def kinds(self, party: Party) -> frozenset[str]:
         return frozenset(kind for to, kind in self.sent if to == party)
@@ -146,8 +121,9 @@ class Sequence(Pattern):
     def may_end(self) -> bool:
         return self.first.may_end and self.then.may_end
 
-    def kinds(self, party: Party) -> frozenset[str]:
-        return self.first.kinds(party) | self.then.kinds(party)
+    @property
+    def parts(self) -> tuple[Pattern, ...]:
+        return self.first, self.then
 
     def _derive(self, sent: Sent) -> Pattern:
         started = self.first._derive(sent) + self.then
@@ -171,14 +147,12 @@ class Either(Pattern):
     def may_end(self) -> bool:
         return self.left.may_end or self.right.may_end
 
-    def kinds(self, party: Party) -> frozenset[str]:
-        return self.left.kinds(party) | self.right.kinds(party)
+    @property
+    def parts(self) -> tuple[Pattern, ...]:
+        return self.left, self.right
 
     def _derive(self, sent: Sent) -> Pattern:
         return self.left._derive(sent) | self.right._derive(sent)
-
-    def expected(self) -> frozenset[str]:
-        return self.left.expected() | self.right.expected()
 
     def __str__(self) -> str:
         return f"({self.left} | {self.right})"
@@ -189,19 +163,14 @@ class Many(Pattern):
     """Any number of times, also none."""
 
     body: Pattern
+    may_end = True
 
     @property
-    def may_end(self) -> bool:
-        return True
-
-    def kinds(self, party: Party) -> frozenset[str]:
-        return self.body.kinds(party)
+    def parts(self) -> tuple[Pattern, ...]:
+        return (self.body,)
 
     def _derive(self, sent: Sent) -> Pattern:
         return self.body._derive(sent) + self
-
-    def expected(self) -> frozenset[str]:
-        return self.body.expected()
 
     def __str__(self) -> str:
         return f"({self.body})*"
@@ -222,7 +191,7 @@ def agents(kind: str) -> Pattern:
 
 
 def together(*parts: Pattern) -> Pattern:
-    """Single messages that leave at once: none may depend on an answer to another."""
+    """Single messages that leave at once, as one step: none may depend on an answer to another."""
     return Messages(tuple(sorted(message for part in parts if isinstance(part, Messages) for message in part.sent)))
 
 

@@ -33,11 +33,7 @@ class Selected(Value):
 class SelectThenEstimate(Problem):
     """Definition B.1: x in {-1, 1}^d (here 0 and 1), mu = E x. Find i with mu_i >= max mu - alpha, and mu_i to alpha'.
 
-    The scenario's ``alpha`` is that of the selection.
-
-    Attributes:
-        d: Number of features.
-        precise: alpha', below alpha: accuracy of the estimate.
+    The scenario's ``alpha`` is that of the selection, ``precise`` is alpha', the accuracy of the estimate.
     """
 
     releases: ClassVar[Mapping[str | None, int]] = {"curator": 2}

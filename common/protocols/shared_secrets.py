@@ -31,9 +31,7 @@ class Secret(Value):
 class ParityChoosesSecret(Problem):
     """Definition 5.1: find s_r = s_{r,1} + ... + s_{r,m+1}, where <x, r> is everybody's label.
 
-    Attributes:
-        c: Length of x and r, 1 to 16.
-        shares: m + 1. More than the curator has people, so that it misses one.
+    x and r have c bits; ``shares`` is m + 1, more than the curator has people, so that it misses one.
     """
 
     name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
@@ -94,12 +92,9 @@ DEMANDS.register("parity-chooses-secret")(
 def parity_figures(inputs: PlanInputs, dimension: int, beta: float, useful: float = 1.0) -> dict[str, PlannedValue]:
     """Return n, and the learner's ``blocks`` and ``epsilon``, with which the parity is learned with chance 1 - beta.
 
-    The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed
-    exactly, as in :mod:`common.statistics.formulas`, where papers have orders of magnitude.
-
-    Args:
-        dimension: Length of the parity; the features are uniform.
-        useful: Share of the records that say something about it; the others say 0 = 0.
+    The learner's rule is the scenario's own (``tight`` or ``paper``); how many records a rule takes is computed exactly
+    (:mod:`common.statistics.formulas`), where papers have orders of magnitude. Features are uniform; the share
+    ``useful`` of the records says something about the parity, the others say 0 = 0.
     """
     budget, settings = inputs.private("a parity is learned privately"), inputs.learner
     if not isinstance(settings, OpenParity):
@@ -139,12 +134,9 @@ class WantedParity(Value):
 
 @PROBLEMS.register("one-of-many-parities")
 class OneOfManyParities(Problem):
-    """Definition 4.1: find r_s, where s = s_1 + ... + s_{m+1}.
+    """Definition 4.1: find r_s, where s = s_1 + ... + s_{m+1}, among 2^d parities of x, which has c bits.
 
-    Attributes:
-        c: Length of x, 1 to 128.
-        d: There are 2^d parities; 1 to 12.
-        shares: m + 1. More than the curator has people, so that it misses one.
+    ``shares`` is m + 1, more than the curator has people, so that it misses one.
     """
 
     name: Literal["one-of-many-parities"] = "one-of-many-parities"

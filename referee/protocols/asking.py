@@ -1,4 +1,4 @@
-"""Scripts that several protocols share: ask the curator, or both sides at once; test or estimate a query's mean."""
+"""Scripts that several protocols share: ask the curator, or both sides; test or estimate a query's mean."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from common.statistics.robustness import RobustTest
 from referee.protocols.base import AnswerSummary
 
 JudgingScript = Generator[AskAgents | Testing, Any, "Finding"]
-# The curator ---------------------------------------------------------------------------------------------------------
 
 
 def ask(operation: Operation[R]) -> Generator[AskCurator, Any, R]:
@@ -47,11 +46,7 @@ def learn_parity(task: Task) -> Generator[AskCurator, Any, Parity | None]:
 
 
 def parity_of(learned: Learned, features: int) -> Parity | None:
-    """Return the parity of so many features that the curator learned; None if no block of its people answered.
-
-    Raises:
-        PeerMisbehaved: If it is neither.
-    """
+    """Return the parity of so many features that the curator learned; None if no block of its people answered."""
     hypothesis = learned.hypothesis
     if isinstance(hypothesis, Constant):
         return None
@@ -60,16 +55,13 @@ def parity_of(learned: Learned, features: int) -> Parity | None:
     return hypothesis
 
 
-# The agents ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Finding:
     """What the agents said about a query's mean on T.
 
     ``verdict`` is None if there was no test, or the agents ran out before it could decide; ``asked`` counts agents.
-    ``heard`` is what the estimate is made of. ``test`` says how far the test was at its end (:func:`reached_numbers`),
-    for who watches; no result holds either.
+    ``summary`` is what the estimate is made of. ``test`` says how far the test was at its end, for who watches
+    (:func:`reached_numbers`). No result holds either.
     """
 
     verdict: Verdict | None
@@ -100,15 +92,10 @@ class EstimatePlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> EstimatePlan:
-        """Return the scenario's.
-
-        Raises:
-            BadScenario: If its agents' answers have no mean.
-        """
+        """Return the scenario's; BadScenario if its agents' answers have no mean."""
         return cls(scenario.agents.value_mechanism, scenario.beta, scenario.agents.liars)
 
     def summary(self, tallied: tuple[float, int], among: int, asked: int) -> AnswerSummary:
-        """Return what an estimate is made of: the total and number of the answers, of ``asked`` agents."""
         return AnswerSummary(self.mechanism, *tallied, 1.0 - self.beta, among, self.liars, asked)
 
 
@@ -129,11 +116,7 @@ class LevelTestPlan(EstimatePlan):
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> LevelTestPlan:
-        """Return the scenario's.
-
-        Raises:
-            BadScenario: If its agents' answers have no mean, or its test of fixed size cannot support lies.
-        """
+        """Return the scenario's; BadScenario if answers have no mean, or a test of fixed size cannot bear lies."""
         agents, accuracy, paper = scenario.agents, scenario.accuracy, scenario.bounds == "paper"
         fixed = None
         if paper or agents.test == "fixed":
@@ -183,13 +166,9 @@ def test_mean(query: Query, levels: LevelTestPlan, rounds: int) -> JudgingScript
 
 
 def at_once(count: int, *, alike: bool = False) -> int:
-    """Return a number of agents that one question reaches.
+    """Return a number of agents that one question reaches; BadScenario if it reaches fewer.
 
-    Args:
-        alike: Whether it asks every agent the same (:attr:`common.local.queries.query.Query.alike`).
-
-    Raises:
-        BadScenario: If it reaches fewer.
+    ``alike``: it asks every agent the same (:attr:`common.local.queries.query.Query.alike`).
     """
     if count > most_agents(alike=alike):
         raise BadScenario(too_many(count, alike=alike))
@@ -202,11 +181,7 @@ def ask_codes(count: int, **what: Any) -> Generator[AskAgents, Answers, Question
 
 
 def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Questions]:
-    """Ask ``count`` agents a query about a code, in as many questions as that takes, each with other public rows.
-
-    Args:
-        query: The first question.
-    """
+    """Ask ``count`` agents about a code, in as many questions like this as that takes, each with other public rows."""
     asked: Questions = []
     for begin in range(0, count, MAX_LISTED):
         question = query.model_copy(update={"public": query.public + len(asked)})

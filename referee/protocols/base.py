@@ -53,8 +53,7 @@ class Outcome:
             one, and the iterations are those of all.
         judged, gap: Of a protocol that judges several candidates: each of them, and by how much the answer's loss may
             exceed the least. All intervals and the gap hold together with the estimate's confidence.
-        summary: What the estimate is made of, where that is counted: no result holds it, an audit sees from it what
-            liars could have moved.
+        summary: What the estimate is made of, where that is counted: an audit sees from it what liars could have moved.
         silent: What those who were asked and did not answer could change; None where all answered. Every run and every
             audit take it from the same answers (:func:`referee.protocols.driver.begun`).
     """
@@ -72,11 +71,7 @@ class Outcome:
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The answer of a protocol that learns a hypothesis.
-
-        Raises:
-            TypeError: If the answer is something else.
-        """
+        """The answer of a protocol that learns a hypothesis; TypeError if it is something else."""
         if not isinstance(self.answer, Hypothesis):
             raise TypeError(f"the answer is no hypothesis, but a {type(self.answer).__name__}")
         return self.answer
@@ -138,8 +133,6 @@ class Silent:
 
 VAGUE = 0.25
 """Wider than this an interval tells nothing: 0 is right and 1/2 is a coin, and it may be near both."""
-
-
 P = TypeVar("P", bound=Problem)
 Step = AskCurator | AskAgents | Together | Progress
 Script = Generator[Step, Any, Outcome]
@@ -178,8 +171,7 @@ class Protocol(ABC):
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         """Start the protocol for a resolved scenario (no value is left at ``plan``).
 
-        Args:
-            public: Public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
+        ``public`` is public randomness of the run, below 2^60 (:func:`referee.collection.order.public_randomness`).
         """
 
 
@@ -190,14 +182,8 @@ PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
 class ProblemPlan(Generic[P]):
     """The numbers of a resolved scenario that the script of its problem uses.
 
-    Attributes:
-        problem: What is to be found out.
-        alpha, beta: Accuracy and failure probability.
-        n: The curator's people.
-        share: Epsilon of each of the curator's releases.
-        count: The agents.
-        mechanism: How they randomize.
-        hybrid: From which the plan of the problem follows for both sides.
+    The curator has n people, and epsilon ``share`` for each of its releases; ``count`` agents randomize by
+    ``mechanism``; from ``hybrid`` follows the plan of the problem for both sides.
     """
 
     problem: P
@@ -221,22 +207,33 @@ class ProblemPlan(Generic[P]):
         return self.mechanism
 
 
+BY_NORMAL_LAW = "by the normal law, which is no bound, "
+AS_PLANNED = (
+    "at the sizes of the tight plan, for people as the problem describes them and if those who answer are like all"
+)
+"""Parts of what is shown about a problem."""
+
+
 class ProblemProtocol(Protocol, Generic[P]):
     """A protocol about a problem, and what remains of it where one side is left out (scenario key ``alone``)."""
 
     kind: ClassVar[type[Problem]]
+    small: ClassVar[tuple[Any, ...]]
+    """People and numbers that make the shipped scenario about the problem an example."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.problem = cls.kind.model_fields["name"].default
         cls.pattern = pattern_of(cls.kind.model_fields["name"].default)
 
-    def plan(self, scenario: ResolvedScenario) -> ProblemPlan[P]:
-        """Return the numbers that the script uses.
+    @classmethod
+    def example(cls) -> tuple[Scenario, ...]:
+        people, *numbers = cls.small
+        places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
+        return (loading.load(str(cls.problem), [*places, "agents.deadline=5", *numbers]),)
 
-        Raises:
-            BadScenario: If the scenario has another problem, or no epsilon.
-        """
+    def plan(self, scenario: ResolvedScenario) -> ProblemPlan[P]:
+        """Return the numbers that the script uses; BadScenario if the problem is another, or there is no epsilon."""
         if not isinstance(scenario.problem, self.kind):
             raise BadScenario(f"{self.problem} needs its problem")
         problem: Any = scenario.problem
@@ -309,9 +306,8 @@ ABLATIONS: Mapping[str, type[Ablation]] = {"curator": CuratorAlone, "agents": Ag
 
 def halts(scenario: Scenario) -> bool:
     """Tell whether a run of the scenario halts where the loss on T is shown to be below a level."""
-    known = scenario.protocol in PROTOCOLS
     searches = scenario.mode == "realizable" and scenario.problem is None
-    return searches and known and PROTOCOLS[scenario.protocol].tests_level
+    return searches and scenario.protocol in PROTOCOLS and PROTOCOLS[scenario.protocol].tests_level
 
 
 def level_of(scenario: Scenario) -> float | None:
@@ -320,26 +316,20 @@ def level_of(scenario: Scenario) -> float | None:
 
 
 def shown_by(scenario: Scenario) -> str:
-    """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers.
-
-    Raises:
-        BadInput: If there is no protocol of that name.
-    """
-    alpha, beta = f"{scenario.alpha:g}", f"{scenario.beta:g}"
-    level = f"{scenario.accuracy.halt_below * scenario.alpha:g}"
-    lies = f"; if of the first n answers, for every n, at most {scenario.agents.liars:g} n are lies"
+    """Say what is shown where a run of the scenario ends ``done`` (:attr:`Protocol.done`), in its own numbers."""
     claimed = PROTOCOLS[scenario.protocol] if scenario.alone is None else Protocol
-    shown = claimed.done.format(alpha=alpha, beta=beta, sure=f"{1.0 - scenario.beta:.4g}", level=level)
-    return shown + (lies if scenario.agents.liars else "")
+    shown = claimed.done.format(
+        alpha=f"{scenario.alpha:g}",
+        beta=f"{scenario.beta:g}",
+        sure=f"{1.0 - scenario.beta:.4g}",
+        level=f"{scenario.accuracy.halt_below * scenario.alpha:g}",
+    )
+    liars = scenario.agents.liars
+    return shown + (f"; if of the first n answers, for every n, at most {liars:g} n are lies" if liars else "")
 
 
 def check_problem(scenario: Scenario) -> None:
-    """Refuse a scenario whose problem is not the one that its protocol is about.
-
-    Raises:
-        BadInput: If there is no protocol of that name.
-        BadScenario: Naming both problems.
-    """
+    """Refuse a scenario whose problem is not the one that its protocol is about; BadScenario names both."""
     wanted, given = PROTOCOLS[scenario.protocol].problem, scenario.problem and scenario.problem.name
     if given != wanted:
         raise BadScenario(f"protocol {scenario.protocol} is about problem {wanted or 'none'}, found {given or 'none'}")
@@ -378,9 +368,3 @@ BALL = (
 def small_ball(*numbers: str) -> Scenario:
     """Return the scenario ``ball`` made small: Subsample-Test-Reweigh uses all its three rounds."""
     return loading.load("ball", [*BALL, *numbers])
-
-
-def small_problem(name: str, people: dict[str, Any], *numbers: str) -> Scenario:
-    """Return a shipped scenario about a problem, on other people of both sides, with other numbers."""
-    places = [f"{side}.distribution={json.dumps(people)}" for side in ("source", "target")]
-    return loading.load(name, [*places, "agents.deadline=5", *numbers])

@@ -13,11 +13,10 @@ from common.local.queries.query import Answers, AskAgents
 from common.operations.counting import CountedHead, HeadList
 from common.protocols.base import Progress
 from common.protocols.blender import Blender, HeadShares
-from common.scenario.scenario import Scenario
 from common.statistics.frequency import reports
 from common.statistics.heavy_hitters import find, ladder
 from referee.protocols.asking import ask, at_once
-from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
+from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 Shares = tuple[Floats, Floats]
 """Estimated shares of people, and the variances of these estimates."""
@@ -35,25 +34,18 @@ class BlenderProtocol(ProblemProtocol[Blender]):
 
     title = "Blender"
     done = (
-        "a list; by the normal law, which is no bound, it holds every item as frequent as problem.heavy, with "
-        "shares that are off by problem.precise at most, with a probability of about {sure} at the sizes of the "
-        "tight plan, for people as the problem describes them and if those who answer are like all"
+        f"a list; {BY_NORMAL_LAW}it holds every item as frequent as problem.heavy, with shares that are off by "
+        f"problem.precise at most, with a probability of about {{sure}} {AS_PLANNED}"
     )
     kind = Blender
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "blender",
-                {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
-                "problem.bits=10",
-                "problem.most=6",
-                "problem.heavy=0.2",
-                "problem.precise=0.15",
-                "agents.mechanism.epsilon=2",
-            ),
-        )
+    small = (
+        {"name": "zipf-items", "b": 10, "items": 4, "power": 1.0},
+        "problem.bits=10",
+        "problem.most=6",
+        "problem.heavy=0.2",
+        "problem.precise=0.15",
+        "agents.mechanism.epsilon=2",
+    )
 
     def both_sides(self, plan: ProblemPlan[Blender], public: int) -> Script:
         problem, oracle = plan.problem, plan.oracle("olh, hadamard or krr")

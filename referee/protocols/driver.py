@@ -37,11 +37,7 @@ The reply is :class:`common.local.queries.query.Answers`, or the JSON form of a 
 def drive(script: Script, pattern: Pattern, exchange: Exchange, on_progress: Callable[[Progress], None]) -> Outcome:
     """Run a protocol to its end.
 
-    Args:
-        script: A fresh generator of the protocol.
-        pattern: The protocol's declared message pattern.
-        exchange: Called with 0, 1, 2, ... and the message; returns the reply. Called only for legal messages.
-        on_progress: Called with each progress message.
+    ``exchange`` is called with 0, 1, 2, ... and the message, only for legal messages, and returns the reply.
 
     Raises:
         PatternViolation: If the protocol sends, or ends, out of turn; nothing was sent then.
@@ -72,7 +68,6 @@ def _message(step: AskCurator | AskAgents) -> tuple[Party, str]:
 
 
 def _read(step: AskCurator | AskAgents, reply: Any) -> Any:
-    """Return what a script gets: agents' answers as they are, the curator's release as the operation's result."""
     if isinstance(step, AskAgents):
         return reply
     try:
@@ -88,40 +83,27 @@ _SIGMAS = 5.0
 
 
 def begun(protocol: Protocol, scenario: ResolvedScenario, public: int) -> Script:
-    """Start a protocol; ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers.
+    """Start a protocol, as :meth:`~referee.protocols.base.Protocol.script` does, and hold it to what it was told.
 
-    So does any end on answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.evidence`),
-    each question's or all together: somebody left out answers because of what they say, or many agents lie. The
-    estimate is then that nothing is known.
-
-    A hypothesis that the curator's learner cannot have given ends the run (:mod:`referee.protocols.driver`).
-
-    A search that ends early asks fewer than were planned: then those count whom it asked, less the scenario's dropout.
-
-    Where people were asked and did not answer, the outcome says what they could change (:func:`_with_silent`).
-
-    Args:
-        public: As of :meth:`~referee.protocols.base.Protocol.script`.
+    ``done`` with fewer answers than :func:`needed` becomes ``exhausted``, with both numbers. A search that ends early
+    asks fewer than were planned: then those count whom it asked, less the scenario's dropout. So does any end on
+    answers that the agents' mechanism hardly ever gives (:mod:`common.statistics.evidence`), each question's or all
+    together: somebody left out answers because of what they say, or many agents lie. The estimate is then that nothing
+    is known. A hypothesis that the curator's learner cannot have given ends the run (:func:`check_learned`). Where
+    people were asked and did not answer, the outcome says what they could change (:func:`_with_silent`).
     """
-    summary = _AnswerTally(scenario.agents.mechanism, scenario.agents.liars)
-    outcome = yield from _judged(protocol, scenario, public, summary)
-    return _with_silent(outcome, summary.questions, scenario)
-
-
-def _judged(protocol: Protocol, scenario: ResolvedScenario, public: int, summary: _AnswerTally) -> Script:
-    script = protocol.script(scenario, public)
-    outcome = yield from _counted(script, summary, scenario)
-    asked, answered = summary.asked, summary.answered
-    if summary.wrong is not None:
-        return _unknown(outcome, summary.wrong)
-    least = min(needed(scenario), _expected(asked, scenario)) if outcome.status == "done" else 0
-    if answered >= least:
-        return outcome
-    return _but(
-        outcome,
-        f"{answered:,} of {asked:,} agents answered, and the guarantee takes {least:,}: enrol more agents, or give "
-        "them a longer agents.deadline",
-    )
+    tally = _AnswerTally(scenario.agents.mechanism, scenario.agents.liars)
+    outcome = yield from _counted(protocol.script(scenario, public), tally, scenario)
+    least = min(needed(scenario), _expected(tally.asked, scenario)) if outcome.status == "done" else 0
+    if tally.wrong is not None:
+        outcome = _unknown(outcome, tally.wrong)
+    elif tally.answered < least:
+        outcome = _but(
+            outcome,
+            f"{tally.answered:,} of {tally.asked:,} agents answered, and the guarantee takes {least:,}: enrol more "
+            "agents, or give them a longer agents.deadline",
+        )
+    return _with_silent(outcome, [(asked, answered) for _, asked, answered in tally.about], scenario)
 
 
 def _but(outcome: Outcome, why: str) -> Outcome:
@@ -131,11 +113,8 @@ def _but(outcome: Outcome, why: str) -> Outcome:
 def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
     """Refuse what a protocol refuses on its way to its first messages; return what these ask the curator for.
 
-    Nothing is sent: a script does no I/O, and up to there it knows nothing but the scenario.
-
-    Raises:
-        BadInput: If there is no such protocol.
-        BadScenario: If it refuses the scenario, or agents cannot randomize what it asks them for first.
+    Nothing is sent: a script does no I/O, and up to there it knows nothing but the scenario. BadScenario says that it
+    refuses that, or that agents cannot randomize what it asks them for first.
     """
     script = begun(protocol_of(scenario), scenario, 0)
     try:
@@ -158,28 +137,23 @@ def check_beginning(scenario: ResolvedScenario) -> tuple[Operation[Any], ...]:
 
 
 class _AnswerTally:
-    """What was heard of the agents so far."""
+    """What was heard of the agents so far; ``about`` has for each query how many were asked, and how many answered."""
 
     def __init__(self, mechanism: LocalRandomizer, liars: float) -> None:
         self._liars = liars
         self._mechanism = mechanism if isinstance(mechanism, BitMechanism) else None
         self._questions = self._ones = self._bits = 0
-        self._about: list[tuple[Query, int, int]] = []
+        self.about: list[tuple[Query, int, int]] = []
         self.asked = self.answered = 0
         self.wrong: str | None = None
-
-    @property
-    def questions(self) -> list[tuple[int, int]]:
-        """How many were asked and how many answered, for each query, in the order of the first question about it."""
-        return [(asked, answered) for _, asked, answered in self._about]
 
     def take(self, query: Query, answers: Answers) -> None:
         """Count answers, and keep what is wrong with the first ones that no honest agents gave."""
         self.asked += answers.asked
         self.answered += len(answers.values)
-        place = next((k for k, (about, _, _) in enumerate(self._about) if about == query), len(self._about))
-        _, asked, answered = self._about[place] if place < len(self._about) else (query, 0, 0)
-        self._about[place : place + 1] = [(query, asked + answers.asked, answered + len(answers.values))]
+        place = next((k for k, (about, _, _) in enumerate(self.about) if about == query), len(self.about))
+        _, asked, answered = self.about[place] if place < len(self.about) else (query, 0, 0)
+        self.about[place : place + 1] = [(query, asked + answers.asked, answered + len(answers.values))]
         self._questions += 1
         if self._mechanism is None or answers.values.dtype != np.uint8:
             return
@@ -200,15 +174,14 @@ class _AnswerTally:
 
 
 def _unknown(outcome: Outcome, wrong: str) -> Outcome:
-    """Return an outcome whose estimates say nothing."""
-    vague = None if outcome.estimate is None else outcome.estimate.model_copy(update={"low": 0.0, "high": 1.0})
+    def vague(estimate: Estimate) -> Estimate:
+        return estimate.model_copy(update={"low": 0.0, "high": 1.0})
+
     return replace(
         _but(outcome, wrong),
-        estimate=vague,
+        estimate=None if outcome.estimate is None else vague(outcome.estimate),
         tasks=tuple(_unknown(task, wrong) for task in outcome.tasks),
-        judged=tuple(
-            replace(one, estimate=one.estimate.model_copy(update={"low": 0.0, "high": 1.0})) for one in outcome.judged
-        ),
+        judged=tuple(replace(one, estimate=vague(one.estimate)) for one in outcome.judged),
         gap=None if outcome.gap is None else 1.0,
         summary=None,
     )
@@ -258,7 +231,6 @@ def _with_silent(outcome: Outcome, questions: list[tuple[int, int]], scenario: R
 
 
 def _matters(outcome: Outcome, left_out: Estimate | None, scenario: ResolvedScenario) -> bool:
-    """Tell whether what an outcome has shown is not shown any more where those who did not answer count against it."""
     if left_out is None or outcome.gap is not None:
         return True
     level = level_of(scenario)
@@ -291,13 +263,10 @@ def _expected(asked: int, scenario: ResolvedScenario) -> int:
 
 
 def check_learned(scenario: ResolvedScenario, asked: Learn, learned: Learned) -> None:
-    """Refuse a hypothesis that the curator's learner cannot have given.
+    """Refuse a hypothesis that the curator's learner cannot have given, with :class:`PeerMisbehaved`.
 
     The number of features is compared where it is known without anybody's data, that of simulated people; the agents
     compare it with their own records in any case.
-
-    Raises:
-        PeerMisbehaved: Saying of which kind it is, or what it needs.
     """
     learner, found = scenario.curator.learner, learned.hypothesis
     if learner is not None and not learner.can_give(found):

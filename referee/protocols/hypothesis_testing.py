@@ -12,9 +12,8 @@ from common.numerics.randomness import RandomSource
 from common.operations.counting import Count
 from common.protocols.base import AskCurator
 from common.protocols.hypothesis_testing import Decision, HypothesisTesting, SideEvidence
-from common.scenario.scenario import Scenario
 from referee.protocols.asking import ask, at_once
-from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
+from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 
 @PROTOCOLS.register("hypothesis-testing")
@@ -29,22 +28,9 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
     """
 
     title = "Hypothesis testing"
-    done = (
-        "a decision; by the normal law, which is no bound, it is wrong with a probability of about {beta} at the "
-        "sizes of the tight plan, for people as the problem describes them and if those who answer are like all"
-    )
+    done = f"a decision; {BY_NORMAL_LAW}it is wrong with a probability of about {{beta}} {AS_PLANNED}"
     kind = HypothesisTesting
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "hypothesis-testing",
-                {"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]},
-                "problem.bias=0.4",
-                "beta=0.001",
-            ),
-        )
+    small = ({"name": "biased-coins", "d": 1, "biased": [0], "rates": [0.7]}, "problem.bias=0.4", "beta=0.001")
 
     def both_sides(self, plan: ProblemPlan[HypothesisTesting], public: int) -> Script:
         at_once(plan.count, alike=True)  # refused before the curator spends anything

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Literal
 
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.learners.model_agnostic import ModelAgnosticSettings
 from common.local.hypotheses.hypothesis import Hypothesis
+from common.local.losses import Loss
 from common.local.queries.loss import LossQuery
 from common.operations.learning import Labelled, LabelPoints, Learn
 from common.protocols.base import Progress, pattern_of
@@ -17,6 +19,37 @@ from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
 
+_DONE = (
+    "all agents that the scenario wants were asked about one model; no level is tested, and its loss on T may be "
+    "large: with probability {sure} at least the stated interval holds that loss among those who answer"
+)
+
+
+@dataclass(frozen=True)
+class SingleTest:
+    """The numbers of a resolved scenario with which one model is tested: by ``count`` agents, all at once."""
+
+    answering: EstimatePlan
+    count: int
+    loss: Loss
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> SingleTest:
+        """Return the scenario's; BadScenario if one question does not reach so many agents."""
+        agents = scenario.agents
+        return cls(EstimatePlan.of(scenario), at_once(agents.count, alike=True), agents.loss)
+
+    def test(self, hypothesis: Hypothesis, reason: Callable[[int], str]) -> Script:
+        """Ask all agents about a hypothesis that was chosen before any of them answered, and end.
+
+        ``exhausted`` if fewer than ``count`` were there to be asked. ``reason`` says why it ended, of how many.
+        """
+        loss = LossQuery(hypothesis=hypothesis, loss=self.loss)
+        found = yield from estimate_mean(loss, self.answering, self.count, 1)
+        yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
+        status: Literal["done", "exhausted"] = "done" if found.asked == self.count else "exhausted"
+        return Outcome(status, 1, hypothesis, found.estimate, reason(found.asked), summary=found.summary)
+
 
 @PROTOCOLS.register("learn-and-test")
 class LearnAndTest(Protocol):
@@ -24,15 +57,11 @@ class LearnAndTest(Protocol):
 
     For learners that account for the difference of S and T themselves, for example by a public sample (private domain
     adaptation, Bassily, Cortes, Mao and Mohri 2024): what they are worth is then a question to T. The estimate is of
-    one hypothesis, chosen before any agent answered, so its interval holds as it is. ``exhausted`` if fewer agents
-    than ``agents.count`` were there to be asked.
+    one hypothesis, chosen before any agent answered, so its interval holds as it is.
     """
 
     title = "Learn and test"
-    done = (
-        "all agents that the scenario wants were asked about one model; no level is tested, and its loss on T may be "
-        "large: with probability {sure} at least the stated interval holds that loss among those who answer"
-    )
+    done = _DONE
     pattern = pattern_of("learn-and-test")
     supports_byzantine_agents = True
 
@@ -41,14 +70,30 @@ class LearnAndTest(Protocol):
         return (small_ball("protocol=learn-and-test"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
+        plan = SingleTest.of(scenario)
         hypothesis = (yield from ask(Learn(round=1))).hypothesis
-        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), wanted, 1)
-        yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
-        reason = f"{found.asked:,} agents tested what the curator learned"
-        status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
-        return Outcome(status, 1, hypothesis, found.estimate, reason, summary=found.summary)
+        return (yield from plan.test(hypothesis, lambda asked: f"{asked:,} agents tested what the curator learned"))
+
+
+@dataclass(frozen=True)
+class LabellingPlan:
+    """The numbers of a resolved scenario with which public points are labelled, and their student tested.
+
+    ``queries`` is the number of points, ``known`` are the labels that a point may have.
+    """
+
+    queries: int
+    known: Collection[int]
+    testing: SingleTest
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario) -> LabellingPlan:
+        """Return the scenario's; BadScenario if it has another learner, or one question does not reach its agents."""
+        learner = scenario.curator.settings
+        if not isinstance(learner, ModelAgnosticSettings):
+            raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
+        known = (-1, 1) if learner.classes is None else range(learner.classes.count)
+        return cls(learner.queries, known, SingleTest.of(scenario))
 
 
 @PROTOCOLS.register("model-agnostic")
@@ -56,15 +101,11 @@ class ModelAgnosticProtocol(Protocol):
     """Algorithms 2 and 3 of Bassily, Thakkar and Thakurta, "Model-Agnostic Private Learning" (2018), and a test.
 
     The curator's teachers label all public points, privately, and its student learns from the labels. What the student
-    is worth for the population is then a question to fresh agents: the estimate is of one hypothesis, chosen before any
-    of them answered. ``exhausted`` if fewer agents than ``agents.count`` were there to be asked.
+    is worth for the population is then a question to fresh agents, as in :class:`LearnAndTest`.
     """
 
     title = "Model-agnostic private learning"
-    done = (
-        "all agents that the scenario wants were asked about one model; no level is tested, and its loss on T may be "
-        "large: with probability {sure} at least the stated interval holds that loss among those who answer"
-    )
+    done = _DONE
     pattern = pattern_of("model-agnostic")
     supports_byzantine_agents = True
 
@@ -82,36 +123,26 @@ class ModelAgnosticProtocol(Protocol):
         return (small_ball("protocol=model-agnostic", f"curator.learner={json.dumps(learner)}"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        learner = scenario.curator.settings
-        if not isinstance(learner, ModelAgnosticSettings):
-            raise BadScenario("model-agnostic needs the learner of that name, and its number of queries")
-        wanted = at_once(scenario.agents.count, alike=True)  # refused before the curator spends anything
-        queries = learner.queries
+        plan = LabellingPlan.of(scenario)
+        queries = plan.queries
         labelled = yield from ask(LabelPoints(count=queries, transfer=True))
-        hypothesis = student(labelled, _labels(learner))
+        hypothesis = student(labelled, plan.known)
         answered = sum(label is not None for label in labelled.labels)
         yield Progress("labelled", {"points": queries, "answered": answered, "unanswered": queries - answered})
-        loss = LossQuery(hypothesis=hypothesis, loss=scenario.agents.loss)
-        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), wanted, 1)
-        yield Progress("tested", {"round": 1, "rounds": 1, "asked": found.asked, **found.estimate.wire()})
         points = "public points" if labelled.protects == "records" else "points of the sample's first half"
-        words = f"{answered:,} of {queries:,} {points} were labelled, {found.asked:,} agents tested the student"
-        if labelled.protects == "labels":
-            words += "; the curator protects labels only, not features"
-        status: Literal["done", "exhausted"] = "done" if found.asked == wanted else "exhausted"
-        return Outcome(status, 1, hypothesis, found.estimate, words, summary=found.summary)
-
-
-def _labels(learner: ModelAgnosticSettings) -> Collection[int]:
-    return (-1, 1) if learner.classes is None else range(learner.classes.count)
+        only = "; the curator protects labels only, not features" if labelled.protects == "labels" else ""
+        return (
+            yield from plan.testing.test(
+                hypothesis,
+                lambda asked: (
+                    f"{answered:,} of {queries:,} {points} were labelled, {asked:,} agents tested the student{only}"
+                ),
+            )
+        )
 
 
 def student(labelled: Labelled, known: Collection[int]) -> Hypothesis:
-    """Return the student's model, of labels that are known.
-
-    Raises:
-        PeerMisbehaved: If there is none, or a label is not known.
-    """
+    """Return the student's model; PeerMisbehaved if there is none, or a label is not among those that are known."""
     if any(label is not None and label not in known for label in labelled.labels):
         raise PeerMisbehaved(f"the curator released labels other than null and the {len(known)} that are known")
     if labelled.hypothesis is None:

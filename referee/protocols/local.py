@@ -1,9 +1,10 @@
-"""Learn from the agents alone, without interaction: every question is fixed before the first answer."""
+"""Learn from the agents alone: without interaction from averages, or by gradient descent in steps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +27,38 @@ MIN_VARIANCE = 1e-9
 """Estimated variances are taken for at least this, so that the more frequent label wins where nothing else is known."""
 
 
+@dataclass(frozen=True)
+class LocalPlan:
+    """The numbers of a resolved scenario with which agents learn alone.
+
+    Records have so many features (``dimension``), of this norm and each at most ``coordinate`` in size. ``learning``
+    agents answer, to learn from, and ``testing`` others estimate the loss of the result.
+    """
+
+    dimension: int
+    norm: float
+    coordinate: float
+    learning: int
+    testing: int
+    answering: EstimatePlan
+
+    @classmethod
+    def of(cls, scenario: ResolvedScenario, who_needs: str) -> LocalPlan:
+        """Return the scenario's; BadScenario if records have no bounded norm, or there are fewer than two agents."""
+        target, count = scenario.target, scenario.agents.count
+        if not math.isfinite(target.norm):
+            raise BadScenario(f"{who_needs} records of bounded norm: give the target a public norm")
+        if count < 2:
+            raise BadScenario(f"{who_needs} an agent to learn from and one to test with, found {count} agents")
+        learning = int(count * (1.0 - TESTED))
+        testing = at_once(count - learning, alike=True)
+        return cls(target.dimension, target.norm, target.coordinate, learning, testing, EstimatePlan.of(scenario))
+
+    def tested(self, hypothesis: Linear, iterations: int, reason: str) -> Script:
+        found = yield from estimate_mean(LossQuery(hypothesis=hypothesis), self.answering, self.testing, 1)
+        return Outcome("exhausted", iterations, hypothesis, found.estimate, reason, summary=found.summary)
+
+
 @PROTOCOLS.register("local-averages")
 class LocalAverages(Protocol):
     """A linear discriminant from averages that agents report once: the non-interactive baseline.
@@ -42,8 +75,6 @@ class LocalAverages(Protocol):
     Without interaction no learner finds every half-space from a number of agents that is polynomial in d (Smith,
     Thakurta and Upadhyay 2017; Daniely and Feldman 2019), so this one makes assumptions instead: where the classes are
     not two equal balls it stays away from the optimum however many agents there are.
-
-    There is no threshold to halt at: the status is ``exhausted``.
     """
 
     title = "Local averages"
@@ -56,30 +87,20 @@ class LocalAverages(Protocol):
         return (small_ball("protocol=local-averages"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        target, count = scenario.target, scenario.agents.count
-        if not math.isfinite(target.norm):
-            raise BadScenario("local averages need records of bounded norm: give the target a public norm")
-        if count < 2:
-            raise BadScenario(f"local averages need an agent to learn from and one to test with, found {count} agents")
-        learning = at_once(max(1, int(count * (1.0 - TESTED))))
-        query = MomentQuery(dimension=target.dimension, bound=target.coordinate, norm=target.norm)
-        answers = yield AskAgents(query, learning)
+        plan = LocalPlan.of(scenario, "local averages need")
+        query = MomentQuery(dimension=plan.dimension, bound=plan.coordinate, norm=plan.norm)
+        answers = yield AskAgents(query, at_once(plan.learning))
         yield Progress("averages are in", {"round": 1, "rounds": 1, "asked": answers.asked})
-        hypothesis = discriminant(*averages(query, answers, scenario.agents.value_mechanism))
-        loss = LossQuery(hypothesis=hypothesis)
-        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), count - learning, 1)
-        return Outcome(
-            "exhausted", 1, hypothesis, found.estimate, "every question was asked once", summary=found.summary
-        )
+        hypothesis = discriminant(*averages(query, answers, plan.answering.mechanism))
+        return (yield from plan.tested(hypothesis, 1, "every question was asked once"))
 
 
 def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tuple[Floats, Floats]:
-    """Estimate each moment's mean, with the variance of that estimate.
+    """Estimate each moment's mean, with the variance of that estimate, each of shape (2 d + 2,).
 
-    Returns:
-        Means and variances, each of shape (2 d + 2,). The variances take in which agents were asked where answers are
-        bits (a bit's variance depends on its mean alone); for other mechanisms they are the randomizer's own. A moment
-        about which nobody answered has mean 0 and the variance of one answer.
+    The variances take in which agents were asked where answers are bits (a bit's variance depends on its mean alone);
+    for other mechanisms they are the randomizer's own. A moment about which nobody answered has mean 0 and the variance
+    of one answer.
     """
     moment = answers.slots % query.moments
     sums = np.bincount(moment, weights=mechanism.unbias(answers.values), minlength=query.moments)
@@ -100,10 +121,7 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
 
     Here e = E l, D = 2 (E[l x] - e E x)/(1 - e^2) is the difference of the classes' means, times
     max(0, 1 - (variance of D)/|D|^2), and v = (E|x|^2 - |E x|^2)/d - (1 - e^2) |D|^2/(4 d) the variance of a coordinate
-    within a class.
-
-    Args:
-        means, variances: Shape (2 d + 2,), as :func:`averages` returns them.
+    within a class. Means and variances have shape (2 d + 2,), as :func:`averages` returns them.
     """
     d = (len(means) - 2) // 2
     # A share of a class below that of one agent in a million is not estimated by anybody.
@@ -123,7 +141,6 @@ def discriminant(means: Floats, variances: Floats) -> Linear:
 MIN_PER_COORDINATE = 400
 """Agents per coordinate and step, at least: below that a step is mostly noise."""
 MAX_STEPS = 30
-"""Share of the agents kept for estimating the loss of the result."""
 
 
 @PROTOCOLS.register("local-gradient-descent")
@@ -134,11 +151,10 @@ class LocalGradientDescent(Protocol):
     each step fresh agents answer one randomized bit about one coordinate of the gradient at their record. Every agent
     answers once, so each has the mechanism's guarantee, whatever d is; but d + 1 coordinates share the agents, and the
     error of a step grows as sqrt((d + 1) / agents) / epsilon. Returns the average of the second half of the iterates.
-    There is no threshold to halt at: the status is ``exhausted``.
     """
 
     title = "Local gradient descent"
-    done = "nothing: it has no level and no gap to stop at, and ends exhausted"
+    done = LocalAverages.done
     pattern = pattern_of("local-gradient-descent")
     supports_byzantine_agents = True
 
@@ -147,33 +163,24 @@ class LocalGradientDescent(Protocol):
         return (small_ball("protocol=local-gradient-descent"),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
-        d, norm = scenario.target.dimension, scenario.target.norm
-        if not math.isfinite(norm):
-            raise BadScenario("local gradient descent needs records of bounded norm: give the target a public norm")
+        plan = LocalPlan.of(scenario, "local gradient descent needs")
+        width = plan.dimension + 1
         # |slope| <= 1: no coordinate of a gradient is greater than the record's, or than the intercept's.
-        bound = max(1.0, scenario.target.coordinate)
-        count = scenario.agents.count
-        learning = int(count * (1.0 - TESTED))
-        at_once(count - learning, alike=True)
-        steps = max(1, min(MAX_STEPS, learning // (MIN_PER_COORDINATE * (d + 1))))
-        iterate, total = np.zeros(d + 1), np.zeros(d + 1)
+        bound = max(1.0, plan.coordinate)
+        steps = max(1, min(MAX_STEPS, plan.learning // (MIN_PER_COORDINATE * width)))
+        iterate, total = np.zeros(width), np.zeros(width)
         # The logistic loss is (norm^2 + 1)/4-smooth in (w, b) on records of that norm.
-        stride = 4.0 / (norm**2 + 1.0)
+        stride = 4.0 / (plan.norm**2 + 1.0)
         for step in range(1, steps + 1):
-            gradient = yield from _gradient(iterate, bound, learning // steps, scenario.agents.value_mechanism)
+            gradient = yield from _gradient(iterate, bound, plan.learning // steps, plan.answering.mechanism)
             iterate = iterate - stride * gradient
             if 2 * step > steps:
                 total += iterate
             yield Progress(f"step {step}", {"round": step, "rounds": steps})
-        hypothesis = _linear(total)
-        loss = LossQuery(hypothesis=hypothesis)
-        found = yield from estimate_mean(loss, EstimatePlan.of(scenario), count - learning, 1)
-        reason = f"all {steps} steps were used"
-        return Outcome("exhausted", steps, hypothesis, found.estimate, reason, summary=found.summary)
+        return (yield from plan.tested(_linear(total), steps, f"all {steps} steps were used"))
 
 
 def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
-    """Estimate each coordinate of the gradient from the agents whose slot asked for it."""
     width = len(iterate)
     answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), at_once(count))
     coordinate = answers.slots % width

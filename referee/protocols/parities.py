@@ -20,12 +20,11 @@ from common.operations.learning import BlockParities, Learn, LearnParities
 from common.protocols.base import Progress, Together
 from common.protocols.parities import Both, ParityAndThreshold, ParityXorThreshold, Piecewise, shape
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
 from common.statistics.cdf import estimate_cdf, ladder
 from common.statistics.frequency import likeliest_parity, reports
 from common.statistics.quantiles import find_quantile
 from referee.protocols.asking import ask, ask_codes, ask_together, at_once, parity_of
-from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
+from referee.protocols.base import AS_PLANNED, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 
 @PROTOCOLS.register("parity-and-threshold")
@@ -44,24 +43,17 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
 
     title = "Parity and threshold"
     done = (
-        "a parity and a threshold; with probability {sure} at least the parity is right and the threshold is off "
-        "by a share of {alpha} at most, at the sizes of the tight plan, for people as the problem describes them "
-        "and if those who answer are like all"
+        "a parity and a threshold; with probability {sure} at least the parity is right and the threshold is off by a "
+        f"share of {{alpha}} at most, {AS_PLANNED}"
     )
     kind = ParityAndThreshold
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "parity-and-threshold",
-                {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
-                "problem.c=4",
-                "problem.b=6",
-                "alpha=0.4",
-                "agents.mechanism.epsilon=2",
-            ),
-        )
+    small = (
+        {"name": "parity-and-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+        "problem.c=4",
+        "problem.b=6",
+        "alpha=0.4",
+        "agents.mechanism.epsilon=2",
+    )
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
         return frozenset({"coordinate", "threshold"} if self.plan(scenario).problem.interactive else {"item"})
@@ -135,7 +127,6 @@ def end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcome
 
 
 def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generator[Together, Any, Outcome]:
-    """Ask for everything in one step."""
     problem = plan.problem
     oracle, count = plan.mechanism, plan.count
     if not isinstance(oracle, HadamardResponse):
@@ -180,25 +171,18 @@ class ParityXorThresholdProtocol(ProblemProtocol[ParityXorThreshold]):
 
     title = "Parity XOR threshold"
     done = (
-        "parities between thresholds; with probability {sure} at least they err on a share of {alpha} at most, at"
-        " the sizes of the tight plan, for people as the problem describes them and if those who answer are like "
-        "all"
+        "parities between thresholds; with probability {sure} at least they err on a share of {alpha} at most, "
+        + AS_PLANNED
     )
     kind = ParityXorThreshold
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "parity-xor-threshold",
-                {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
-                "problem.c=4",
-                "problem.b=6",
-                "problem.blocks=4",
-                "alpha=0.45",
-                "agents.mechanism.epsilon=5",
-            ),
-        )
+    small = (
+        {"name": "parity-xor-threshold", "c": 4, "b": 6, "secret": [1, 2], "threshold": 20},
+        "problem.c=4",
+        "problem.b=6",
+        "problem.blocks=4",
+        "alpha=0.45",
+        "agents.mechanism.epsilon=5",
+    )
 
     def both_sides(self, plan: ProblemPlan[ParityXorThreshold], public: int) -> Script:
         problem, oracle = plan.problem, plan.oracle("hadamard")

@@ -77,11 +77,7 @@ class PortfolioPlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> PortfolioPlan:
-        """Return the scenario's.
-
-        Raises:
-            BadScenario: If there are too few agents for one of these roles, or they cannot play it.
-        """
+        """Return the scenario's; BadScenario if there are too few agents for a role, or they cannot play it."""
         settings, curator, target = scenario.portfolio or Portfolio(), scenario.curator, scenario.target
         count, rounds = scenario.agents.count, curator.rounds
         judging, reporting = judges(count, settings), label_reporters(count, settings)
@@ -118,7 +114,6 @@ class PortfolioPlan:
 
     @property
     def pairs(self) -> bool:
-        """Whether the last two candidates are compared by where only one of them errs."""
         return _compares_pairs(self.mechanism, self.settings, self.loss)
 
     def deviation(self, reweighs: int) -> float:
@@ -231,7 +226,6 @@ _STEEP, _FAR = 0.35, 0.5
 
 
 def _share(plan: PortfolioPlan, reports: Answers) -> tuple[float, float]:
-    """Return the share of +1 that agents reported, and its standard error."""
     mechanism = plan.mechanism
     ones, summary = tally(mechanism, reports.values)
     if summary == 0:
@@ -276,19 +270,13 @@ class _Found:
     losses: tuple[tuple[float, float], ...]
 
     def tilt(self, eta: float) -> Tilt:
-        """Return the factors that take the sample's shares to those of T."""
         wanted = calibration.smoothed(self.shares, self.sample, self.scores, self.fit, self.precision)
         parts = calibration.rake(wanted.ravel(), self.sample.ravel(), eta, TILT_PARTS)
         return Tilt(cells=self.cells, parts=tuple(parts))
 
 
 def _survey(
-    plan: PortfolioPlan,
-    hypothesis: Hypothesis,
-    reweighs: int,
-    public: int,
-    labels: tuple[float, float],
-    shift: float,
+    plan: PortfolioPlan, hypothesis: Hypothesis, reweighs: int, public: int, labels: tuple[float, float], shift: float
 ) -> Generator[Any, Any, _Found]:
     """Ask the curator for shares of scores in its people as they weigh now, choose bins, and ask agents for theirs."""
     settings = plan.settings

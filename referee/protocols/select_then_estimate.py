@@ -12,10 +12,9 @@ from common.local.queries.query import Answers, AskAgents
 from common.operations.counting import Count, Select
 from common.protocols.base import AskCurator, Progress
 from common.protocols.select_then_estimate import Selected, SelectThenEstimate
-from common.scenario.scenario import Scenario
 from common.statistics.intervals import Estimate
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
+from referee.protocols.base import AS_PLANNED, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 
 @PROTOCOLS.register("select-then-estimate")
@@ -29,23 +28,16 @@ class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
 
     title = "Select then estimate"
     done = (
-        "a feature and its mean; with probability {sure} at least the mean is within {alpha} of the largest one, "
-        "and estimated within problem.precise, at the sizes of the tight plan, for people as the problem "
-        "describes them and if those who answer are like all"
+        "a feature and its mean; with probability {sure} at least the mean is within {alpha} of the largest one, and "
+        f"estimated within problem.precise, {AS_PLANNED}"
     )
     kind = SelectThenEstimate
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "select-then-estimate",
-                {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
-                "problem.d=10",
-                "problem.precise=0.15",
-                "alpha=0.3",
-            ),
-        )
+    small = (
+        {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
+        "problem.d=10",
+        "problem.precise=0.15",
+        "alpha=0.3",
+    )
 
     def both_sides(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
         count = at_once(plan.count, alike=True)  # refused before the curator spends anything

@@ -12,10 +12,9 @@ from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.query import AskAgents
 from common.protocols.base import AskCurator, Progress
 from common.protocols.shared_secrets import OneOfManyParities, ParityChoosesSecret, Secret, WantedParity, number_of
-from common.scenario.scenario import Scenario
 from common.statistics.frequency import likeliest_parity, signed_shares
 from referee.protocols.asking import ask_codes, learn_parity
-from referee.protocols.base import PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script, small_problem
+from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 
 @PROTOCOLS.register("parity-chooses-secret")
@@ -29,22 +28,13 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     """
 
     title = "Parity chooses secret"
-    done = (
-        "a secret; by the normal law, which is no bound, it is right with a probability of about {sure} at the "
-        "sizes of the tight plan, for people as the problem describes them and if those who answer are like all"
-    )
+    done = f"a secret; {BY_NORMAL_LAW}it is right with a probability of about {{sure}} {AS_PLANNED}"
     kind = ParityChoosesSecret
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "parity-chooses-secret",
-                {"name": "parity-chooses-secret", "c": 3, "shares": 5, "secret": [0, 2]},
-                "problem.c=3",
-                "problem.shares=5",
-            ),
-        )
+    small = (
+        {"name": "parity-chooses-secret", "c": 3, "shares": 5, "secret": [0, 2]},
+        "problem.c=3",
+        "problem.shares=5",
+    )
 
     def both_sides(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
         problem, mechanism = plan.problem, plan.bits
@@ -108,24 +98,14 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
     """
 
     title = "One of many parities"
-    done = (
-        "a parity; by the normal law, which is no bound, it is the wanted one with a probability of about {sure} "
-        "at the sizes of the tight plan, for people as the problem describes them and if those who answer are "
-        "like all"
-    )
+    done = f"a parity; {BY_NORMAL_LAW}it is the wanted one with a probability of about {{sure}} {AS_PLANNED}"
     kind = OneOfManyParities
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (
-            small_problem(
-                "one-of-many-parities",
-                {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
-                "problem.c=4",
-                "problem.d=2",
-                "problem.shares=5",
-            ),
-        )
+    small = (
+        {"name": "one-of-many-parities", "c": 4, "d": 2, "shares": 5},
+        "problem.c=4",
+        "problem.d=2",
+        "problem.shares=5",
+    )
 
     def both_sides(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         problem = plan.problem

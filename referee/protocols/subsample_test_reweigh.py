@@ -72,11 +72,7 @@ class RoundsPlan:
 
     @classmethod
     def of(cls, scenario: ResolvedScenario) -> RoundsPlan:
-        """Return the scenario's.
-
-        Raises:
-            BadScenario: If there are fewer agents than rounds that each ask some, or they cannot be asked so.
-        """
+        """Return the scenario's; BadScenario if agents are too few for its rounds, or cannot be asked so."""
         rounds, count = scenario.curator.rounds, scenario.agents.count
         realizable = scenario.mode == "realizable"
         if not realizable and count < rounds:
@@ -86,7 +82,6 @@ class RoundsPlan:
 
     @property
     def halts(self) -> bool:
-        """Whether the run halts at the first good hypothesis."""
         return isinstance(self.judging, LevelTestPlan)
 
     def judge(self, hypothesis: Hypothesis) -> JudgingScript:
@@ -100,8 +95,7 @@ class RoundsPlan:
 def run_rounds(plan: RoundsPlan, task: Task | None, first: int, last: int) -> Script:
     """Algorithm 2 in the rounds ``first`` to ``last``, from whatever weights the curator has then.
 
-    Returns:
-        How it ended; ``iterations`` is the number of the last round that was used.
+    The outcome's ``iterations`` is the number of the last round that was used.
     """
     rounds = plan.rounds
     best, least = None, math.inf

@@ -141,12 +141,6 @@ def test_a_resolved_scenario_stays_as_it_is(name, alone):
     assert "plan" not in json.dumps(scenario.curator.wire())
 
 
-@for_each("name", NAMES)
-def test_the_curator_alone_has_one_agent_who_stands_by(name):
-    assert small(name, alone="curator").agents.count == 1
-    assert small(name, alone="curator").curator.n == small(name).curator.n
-
-
 def test_the_curators_epsilon_is_divided_among_its_releases():
     assert small("select-then-estimate").curator.share == 1.0
     alone = small("select-then-estimate", alone="curator")
@@ -166,12 +160,14 @@ def test_sizes_below_the_guarantee_are_refused_with_what_is_needed(name, key):
 
 @for_each("name", NAMES)
 def test_a_side_that_is_left_out_may_be_of_any_size(name):
+    assert small(name, alone="curator").agents.count == 1  # who stands by
+    assert small(name, alone="curator").curator.n == small(name).curator.n
     assert small(name, "agents.count=3", alone="curator").agents.count <= 3
     assert small(name, "curator.n=9", alone="agents").curator.n == 9
 
 
 def test_every_problem_is_covered():
-    assert PROBLEMS.names() == NAMES
+    assert PROBLEMS.names() == NAMES == sorted(RIGHT) == sorted(WRONG)
 
 
 def people(name: str) -> Any:
@@ -246,29 +242,13 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def test_every_problem_is_covered_for_judging():
-    assert sorted(RIGHT) == sorted(WRONG) == NAMES
-
-
-@for_each(("name", "answer"), [(name, answer) for name in NAMES for answer in RIGHT[name]])
-def test_a_right_answer_is_correct(name, answer):
-    assert judged(name, answer)["correct"] is True
-
-
-@for_each(("name", "answer"), [(name, answer) for name in NAMES for answer in WRONG[name]])
-def test_a_wrong_answer_is_not(name, answer):
-    assert judged(name, answer)["correct"] is False
-
-
 @for_each("name", NAMES)
-def test_an_answer_of_another_kind_is_refused(name):
+def test_right_answers_are_told_from_wrong_ones_and_others_refused(name):
+    assert [judged(name, answer)["correct"] for answer in RIGHT[name]] == [True] * len(RIGHT[name])
+    assert [judged(name, answer)["correct"] for answer in WRONG[name]] == [False] * len(WRONG[name])
     for answer in ({}, {"kind": "linear"}, {**RIGHT[name][0], "surprise": 1}):
         with pytest.raises(BadMessage):
             judged(name, answer)
-
-
-@for_each("name", NAMES)
-def test_the_truth_is_known_of_its_own_people_only(name):
     scenario = small(name)
     others = people("parity-chooses-secret" if name != "parity-chooses-secret" else "select-then-estimate")
     with pytest.raises(BadScenario, match="the truth of this problem is known of"):
@@ -297,74 +277,56 @@ def test_every_problem_has_a_scenario_of_its_name():
     assert all(load(name).protocol == load(name).problem.name == name for name in PROBLEMS.names())
 
 
-@for_each("side", ["source", "target"])
 @for_each("name", NAMES)
-def test_people_with_other_features_than_the_problem_is_about(name, side):
-    with pytest.raises(BadScenario, match=rf"problem {name} is about \d+ features, the {side} people have 3"):
-        small(name, f"{side}.distribution={COINS}")
-
-
-@for_each("name", NAMES)
-def test_a_protocol_without_its_problem(name):
+def test_a_protocol_without_its_problem_or_with_that_of_another(name):
     ball = "curator.learner={name: sgd, steps: 10, clip: 1, noise: 1, diameter: 1}"
     with pytest.raises(BadScenario, match=f"protocol {name} is about problem {name}, found none"):
         checked(load("ball", [f"protocol={name}", ball]))
     with pytest.raises(BadScenario, match=f"protocol subsample-test-reweigh is about problem none, found {name}"):
         small(name, "protocol=subsample-test-reweigh")
-
-
-@for_each("name", NAMES)
-def test_a_protocol_with_the_problem_of_another(name):
     other = NAMES[NAMES.index(name) - 1]
     with pytest.raises(BadScenario, match=f"protocol {other} is about problem {other}, found {name}"):
         small(name, f"protocol={other}")
 
 
-@pytest.mark.parametrize(("key", "words"), [("divergence", "divergence: must be given"), ("learner", "give the name")])
-def test_what_only_problems_may_leave_out(key, words):
-    tree = load("ball").wire()
-    del (tree if key in tree else tree["curator"])[key]
-    with pytest.raises(BadScenario, match=words):
-        parse(tree)
-
-
-def test_a_side_alone_without_a_problem():
+def test_what_only_problems_may_leave_out_and_a_side_alone_without_a_problem():
+    for key, words in (("divergence", "divergence: must be given"), ("learner", "give the name")):
+        tree = load("ball").wire()
+        del (tree if key in tree else tree["curator"])[key]
+        with pytest.raises(BadScenario, match=words):
+            parse(tree)
     with pytest.raises(BadScenario, match="alone is for scenarios with a problem"):
         load("ball", ["alone=curator"])
 
 
+BESIDE = "leave them out beside a problem"
+REFUSED = {
+    "alone=referee": "alone",
+    "problem.surprise=1": "surprise",
+    "problem={name: halting}": r"no problem .*'halting'",
+    "tasks=[{features: 1}]": BESIDE,
+    "baselines=[optimum]": BESIDE,
+    "curator.epsilon=null": "epsilon",
+    **{f"beta={beta}": "beta" for beta in ("0", "0.5", "-1", "soon")},
+    **{
+        f"{side}.distribution={COINS}": rf"is about \d+ features, the {side} people have 3"
+        for side in ("source", "target")
+    },
+}
+
+
+@for_each("override", REFUSED)
 @for_each("name", NAMES)
-class TestEveryProblem:
-    def test_nobody_is_called_so(self, name):
-        with pytest.raises(BadScenario, match="alone"):
-            small(name, "alone=referee")
+def test_what_no_problem_takes_is_refused(name, override):
+    with pytest.raises(BadScenario, match=REFUSED[override]):
+        small(name, override)
 
-    def test_unknown_keys(self, name):
-        with pytest.raises(BadScenario, match="surprise"):
-            small(name, "problem.surprise=1")
 
-    def test_unknown_problems(self, name):
-        with pytest.raises(BadScenario, match=r"no problem .*'halting'"):
-            small(name, "problem={name: halting}")
-
-    @for_each("beside", ["tasks=[{features: 1}]", "baselines=[optimum]"])
-    def test_what_is_about_hypotheses(self, name, beside):
-        with pytest.raises(BadScenario, match="leave them out beside a problem"):
-            small(name, beside)
-
-    def test_a_curator_without_privacy(self, name):
-        with pytest.raises(BadScenario, match="epsilon"):
-            small(name, "curator.epsilon=null")
-
-    def test_a_mechanism_that_cannot_say_the_answers(self, name):
-        unfit = "krr" if load(name).agents.mechanism.name == "warner" else "warner"
-        with pytest.raises(BadScenario, match=r"agents\.mechanism"):
-            small(name, f"agents.mechanism={{name: {unfit}, epsilon: 1}}")
-
-    @for_each("beta", ["0", "0.5", "-1", "soon"])
-    def test_a_beta_that_is_no_probability_of_failing(self, name, beta):
-        with pytest.raises(BadScenario, match="beta"):
-            small(name, f"beta={beta}")
+@for_each("name", NAMES)
+def test_a_mechanism_that_cannot_say_the_answers(name):
+    unfit = "krr" if load(name).agents.mechanism.name == "warner" else "warner"
+    with pytest.raises(BadScenario, match=r"agents\.mechanism"):
+        small(name, f"agents.mechanism={{name: {unfit}, epsilon: 1}}")
 
 
 RANGES = {

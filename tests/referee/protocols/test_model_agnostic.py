@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BadScenario, PatternViolation, PeerMisbehaved
+from common.core.errors import BadScenario, PeerMisbehaved
 from common.data.population import open_public, open_records
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.local.queries.loss import LossQuery
 from common.operations.learning import LabelPoints
 from common.protocols.base import Progress
-from common.protocols.patterns import agents, curator, sequence
+from common.protocols.patterns import curator
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder
 from deploy.baselines import evaluation_source, loss
@@ -98,14 +98,6 @@ def test_it_asks_for_all_labels_then_tests_what_was_learned():
     assert asked[0] == LabelPoints(first=0, count=60, transfer=True)
     assert asked[1].hypothesis.wire() == CONSTANT
     assert notes[0].numbers == {"points": 60, "answered": 40, "unanswered": 20}
-
-
-def test_its_pattern_is_one_sequence_of_labels_and_one_test():
-    pattern = PROTOCOLS[NAME]().pattern
-    assert pattern == sequence(curator("label"), agents("loss"))
-    for party, kind in (("curator", "learn"), ("agents", "loss"), ("curator", "reweigh")):
-        with pytest.raises(PatternViolation):
-            pattern.after(party, kind)
 
 
 GOOD = {"labels": [1, None], "hypothesis": CONSTANT, "protects": "labels"}

@@ -54,17 +54,12 @@ def exact(records):
     return np.array([*x.mean(0), *(label[:, None] * x).mean(0), label.mean(), np.square(x).sum(1).mean()])
 
 
-def test_no_question_depends_on_an_answer():
+def test_the_pattern_admits_one_question_to_learn_from_which_depends_on_no_answer():
     chosen = tiny(f"protocol={NAME}")
-    questions = []
-    for rate in (0.0, 0.3, 1.0):
-        world = World(chosen, rate)
+    worlds = [World(chosen, rate) for rate in (0.0, 0.3, 1.0)]
+    for world in worlds:
         play(NAME, chosen, world)
-        questions.append(world.log[0][1])
-    assert questions[0] == questions[1] == questions[2]
-
-
-def test_the_pattern_admits_one_question_to_learn_from():
+    assert worlds[0].log[0][1] == worlds[1].log[0][1] == worlds[2].log[0][1]
     pattern = PROTOCOLS[NAME].pattern
     with pytest.raises(PatternViolation):
         pattern.after("agents", "moment").after("agents", "moment")
@@ -122,15 +117,16 @@ def test_nobody_answering_is_no_error():
     assert discriminant(means, variances).threshold == 0.0
 
 
-@pytest.mark.parametrize(
+@for_each("name", [NAME, "local-gradient-descent"])
+@for_each(
     ("overrides", "words"),
     [(["target.distribution.norm=null", "source.distribution.norm=null"], "norm"), (["agents.count=1"], "found 1")],
 )
-def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked(overrides, words):
-    chosen = tiny(f"protocol={NAME}", *overrides)
+def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked(name, overrides, words):
+    chosen = tiny(f"protocol={name}", *overrides)
     world = World(chosen, 0.5)
     with pytest.raises(BadScenario, match=words):
-        play(NAME, chosen, world)
+        play(name, chosen, world)
     assert world.log == []
 
 
@@ -198,11 +194,6 @@ def test_coordinates_about_which_nobody_answers_stay_where_they_are():
     assert (others, hypotheses[1].threshold) == ([0.0] * (chosen.target.dimension - 1), 0.0)
 
 
-def test_what_it_cannot_work_with_is_refused_before_anybody_is_asked_for_local_gradient_descent():
-    with pytest.raises(BadScenario, match="bounded norm"):
-        small(DESCENT_NAME, "target.distribution.norm=null", "source.distribution.norm=null")
-
-
 def test_with_enough_agents_it_learns():
     """Half of the people are inside the ball, and a constant is wrong about half of them."""
     chosen = small(DESCENT_NAME, "agents.mechanism.epsilon=4", "agents.count=60000", "target.distribution.inside=0.5")
@@ -243,7 +234,7 @@ def test_messages_are_numbered_notes_are_not():
     assert notes == [Progress("hello", {"a": 1.0})]
 
 
-def test_a_message_out_of_turn_is_never_sent():
+def test_a_message_out_of_turn_is_never_sent_and_ending_too_early_is_a_violation():
     sent: list[Any] = []
 
     def script():
@@ -255,14 +246,12 @@ def test_a_message_out_of_turn_is_never_sent():
         drive(script(), PATTERN, replies(sent), lambda note: None)
     assert [step.operation.kind for _, step in sent] == ["learn"]
 
-
-def test_ending_too_early_is_a_violation():
-    def script():
+    def ended():
         yield AskCurator(Learn(round=1))
         return OUTCOME
 
     with pytest.raises(PatternViolation, match="may not end"):
-        drive(script(), PATTERN, replies([]), lambda note: None)
+        drive(ended(), PATTERN, replies([]), lambda note: None)
 
 
 @for_each(
