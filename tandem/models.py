@@ -35,6 +35,7 @@ def load_model(place: Any, *, task: int | None = None) -> Model:
 
     Args:
         place: A :class:`tandem.Run`, the path of a run folder or of a model's JSON file, or a model, which is returned.
+            Other functions here take the same.
         task: Of a run that learned several things, which one, from 1.
 
     Raises:
@@ -52,7 +53,6 @@ def predict(place: Any, data: Any, *, strict: bool = False) -> AnyArray:
     """Return what the model of a run predicts for rows of raw data.
 
     Args:
-        place: As of :func:`load_model`.
         data: The path of a CSV, Parquet or NumPy file, a frame of polars or pandas, or a list of mappings: rows with
             the model's columns (:attr:`Model.columns`), others are left alone. The label is not needed.
         strict: Refuse values beyond their bounds, unlisted and missing ones. Otherwise they count as the scenario says,
@@ -63,7 +63,6 @@ def predict(place: Any, data: Any, *, strict: bool = False) -> AnyArray:
 
     Raises:
         BadData: If a file cannot be read, a column is missing, a number is none, or strictness is not met.
-        BadInput: If the run has no such model.
 
     Examples:
         >>> import tandem
@@ -76,15 +75,10 @@ def predict(place: Any, data: Any, *, strict: bool = False) -> AnyArray:
 def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
     """Return the probabilities of both labels, shape (n, 2), in the order of :attr:`Model.classes`.
 
-    They are 1/(1 + e^-margin) of a half-space: the model's own probabilities if its learner minimised the logistic
-    loss (:attr:`Model.loss`), else uncalibrated, so that only their order has a meaning. No agent has checked either.
-
-    Args:
-        place, data, strict: As of :func:`predict`.
-
-    Raises:
-        BadInput: If the kind of model has none (trees, graphs, several classes, regressions).
-        BadData: As :func:`predict`.
+    They are 1/(1 + e^-margin) of a half-space: the model's own probabilities if its learner minimised the logistic loss
+    (:attr:`Model.loss`), else uncalibrated, so that only their order has a meaning. No agent has checked either.
+    Arguments and errors are those of :func:`predict`; BadInput says that the kind of model has none (trees, graphs,
+    several classes, regressions).
     """
     found = _predicted(load_model(place), data, strict, probabilities=True).probabilities
     assert found is not None  # noqa: S101 - they were asked for
@@ -94,14 +88,10 @@ def predict_proba(place: Any, data: Any, *, strict: bool = False) -> Floats:
 def export(place: Any, file: str | Path) -> Path:
     """Write the model of a run to a file, in the form that its suffix names; return the path.
 
-    Args:
-        place: As of :func:`load_model`.
-        file: ``.json``: everything, with the names of columns, read again by :func:`load_model`. ``.onnx``: raw columns
-            in, labels out; needs the extra ``onnx``. ``.joblib``: the pipeline of :func:`as_sklearn`, pickled. Whoever
-            loads a pickle runs what is in it: where the model travels, send JSON.
-
-    Raises:
-        BadInput: If there is no such form, a package is missing, or the kind of model does not go into it.
+    ``.json``: everything, with the names of columns, read again by :func:`load_model`. ``.onnx``: raw columns in,
+    labels out; needs the extra ``onnx``. ``.joblib``: the pipeline of :func:`as_sklearn`, pickled. Whoever loads a
+    pickle runs what is in it: where the model travels, send JSON. BadInput says that there is no such form, a package
+    is missing, or the kind of model does not go into it.
     """
     return export_model(load_model(place), file)
 
@@ -110,10 +100,7 @@ def as_sklearn(place: Any) -> Pipeline:
     """Return the model of a run as a fitted pipeline of scikit-learn that takes raw rows.
 
     Its step ``columns`` makes features, its step ``model`` has ``predict``, ``classes_``, and of a half-space
-    ``coef_``, ``intercept_``, ``decision_function`` and ``predict_proba``.
-
-    Args:
-        place: As of :func:`load_model`; with a JSON file no pickle is ever read.
+    ``coef_``, ``intercept_``, ``decision_function`` and ``predict_proba``. From a JSON file no pickle is ever read.
     """
     from common.models.pipeline import as_pipeline
 
@@ -121,11 +108,7 @@ def as_sklearn(place: Any) -> Pipeline:
 
 
 def describe(place: Any) -> list[str]:
-    """Return the model of a run in words, a line each: its weights by column and in the column's own unit.
-
-    Args:
-        place: As of :func:`load_model`.
-    """
+    """Return the model of a run in words, a line each: its weights by column and in the column's own unit."""
     return lines(load_model(place))
 
 

@@ -28,12 +28,7 @@ AnyScenario = str | Path | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Run:
-    """A run that ended with an answer.
-
-    Attributes:
-        result: The result document, as in ``result.json``.
-        folder: The run folder, from which :func:`audit` verifies the run.
-    """
+    """A run that ended with an answer: the document of ``result.json``, and the run folder for :func:`audit`."""
 
     result: dict[str, Any]
     folder: Path
@@ -56,9 +51,7 @@ class Run:
     def plot(self) -> Drawing:
         """Draw the rounds against the level, else the candidates, else the one estimate, as the report does.
 
-        Raises:
-            BadInput: If the run estimated no loss.
-            NotFound: If the run folder is gone, with the scenario in it.
+        BadInput says that the run estimated no loss, NotFound that the run folder is gone, with the scenario in it.
         """
         return drawn(self.folder, self.result)
 
@@ -70,11 +63,7 @@ class Run:
 
     @property
     def hypothesis(self) -> Hypothesis:
-        """The answer, where it is a hypothesis: its ``positive`` predicts from features as the scenario maps them.
-
-        Raises:
-            BadMessage: If the answer is something else.
-        """
+        """The answer, where it is a hypothesis: its ``positive`` predicts from features as the scenario maps them."""
         return parse_hypothesis(self.result["answer"])
 
 
@@ -124,10 +113,8 @@ def run(
 def plan(scenario: AnyScenario, *overrides: str) -> dict[str, Any]:
     """Return how many people a scenario needs, by the paper's and by the tight bounds, and what it violates.
 
-    The document of ``referee plan --json``.
-
-    Raises:
-        BadScenario: If the scenario is not valid, or a number at ``plan`` has no value.
+    The document of ``referee plan --json``. BadScenario says that it is not valid, or a number at ``plan`` has no
+    value.
     """
     asked = _asked(scenario, overrides)
     refused = refusal(checked(asked))
@@ -140,8 +127,7 @@ def audit(
 ) -> Audit:
     """Verify a run folder offline: chain, signatures, order, answers, replay, privacy cost; strictly, with both keys.
 
-    Raises:
-        AuditFailed: Saying where it fails and why.
+    AuditFailed says where it fails and why.
     """
     return audit_folder(Path(folder), referee_key, curator_key, strict=strict)
 

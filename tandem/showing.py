@@ -19,11 +19,7 @@ from referee.view.wording import ChartEntry, Interval, RunView, interval_in_word
 
 @dataclass(frozen=True, repr=False)
 class Drawing:
-    """A chart as SVG, which a notebook shows.
-
-    Attributes:
-        svg: The ``svg`` element.
-    """
+    """A chart as SVG (``svg``), which a notebook shows."""
 
     svg: str
 
@@ -44,7 +40,6 @@ class DrawnEstimate(dict[str, float]):
         return f"<p>{plain.html(words)}</p>"
 
     def plot(self) -> Drawing:
-        """Draw the estimate with its interval."""
         found = Interval(self["value"], self["low"], self["high"])
         entry = ChartEntry("estimate", found.value, "estimate", found)
         return Drawing(compared([entry], None, "estimate of the agents", name=_name(dict(self))))
@@ -57,20 +52,12 @@ class Promises(dict[str, Any]):
         return pages.promises(self)
 
     def plot(self) -> Drawing:
-        """Draw each epsilon; a smaller one protects more.
-
-        Raises:
-            BadInput: If nothing is promised to anybody.
-        """
+        """Draw each epsilon; a smaller one protects more. BadInput if nothing is promised to anybody."""
         return of_epsilons({who: found["epsilon"] for who, found in self.items() if who in pages.PROMISED})
 
 
 def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
-    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.run_view.PROMISED`).
-
-    Raises:
-        BadInput: If none is a number.
-    """
+    """Draw some epsilons, by the key of whom they protect (:data:`referee.view.run_view.PROMISED`)."""
     entries = [
         ChartEntry(pages.PROMISED[who].removesuffix(" has"), value, "baseline")
         for who, value in epsilons.items()
@@ -82,11 +69,7 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
 
 
 def view(folder: Path, result: dict[str, Any]) -> RunView:
-    """Return what is shown of a result whose run folder holds its scenario.
-
-    Raises:
-        NotFound, BadData: As :func:`referee.view.pages.read_run`.
-    """
+    """Return what is shown of a result whose run folder holds its scenario; errors are those of ``pages.read_run``."""
     return run_view(read_run(folder).scenario, result, result["rounds"])
 
 
@@ -96,11 +79,7 @@ def html(folder: Path, result: dict[str, Any]) -> str:
 
 
 def drawn(folder: Path, result: dict[str, Any]) -> Drawing:
-    """Draw a run: its rounds against the level, else its candidates, else its one estimate.
-
-    Raises:
-        BadInput: If the run estimated no loss.
-    """
+    """Draw a run: its rounds against the level, else its candidates, else its one estimate."""
     found, name = view(folder, result), _run_name(result)
     if found.rounds:
         return Drawing(str(pages.by_round(found, name)))

@@ -360,7 +360,7 @@ def referee_of_a_curator(exchange: Exchange) -> None:
         def ask(method: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], Any]) -> None:
             told = exchange.random.choice((10.0, 1000.0))
             found = exchange.attempt(
-                lambda: answered(method, signed, check, told, agreed=True, look=look, on_progress=lambda note: None)
+                lambda: answered(method, signed, check, told, agreed=True, look=look, say=lambda text: None)
             )
             if found is not None:
                 check(found[0])

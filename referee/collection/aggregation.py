@@ -27,9 +27,7 @@ GROUP = 1 << 14
 def add_up(asked: Asked, reports: Iterable[StoredReport]) -> tuple[Answers, str]:
     """Return the answers of all reports by slot, and the Merkle root over the reports (signature and body of each).
 
-    Args:
-        asked: The question.
-        reports: Its reports, accepted, by ascending slot; gone through once.
+    Reports are accepted ones, by ascending slot; they are gone through once.
     """
     if isinstance(asked.batch, MassBatch):
         return _add_up_mass(asked, asked.batch, reports)
@@ -96,8 +94,8 @@ def needed(enrolled: int, asked: int, mechanism: LocalRandomizer) -> int:
     """Return how many bytes of memory a question takes at most, of a mechanism whose questions ask everybody the same.
 
     Who is asked, as a mask, whole and cut into the hosts' (a quarter of a byte for everybody who is enrolled); what was
-    answered (:func:`common.local.packing.answer_type` for each), once in the packed reports of one host, once
-    unpacked, once as the protocol gets it; and who answered (an eighth of a byte).
+    answered (:func:`common.local.packing.answer_type` for each), once packed, once unpacked, once as the protocol gets
+    it; and who answered (an eighth of a byte).
     """
     try:
         width = answer_type(mechanism.answer_kind(None)).itemsize
@@ -107,11 +105,7 @@ def needed(enrolled: int, asked: int, mechanism: LocalRandomizer) -> int:
 
 
 def check_room(enrolled: int, asked: int, mechanism: LocalRandomizer) -> None:
-    """Refuse a question that would not fit into memory; what is listed fits.
-
-    Raises:
-        BadScenario: With what it takes and what there is.
-    """
+    """Refuse a question that would not fit into memory, with what it takes and what there is; what is listed fits."""
     if asked > MAX_LISTED:
         remedy = "ask fewer (agents.count), or give the referee more memory"
         check_memory(f"a question to {asked:,} agents", needed(enrolled, asked, mechanism), remedy)

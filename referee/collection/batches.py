@@ -30,12 +30,9 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class MassBatch:
-    """The agents of one question, in the order of their numbers; it does what ``Batch`` does for those of a list.
+    """The agents of one question, in the order of their numbers; it does what :class:`Batch` does for those of a list.
 
-    Attributes:
-        mask: Who is asked, over the numbers of all agents.
-        asked: How many.
-        roster: Everybody who is enrolled. Who comes later has no agent here.
+    ``mask`` is over the numbers of all agents.
     """
 
     mask: Mask
@@ -48,31 +45,25 @@ class MassBatch:
         return _ranks(self.mask, bounds)
 
     def sort(self) -> None:
-        """Work out who owns which slots."""
         _ = self._begins
 
     @property
     def participants(self) -> int:
-        """How many participants have an agent that is asked."""
         return int(np.count_nonzero(np.diff(self._begins)))
 
     def slots(self, key: str) -> range:
-        """Return the slots that belong to a participant, ascending (empty if none)."""
         position = self.roster.position(key)
         if position is None or position + 1 >= len(self._begins):
             return range(0)
         return range(int(self._begins[position]), int(self._begins[position + 1]))
 
     def position(self, slot: int) -> int:
-        """Return the place in the roster of the participant to whom a slot belongs."""
         return int(np.searchsorted(self._begins, slot, side="right")) - 1
 
     def owner(self, slot: int) -> Participant:
-        """Return the participant to whom a slot belongs."""
         return self.roster.at(self.position(slot))
 
     def slots_from(self, slot: int) -> range:
-        """Return the slots of the participant to whom a slot belongs, ascending."""
         position = self.position(slot)
         return range(int(self._begins[position]), int(self._begins[position + 1]))
 
@@ -174,7 +165,6 @@ def passed_over(
     """Say which agents of a run's orders other runs have asked since its last question, or since it began.
 
     Args:
-        run: The run.
         order: How many agents of each order were asked when it began, by the order's first agent.
         last: The key of its last question, 0 before the first.
         after: Returns the questions of all runs that were opened after the one with a key (0: all).
@@ -194,11 +184,9 @@ def passed_over(
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The agents of one question, in the order of their slots.
+    """The agents of one question, in the order of their slots: ``members`` are their numbers, shape (asked,).
 
-    Attributes:
-        members: Shape (asked,): agent numbers by slot.
-        roster: Everybody who is enrolled. Who comes later has no agent here.
+    ``roster`` has everybody who is enrolled. Who comes later has no agent here.
     """
 
     members: Indices
@@ -221,12 +209,10 @@ class Batch:
 
     @property
     def participants(self) -> int:
-        """How many participants have an agent that is asked."""
         return int(np.count_nonzero(np.diff(self._owners[2])))
 
     @property
     def asked(self) -> int:
-        """How many agents were asked."""
         return len(self.members)
 
     def slots(self, key: str) -> Indices:
@@ -238,11 +224,9 @@ class Batch:
         return slots[edges[position] : edges[position + 1]]
 
     def position(self, slot: int) -> int:
-        """Return the place in the roster of the participant to whom a slot belongs."""
         return int(self._owners[0][slot])
 
     def owner(self, slot: int) -> Participant:
-        """Return the participant to whom a slot belongs."""
         return self.roster.at(self.position(slot))
 
     def slots_from(self, slot: int) -> Indices:

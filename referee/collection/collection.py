@@ -42,6 +42,7 @@ from referee.collection.judging import (
     closed,
     judge,
     payloads,
+    problem_of,
 )
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
@@ -59,23 +60,11 @@ PATIENCE = 10
 _LATER = "nothing can be stored at present, and nothing was acknowledged: say it again"
 
 
-def by_reason(taking: OpenQuestion) -> Counter[str]:
-    """Return for how many agents of a question somebody has declined, and has not answered, by reason."""
-    counts: Counter[str] = Counter()
-    for reason, agents in taking.declined.values():
-        counts[reason] += agents
-    return counts
-
-
 class ReportCollection:
     """The agents' side of the referee.
 
-    Args:
-        store: Durable memory.
-        identity: Signs assignments.
-        registrar: Knows everybody who is enrolled.
-        clock: Seconds since some moment, never fewer than before: by it questions are closed.
-        process: The name of this process among all of this referee's.
+    ``clock`` has seconds since some moment, never fewer than before: by it questions are closed. ``process`` is the
+    name of this process among all of this referee's.
     """
 
     def __init__(
@@ -105,10 +94,8 @@ class ReportCollection:
     ) -> tuple[Answers, str]:
         """Ask ``count`` fresh agents and collect their answers until all are in or the deadline has passed.
 
-        A question that is already open (this referee was restarted) is taken up where it was.
-
-        Args:
-            wait: Called with the seconds left; returns when something may have arrived.
+        A question that is already open (this referee was restarted) is taken up where it was. ``wait`` is called with
+        the seconds left; it returns when something may have arrived.
 
         Returns:
             The answers, and the root over all reports.
@@ -116,14 +103,11 @@ class ReportCollection:
         Raises:
             PolicyRefused: If the run's mechanism cannot randomize what the query says; nobody is asked then.
             PeerUnavailable: If not one report came within ``PATIENCE`` deadlines.
-            Superseded: If another process drives the runs meanwhile.
         """
         self.questions.agreed(run).mechanism.answer_kind(query.domain)  # refuses before anybody is asked
         if self._store.question(run, number) is None:
             self._ask(run, number, query, count)
-        taking = self.questions.find(run, number)
-        if taking is None:
-            raise NotFound(f"run {run!r} has no question {number}")
+        taking = self.questions.known(run, number)
         began = self.clock()
         deadline += taking.asked.batch.participants // REPORTS + taking.question.asked // HOSTED
         deadline += longest_pause(len(self._roster))
@@ -139,18 +123,13 @@ class ReportCollection:
         return add_up(taking.asked, self._store.reports(taking.question))
 
     def close(self, run: str) -> None:
-        """Close what is still open of a run."""
         for question in self._store.questions(run):
             taking = self.questions.find(run, question.question) if question.open else None
             if taking is not None:
                 self._close(taking)
 
     def refresh(self) -> None:
-        """Learn what other processes have stored, and let them know what this one has refused.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the store cannot be used at present.
-        """
+        """Learn what other processes have stored, and let them know what this one has refused."""
         self._note_rejected()
         self.questions.refresh()
 
@@ -172,7 +151,8 @@ class ReportCollection:
             self.questions.closed(taking)
             if was_open:
                 # Only now: who has declined may still answer as long as the question is open, and then has answered.
-                self._declined.setdefault(taking.question.run, Counter()).update(by_reason(taking))
+                for reason, agents in taking.declined.values():
+                    self._declined.setdefault(taking.question.run, Counter())[reason] += agents
 
     def _ask(self, run: str, number: int, query: Query, count: int) -> None:
         if count > messages.most_agents(alike=query.alike):
@@ -183,11 +163,7 @@ class ReportCollection:
         between = passed_over(run, order, self._store.last_question(run), self._store.questions_after)
         asked = sum(p.stop - p.start for p in parts)
         question = StoredQuestion(run, number, query.wire(), parts, asked, asked > 0)
-        body = {
-            "question": number,
-            "query": query.wire(),
-            "parts": [[p.cohort, p.start, p.stop] for p in parts],
-        }
+        body = {"question": number, "query": query.wire(), "parts": [[p.cohort, p.start, p.stop] for p in parts]}
         if between:
             body["others"] = between
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
@@ -200,39 +176,25 @@ class ReportCollection:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
 
         A problem is ``Forged`` if somebody else signed the poll, ``NotFound`` if the participant is not enrolled, and
-        for all of them ``CannotWrite`` if the store cannot be read.
+        ``CannotWrite`` if the store cannot be read.
         """
         try:
-            return self._poll(polls)
+            if any(self._roster.position(poll.key) is None for poll in polls):
+                self._registrar.refresh()  # perhaps another process has enrolled them
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in polls]
-
-    def _poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
-        found: list[tuple[str, bytes] | TandemError | None] = []
-        verified = payloads(polls, messages.Poll.KIND)
-        if any(
-            isinstance(parsed, bytes) and self._roster.position(poll.key) is None
-            for poll, parsed in zip(polls, verified, strict=True)
-        ):
-            self._registrar.refresh()  # perhaps another process has enrolled them
-        for signed, checked in zip(polls, verified, strict=True):
-            try:
-                if isinstance(checked, Forged):
-                    raise checked
-                if str(field(signed, "participant")) != signed.key:
-                    raise Forged("somebody else signed this poll than the participant that it names")
-                found.append(self.assignment(parse_payload(signed, messages.Poll).participant))
-            except TandemError as error:
-                found.append(error)
+        found = _outcomes(polls, messages.Poll.KIND, self._poll)
         return [self._identity.envelope(*each) if isinstance(each, tuple) else each for each in found]
+
+    def _poll(self, signed: AnySigned) -> tuple[str, bytes] | None:
+        if str(field(signed, "participant")) != signed.key:
+            raise Forged("somebody else signed this poll than the participant that it names")
+        return self.assignment(parse_payload(signed, messages.Poll).participant)
 
     def assignment(self, participant: str) -> tuple[str, bytes] | None:
         """Return the open question for a participant that it has not answered yet, if there is one.
 
         That is the kind of message as which it is asked, and the message in canonical JSON; nobody has signed it.
-
-        Raises:
-            NotFound: If the participant is not enrolled.
         """
         position = self._roster.position(participant)
         if position is None:
@@ -248,9 +210,9 @@ class ReportCollection:
         return None
 
     def declined(self, run: str) -> dict[str, int]:
-        """Return for how many agents of a run somebody declined and did not answer after all, by reason.
+        """Return for how many agents somebody declined and did not answer after all, by reason.
 
-        Of the questions that are closed, as far as this process has heard it.
+        Of the questions of a run that are closed, as far as this process has heard it.
         """
         return dict(sorted(self._declined.get(run, Counter()).items()))
 
@@ -269,16 +231,13 @@ class ReportCollection:
         not: there the participant is asked again, and declines again, or is waited for until the deadline.
         """
         with self.questions.lock:
-            found = _outcomes(
-                declines, messages.Decline.KIND, lambda s: self._decline(s.key, messages.Decline.parse(s.message))
-            )
+            found = _outcomes(declines, messages.Decline.KIND, self._decline)
         self.questions.announce()
         return found
 
-    def _decline(self, key: str, parsed: messages.Decline) -> None:
-        taking = self.questions.find(parsed.run, parsed.question)
-        if taking is None:
-            raise NotFound(f"run {parsed.run!r} has no question {parsed.question}")
+    def _decline(self, signed: AnySigned) -> None:
+        key, parsed = signed.key, messages.Decline.parse(signed.message)
+        taking = self.questions.known(parsed.run, parsed.question)
         slots, position = asked_slots(key, taking.asked), self._roster.position(key)
         if (parsed.digest, parsed.assignment) != (taking.asked.digest, taking.asked.fingerprint(key)):
             raise ConfigurationMismatch(f"this declines another assignment than that of question {parsed.question}")
@@ -292,74 +251,63 @@ class ReportCollection:
 
         A problem says why none may: as in :meth:`accept`, as far as that can be said without the answers.
         """
-        found = _outcomes(
-            headers,
-            messages.PackedReport.KIND,
-            lambda s: self._room(s.key, messages.PackedReport.parse(s.message)),
-        )
+        found = _outcomes(headers, messages.PackedReport.KIND, self._room)
         self.rejected.update(problem.problem for problem in found if isinstance(problem, TandemError))
         return found
 
-    def _room(self, key: str, report: messages.PackedReport) -> int:
+    def _room(self, signed: AnySigned) -> int:
+        report = messages.PackedReport.parse(signed.message)
         check_configuration(report, self.questions.agreed(report.run).digest)
-        taking = self.questions.find(report.run, report.question)
-        if taking is None:
-            raise NotFound(f"run {report.run!r} has no question {report.question}")
-        check_asked(report, key, taking.asked)
-        return packed_bytes(report.people, taking.asked.kind)
+        asked = self.questions.known(report.run, report.question).asked
+        check_asked(report, signed.key, asked)
+        return packed_bytes(report.people, asked.kind)
 
     def accept(self, claims: Sequence[Claim | TandemError]) -> list[TandemError | None]:
         """Take reports; those that are acceptable are on disk when this returns.
 
         The same report again is accepted again. A problem says why one is not acceptable; its reason is counted, and
         nothing is changed by it. ``CannotWrite`` for all of them says that the store cannot be used at present.
-
-        Args:
-            claims: What each report claims, or why it is none (:func:`referee.collection.judging.claims`).
         """
         try:
-            return self._accept(claims)
+            outcomes = self._accept(claims)
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in claims]
+        self.rejected.update(problem.problem for problem in outcomes if problem is not None)
+        return outcomes
 
     def _accept(self, claims: Sequence[Claim | TandemError]) -> list[TandemError | None]:
-        outcomes: list[TandemError | None] = [None] * len(claims)
+        outcomes: list[TandemError | None] = []
         fresh: dict[int, AcceptableReport] = {}
         with self.questions.lock:
             earlier: dict[tuple[str, int, str], StoredReport] = {}
             for i, claim in enumerate(claims):
-                if isinstance(claim, TandemError):
-                    outcomes[i] = claim
-                    continue
-                try:
-                    judged = self._judge(claim, earlier)
-                    if judged.new:
-                        earlier[claim.report.run, claim.report.question, claim.key] = judged.report
-                        fresh[i] = judged
-                except Refusal as refusal:
-                    outcomes[i] = refusal.problem
-                except TandemError as error:
-                    outcomes[i] = error
+                judged = self._judge(claim, earlier)
+                if isinstance(judged, AcceptableReport) and judged.new:
+                    earlier[judged.claim.report.run, judged.claim.report.question, judged.claim.key] = judged.report
+                    fresh[i] = judged
+                outcomes.append(judged if isinstance(judged, TandemError) else None)
             for i in self._keep(fresh):
                 # Another process has taken a report of this participant meanwhile, or the question was closed.
-                try:
-                    self._judge(fresh[i].claim, earlier={})
-                except Refusal as refusal:
-                    outcomes[i] = refusal.problem
-        self.rejected.update(problem.problem for problem in outcomes if problem is not None)
+                again = self._judge(fresh[i].claim, {})
+                outcomes[i] = again if isinstance(again, TandemError) else None
         return outcomes
 
-    def _judge(self, claim: Claim, earlier: dict[tuple[str, int, str], StoredReport]) -> AcceptableReport:
+    def _judge(
+        self, claim: Claim | TandemError, earlier: dict[tuple[str, int, str], StoredReport]
+    ) -> AcceptableReport | TandemError:
+        if isinstance(claim, TandemError):
+            return claim
         run, number = claim.report.run, claim.report.question
-        check_configuration(claim.report, self.questions.agreed(run).digest)
-        taking = self.questions.find(run, number)
-        if taking is None:
-            raise NotFound(f"run {run!r} has no question {number}")
-        known = earlier.get((run, number, claim.key))
-        stored = taking.number(self._roster.position(claim.key))
-        if known is None and stored:
-            known = self._store.report(stored)
-        accepted = judge(claim, taking.asked, known, taking.open)
+        try:
+            check_configuration(claim.report, self.questions.agreed(run).digest)
+            taking = self.questions.known(run, number)
+            known = earlier.get((run, number, claim.key))
+            stored = taking.number(self._roster.position(claim.key))
+            if known is None and stored:
+                known = self._store.report(stored)
+            accepted = judge(claim, taking.asked, known, taking.open)
+        except (Refusal, TandemError) as error:
+            return problem_of(error)
         return AcceptableReport(claim, taking, accepted, accepted is not known)
 
     def _keep(self, fresh: dict[int, AcceptableReport]) -> list[int]:
@@ -403,10 +351,8 @@ def _outcomes(
             if isinstance(checked, Forged):
                 raise checked
             found.append(judge(signed))
-        except Refusal as refusal:
-            found.append(refusal.problem)
-        except TandemError as error:
-            found.append(error)
+        except (Refusal, TandemError) as error:
+            found.append(problem_of(error))
         except (SQLAlchemyError, OSError):
             found.append(CannotWrite(_LATER))
     return found

@@ -41,16 +41,11 @@ _LATER = "cannot enrol at present: ask again"
 
 @dataclass(frozen=True)
 class Caps:
-    """How many may enrol.
+    """How many may enrol: ``individuals`` of one agent each, ``hosts`` of several, with so many ``people`` each.
 
-    They count tokens and not addresses, since many people may stand behind one address, and one person behind many.
-
-    Attributes:
-        individuals: Keys of one agent each that the tokens admit together. A token is one for all, so its holder can
-            make any number of keys; where an issuer vouches for each person, the number of people whom it knows is the
-            bound.
-        hosts: Keys of several agents each.
-        people: Agents of one host.
+    They count tokens and not addresses, since many people may stand behind one address, and one person behind many. A
+    token is one for all, so its holder can make any number of keys; where an issuer vouches for each person, the number
+    of people whom it knows is the bound.
     """
 
     individuals: int = 10_000_000
@@ -64,13 +59,9 @@ UNVOUCHED = 100_000
 
 
 class Registrar:
-    """Takes enrolments.
+    """Takes enrolments; :class:`~common.core.errors.Unauthorized` says that a token does not allow what is asked.
 
-    Args:
-        store: Durable memory.
-        identity: Signs what participants are told.
-        caps: How many it admits.
-        issuers: Who must vouch for everybody that enrols from now on; by default nobody need.
+    ``issuers`` must vouch for everybody that enrols from now on; by default nobody need.
     """
 
     def __init__(
@@ -90,54 +81,22 @@ class Registrar:
         self._tokens = self._store.tokens()
 
     def authorize(self, purpose: str, token: str) -> None:
-        """Check a token.
-
-        Raises:
-            Unauthorized: If it was not allowed for this purpose.
-        """
+        """Check a token for a purpose."""
         if (purpose, token_hash(token)) not in self._tokens:
             raise Unauthorized(
                 f"this needs a valid {purpose} token (Authorization: Bearer ...): it is missing, wrong, or was "
                 f"replaced by another; take the TANDEM_{purpose.upper()}_TOKEN with which the referee was last started"
             )
 
-    def admits(self, token: str) -> None:
-        """Check that a token admits participants of some kind.
-
-        Raises:
-            Unauthorized: If it does not.
-        """
-        if ("individual", token_hash(token)) not in self._tokens:
+    def admits(self, token: str, agents: int = 1) -> None:
+        """Check that a token admits a participant: one for individuals admits one agent, a host needs the other one."""
+        if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
             self.authorize("enrolment", token)
 
     def may_look(self, token: str) -> None:
-        """Check that a token opens the metrics: one for them alone, or the operator's.
-
-        Raises:
-            Unauthorized: If it does not.
-        """
+        """Check that a token opens the metrics: one for them alone, or the operator's."""
         if ("metrics", token_hash(token)) not in self._tokens:
             self.authorize("operator", token)
-
-    def _store_enrolments(
-        self,
-        keys: Sequence[str],
-        outcomes: Sequence[messages.Enrolment | TandemError],
-        vouchers: dict[str, bytes],
-        policies: dict[str, str],
-    ) -> None:
-        """Store who is new, and the policies of those who are known, before anything is confirmed."""
-        wishes: dict[str, int] = {}
-        renewed: dict[int, str] = {}
-        for key, wish in zip(keys, outcomes, strict=True):
-            if isinstance(wish, messages.Enrolment):
-                known = self.roster.find(key)
-                if known is None:
-                    wishes.setdefault(key, wish.agents)
-                elif known.agents == wish.agents and key in policies:
-                    renewed[known.first] = policies[key]
-        self._number(wishes, vouchers, policies)
-        self._store.renew_policies(renewed)
 
     def enrol(self, requests: Sequence[tuple[AnySigned, str]]) -> list[bytes | TandemError]:
         """Enrol participants, each with its token; who is enrolled already gets the numbers it has.
@@ -166,7 +125,7 @@ class Registrar:
                 if isinstance(checked, Forged):
                     raise checked
                 wanted = parse_payload(signed, messages.Enrolment)
-                self._admit(wanted.agents, token)
+                self.admits(token, wanted.agents)
                 if self.issuers and self.roster.position(signed.key) is None:
                     vouchers.setdefault(signed.key, shown(wanted, signed.key, self.issuers))
                 if wanted.policy is not None:
@@ -176,7 +135,7 @@ class Registrar:
                 outcomes.append(error)
         keys = [signed.key for signed, _ in requests]
         try:
-            self._store_enrolments(keys, outcomes, vouchers, policies)
+            self._number(keys, outcomes, vouchers, policies)
         except (SQLAlchemyError, OSError):
             return [CannotWrite(_LATER) for _ in requests]
         found = [
@@ -187,17 +146,28 @@ class Registrar:
         return [self._identity.envelope(kind, each) if isinstance(each, bytes) else each for each in found]
 
     def refresh(self) -> None:
-        """Read from the store whom other processes have enrolled.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the store cannot be read at present.
-        """
+        """Read from the store whom other processes have enrolled."""
         with self._lock:
             self._enter(self._store.participants(self.roster.agents))
 
-    def _number(self, wishes: dict[str, int], vouchers: dict[str, bytes], policies: dict[str, str]) -> None:
-        """Enrol whom nobody has enrolled yet, given how many agents each key brings; leaves out who finds no number."""
+    def _number(
+        self,
+        keys: Sequence[str],
+        outcomes: Sequence[messages.Enrolment | TandemError],
+        vouchers: dict[str, bytes],
+        policies: dict[str, str],
+    ) -> None:
+        """Enrol whom nobody has enrolled yet, leaving out who finds no number, and renew the policies of the others."""
+        wishes: dict[str, int] = {}
+        renewed: dict[int, str] = {}
         fresh: list[Participant] = []
+        for key, wish in zip(keys, outcomes, strict=True):
+            if isinstance(wish, messages.Enrolment):
+                known = self.roster.find(key)
+                if known is None:
+                    wishes.setdefault(key, wish.agents)
+                elif known.agents == wish.agents and key in policies:
+                    renewed[known.first] = policies[key]
 
         def choose(others: Iterable[Participant]) -> list[Participant]:
             self._enter(others)
@@ -215,14 +185,11 @@ class Registrar:
             with self._lock:
                 self._store.add_participants(self.roster.agents, choose, vouchers, policies)
                 self._enter(fresh)
+        self._store.renew_policies(renewed)
 
     def _enter(self, participants: Iterable[Participant]) -> None:
         for participant in participants:
             self.roster.add(participant)
-
-    def _admit(self, agents: int, token: str) -> None:
-        if agents > 1 or ("individual", token_hash(token)) not in self._tokens:
-            self.authorize("enrolment", token)
 
     def _beyond(self, agents: int, hosts: int, individuals: int) -> str | None:
         """Say which cap a further participant would exceed, given how many others there are."""
@@ -265,9 +232,8 @@ class Registrar:
         if participant is None:
             enrolled, hosts = self.roster.agents, self.roster.hosts
             beyond = self._beyond(agents, hosts, len(self.roster) - hosts)
-            if beyond is not None:
-                return Refused(beyond)
-            return Refused(f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already")
+            most = f"a referee numbers at most {messages.MAX_AGENTS} agents, {enrolled} are enrolled already"
+            return Refused(beyond or most)
         if participant.agents != agents:
             return Conflict(f"this key is enrolled with {participant.agents} agents, not {agents}")
         # In canonical JSON, of fields that are valid: this is said by the million.
@@ -282,8 +248,7 @@ MAX_VOUCHER = (1 << 16) - 1
 def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequence[IssuerKey]) -> IssuerKey:
     """Return the issuer that vouches for a participant by what it shows: the one judge, of enrolments and in audits.
 
-    Raises:
-        NotVouched: If none of these issuers does.
+    NotVouched says that none of these issuers does.
     """
     if isinstance(voucher, Signed):
         return check_grant(voucher, key, agents, issuers)[0]
@@ -293,11 +258,7 @@ def vouched(voucher: Credential | Signed, key: str, agents: int, issuers: Sequen
 
 
 def shown(enrolment: Enrolment, key: str, issuers: Sequence[IssuerKey]) -> bytes:
-    """Return what an enrolment shows of an issuer, checked and in the form in which it is kept.
-
-    Raises:
-        NotVouched: If it shows nothing, or none of these issuers vouches for it so.
-    """
+    """Return what an enrolment shows of an issuer, checked and in the form in which it is kept; else NotVouched."""
     voucher = enrolment.credential if enrolment.credential is not None else enrolment.grant
     if voucher is None:
         what = (
@@ -323,11 +284,7 @@ def packed(vouchers: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
 
 
 def unpacked(file: BufferedIOBase) -> Iterator[tuple[int, Credential | Signed]]:
-    """Read what :func:`packed` has written, one voucher after the other.
-
-    Raises:
-        BadMessage: If it is no such file.
-    """
+    """Read what :func:`packed` has written, one voucher after the other; BadMessage if it is no such file."""
     last = -1
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
@@ -358,12 +315,8 @@ Policies = Sequence[tuple[AgentPolicy, int]]
 def check_accepted(asks: Iterable[str], scenario: ResolvedScenario, policies: Policies, enrolled: int) -> str | None:
     """Refuse a run that asks what no enrolled agent accepts; else say how many do not, None if all do.
 
-    Args:
-        asks: The kinds of queries that the run may ask.
-        enrolled: How many agents there are; those without a policy are taken to accept everything.
-
-    Raises:
-        PolicyRefused: Naming the kind, and why how many refuse it.
+    ``asks`` are kinds of queries. Of the ``enrolled`` agents those without a policy are taken to accept everything.
+    PolicyRefused names the kind, and why how many refuse it.
     """
     most = 0, ""
     for kind in sorted(asks):

@@ -54,11 +54,7 @@ MANY = 1024
 def verified(keys: Sequence[bytes], payloads: Sequence[bytes], signatures: Sequence[bytes]) -> AnyArray:
     """Tell of each payload whether its signature verifies under its key (Ed25519, strictly as libsodium does).
 
-    Args:
-        keys, payloads, signatures: Of equal length; a key has 32 bytes, a signature 64.
-
-    Returns:
-        Shape (len(keys),), bool.
+    A key has 32 bytes, a signature 64. Returns shape (len(keys),), bool.
     """
     count = len(keys)
     parts = min(processors(), count // MANY) or 1
@@ -100,12 +96,7 @@ Reason = Literal[
 
 
 class Refusal(Exception):
-    """A report is not acceptable.
-
-    Attributes:
-        reason: Its name.
-        problem: What a referee answers to whoever sent it.
-    """
+    """A report is not acceptable: the name of the reason, and what a referee answers to whoever sent it."""
 
     def __init__(self, reason: Reason, problem: TandemError) -> None:
         super().__init__(problem.detail)
@@ -113,15 +104,17 @@ class Refusal(Exception):
         self.problem = problem
 
 
+def problem_of(error: Refusal | TandemError) -> TandemError:
+    """Return what a referee answers."""
+    return error.problem if isinstance(error, Refusal) else error
+
+
 @dataclass(frozen=True, eq=False)
 class Claim:
     """A report that its participant has signed; whether it answers anything is not known yet.
 
-    Attributes:
-        signed: As it came.
-        payload: What was signed, in canonical JSON.
-        report: What it says.
-        body: The packed answers that came with it; None of an individual's, which are in the report itself.
+    ``signed`` is as it came, ``payload`` what was signed, in canonical JSON. ``body`` has the packed answers that came
+    with a host's report; an individual's are in the report itself.
     """
 
     signed: AnySigned
@@ -131,20 +124,14 @@ class Claim:
 
     @property
     def key(self) -> str:
-        """The participant that signed it."""
         return self.signed.key
 
     @property
     def people(self) -> int:
-        """Number of agents that it speaks for."""
         return 1 if isinstance(self.report, Report) else self.report.people
 
     def packed(self, kind: AnswerKind) -> bytes:
-        """Return the packed answers.
-
-        Raises:
-            BadMessage: If an individual's is none of the kind.
-        """
+        """Return the packed answers; BadMessage if an individual's is none of the kind."""
         if isinstance(self.report, PackedReport):
             return self.body or b""
         return pack_one(self.report.answer, kind)
@@ -153,12 +140,8 @@ class Claim:
 def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
     """Return what a message claims whose signature was verified (``payload`` is the message in canonical JSON).
 
-    Args:
-        body: The packed answers of a hosted population; None of an individual.
-
-    Raises:
-        BadMessage: If it is no report.
-        Refusal: If the body is another one than was signed.
+    ``body`` has the packed answers of a hosted population; None of an individual. BadMessage says that it is no report,
+    Refusal that the body is another one than was signed.
     """
     if body is None:
         return Claim(signed, payload, signed_messages.parse_payload(signed, Report), None)
@@ -170,11 +153,7 @@ def read(signed: AnySigned, payload: bytes, body: bytes | None) -> Claim:
 
 
 def check_configuration(report: Report | PackedReport, digest: str) -> None:
-    """Refuse a report under another configuration than its run's.
-
-    Raises:
-        Refusal: If it is.
-    """
+    """Refuse a report under another configuration than its run's."""
     if report.digest != digest:
         problem = ConfigurationMismatch(
             f"the report names configuration {report.digest[:12]}..., the run has {digest[:12]}..."
@@ -185,11 +164,7 @@ def check_configuration(report: Report | PackedReport, digest: str) -> None:
 def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_open: bool = True) -> StoredReport:
     """Return a report as it is to be stored, if it is an answer to the question; ``known`` itself if it repeats that.
 
-    Args:
-        claim: Signed by its participant (:func:`read`).
-        asked: The question.
-        known: What the participant has reported on it before.
-        still_open: Whether the question takes answers.
+    ``known`` is what the participant has reported on it before, ``still_open`` whether the question takes answers.
 
     Raises:
         Refusal, BadMessage: For the first reason of these: it is under another configuration, on another question, none
@@ -229,11 +204,7 @@ def _as_usual(claim: Claim, accepted: StoredReport, asked: Asked, fingerprint: s
 
 
 def asked_slots(key: str, asked: Asked) -> Indices | range:
-    """Return the slots that a participant was asked about.
-
-    Raises:
-        Refusal: If there are none.
-    """
+    """Return the slots that a participant was asked about; Refusal if there are none."""
     slots = asked.slots(key)
     if len(slots) == 0:
         raise Refusal("not asked", PatternViolation(f"this agent was not asked question {asked.number}"))
@@ -241,11 +212,7 @@ def asked_slots(key: str, asked: Asked) -> Indices | range:
 
 
 def check_asked(report: Report | PackedReport, key: str, asked: Asked) -> Indices | range:
-    """Return the slots that a participant was asked about, if it reports on as many agents.
-
-    Raises:
-        Refusal: If it does not, or was not asked.
-    """
+    """Return the slots that a participant was asked about, if it reports on as many agents; else Refusal."""
     slots = asked_slots(key, asked)
     people = 1 if isinstance(report, Report) else report.people
     if people != len(slots):
@@ -291,15 +258,7 @@ _END = b'"}'
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A question to some agents.
-
-    Attributes:
-        run, digest: The run, and the digest of its configuration.
-        number: Of the question in its run.
-        query: What was asked.
-        kind: What an answer is.
-        form: Works out whom it went to; called once, when that is needed.
-    """
+    """A question to some agents; ``form`` works out whom it went to, and is called once, when that is needed."""
 
     run: str
     digest: str
@@ -311,11 +270,9 @@ class Asked:
 
     @cached_property
     def batch(self) -> AnyBatch:
-        """The agents that were asked."""
         return self.form()
 
     def slots(self, key: str) -> Indices | range:
-        """Return the slots of a participant's agents that were asked."""
         return self.batch.slots(key)
 
     def assignment_kind(self, key: str) -> str:
@@ -326,10 +283,8 @@ class Asked:
     def assignment(self, key: str, slots: Indices | range | None = None) -> bytes:
         """Return what a participant is asked in canonical JSON: an :class:`~common.net.messages.Assignment`.
 
-        Of a host, where very many are asked, a :class:`~common.net.messages.MassAssignment`.
-
-        Args:
-            slots: Those of its agents, if they are known already.
+        Of a host, where very many are asked, a :class:`~common.net.messages.MassAssignment`. ``slots`` are those of its
+        agents, if they are known already.
         """
         slots = self.slots(key) if slots is None else slots
         if len(slots) == 1 and self.batch.roster.alone(self.batch.position(int(slots[0]))):
@@ -387,10 +342,8 @@ def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
 def _claim(sent: Sent, payload: bytes) -> Claim | TandemError:
     try:
         return read(sent.signed, payload, sent.body)
-    except Refusal as refusal:
-        return refusal.problem
-    except TandemError as error:
-        return error
+    except (Refusal, TandemError) as error:
+        return problem_of(error)
 
 
 def payloads(group: Sequence[AnySigned], kind: str) -> list[bytes | Forged]:

@@ -34,7 +34,6 @@ class _Network:
         self.keys = np.frombuffer(stream, dtype="<u8").astype(np.uint64)
 
     def apply(self, values: Words) -> Words:
-        """Return where positions go, all of them below the size."""
         values = self._permute(values)
         outside = np.flatnonzero(values >= np.uint64(self.size))
         while outside.size:
@@ -50,14 +49,9 @@ class _Network:
 
 
 class Order:
-    """A permutation of ``size`` agents.
+    """A permutation of ``size`` agents, 1..2^32; ValueError if it is another, or the seed is none of so many agents.
 
-    Args:
-        seed: The committed seed (:mod:`referee.collection.order`; any string without "/" and ":" is one layer).
-        size: Number of agents, 1..2^32.
-
-    Raises:
-        ValueError: If the size is another, or the seed is none of so many agents.
+    Any string without "/" and ":" is a seed of one layer.
     """
 
     def __init__(self, seed: str, size: int) -> None:
@@ -124,11 +118,7 @@ class Layer(NamedTuple):
 
 
 def read_layers(seed: str) -> list[Layer]:
-    """Return the layers of a seed, the lowest first.
-
-    Raises:
-        ValueError: If it is none: another first layer than one from 0 on, or layers that do not ascend.
-    """
+    """Return the layers of a seed, which ascend from 0; ValueError if it is none."""
     layers = []
     for number, text in enumerate(seed.split("/")):
         found = _LAYER.fullmatch(text)

@@ -39,10 +39,6 @@ class Proofs:
 
     A question's tree takes 64 bytes a report, and is made anew if it is not in memory: a participant that asks about
     one question after the other keeps one core busy, and no request waits for it but further ones for proofs.
-
-    Args:
-        store: Durable memory.
-        questions: Knows who was asked what.
     """
 
     def __init__(self, store: RefereeStore, questions: OpenQuestions) -> None:
@@ -60,9 +56,7 @@ class Proofs:
             PatternViolation: If this participant was not asked, or the question is still open.
         """
         run, number = request.run, request.question
-        taking = self._questions.find(run, number)
-        if taking is None:
-            raise NotFound(f"run {run!r} has no question {number}")
+        taking = self._questions.known(run, number)
         if taking.open:
             raise PatternViolation(f"question {number} of run {run!r} still takes answers: ask again once it is closed")
         try:

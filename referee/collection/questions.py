@@ -38,10 +38,6 @@ class Agreed(NamedTuple):
 class OpenQuestions:
     """What this process knows of questions and of reports on them.
 
-    Args:
-        store: Durable memory.
-        registrar: Knows everybody who is enrolled.
-
     Attributes:
         lock: Held by whoever changes what is known.
         newest: The number of the newest report that is known.
@@ -81,6 +77,13 @@ class OpenQuestions:
                     del self._taking[old]
             return known
 
+    def known(self, run: str, number: int) -> OpenQuestion:
+        """Return a question of a run; NotFound if there is none."""
+        taking = self.find(run, number)
+        if taking is None:
+            raise NotFound(f"run {run!r} has no question {number}")
+        return taking
+
     def _asked(self, question: StoredQuestion) -> Asked:
         digest, mechanism, _ = self.agreed(question.run)
         query = parse_query(question.query)
@@ -105,11 +108,7 @@ class OpenQuestions:
     # What changes ---------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Learn what other processes have stored: questions that were opened or closed, and reports.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the store cannot be read at present.
-        """
+        """Learn what other processes have stored: questions that were opened or closed, and reports."""
         with self.lock:
             questions = self._store.open_questions()
             self.learn(self._store.taken(self.newest), questions.keys())
@@ -133,25 +132,21 @@ class OpenQuestions:
             self.announce()
 
     def opened(self, run: str, number: int) -> None:
-        """Take answers to a question that was opened in the store."""
         with self.lock:
             self.find(run, number)
             self.open = [*self.open, (run, number)]
         self.on_question()
 
     def closed(self, taking: OpenQuestion) -> None:
-        """Take no more answers to a question that was closed in the store; ``lock`` is held."""
         key = (taking.question.run, taking.question.question)
         self._taking.get(key, taking).open = taking.open = False
         self.open = [other for other in self.open if other != key]
 
     def stored(self, taking: OpenQuestion, slot: int) -> None:
-        """Note that this process has stored the next report; ``lock`` is held."""
         self.newest += 1
         taking.enter(slot, self.newest)
 
     def announce(self) -> None:
-        """Wake whoever waits for reports."""
         with self._arrived:
             self._news += 1
             self._arrived.notify_all()
@@ -174,9 +169,7 @@ class OpenQuestions:
 class OpenQuestion:
     """Who has reported on one question: eight bytes for everybody who was enrolled when it was asked.
 
-    Args:
-        question, asked: As it is stored, and as it was asked.
-        reports: Slot and number in the store of each report that was taken before.
+    ``reports`` are slot and number in the store of each report that was taken before.
 
     Attributes:
         open: Whether it takes further reports.
@@ -197,7 +190,6 @@ class OpenQuestion:
 
     @property
     def complete(self) -> bool:
-        """Whether everybody has reported who was asked."""
         return self.heard >= self.question.asked
 
     def enter(self, slot: int, number: int) -> None:
@@ -216,7 +208,6 @@ class OpenQuestion:
             self.heard += agents
 
     def reported(self, slot: int) -> bool:
-        """Return whether the participant to whom a slot belongs has reported."""
         return bool(self._numbers[self.asked.batch.position(slot)])
 
     def number(self, position: int | None) -> int:

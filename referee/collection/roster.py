@@ -24,11 +24,7 @@ _BLOCK = 256
 class Roster:
     """Participants in the order of their agents' numbers; 150 to 200 bytes for each.
 
-    Args:
-        participants: Each with the number after those before it.
-
-    Raises:
-        ValueError: If somebody is listed twice, or numbers are left out or given twice.
+    ValueError says that somebody is listed twice, or numbers are left out or given twice.
     """
 
     def __init__(self, participants: Iterable[Participant] = ()) -> None:
@@ -47,7 +43,6 @@ class Roster:
 
     @property
     def agents(self) -> int:
-        """Number of agents of all participants."""
         return self.before(len(self))
 
     def before(self, position: int) -> int:
@@ -72,12 +67,10 @@ class Roster:
         return self._positions.get(bytes.fromhex(key))
 
     def find(self, key: str) -> Participant | None:
-        """Return a participant by its key."""
         position = self.position(key)
         return None if position is None else self.at(position)
 
     def at(self, position: int) -> Participant:
-        """Return the participant at a place in the list."""
         first = self.before(position)
         return Participant(self._keys[position].hex(), first, self.before(position + 1) - first)
 
@@ -86,12 +79,10 @@ class Roster:
         return position is not None and bool(self._firsts[position + 1] - self._firsts[position] == 1)
 
     def speaks_for(self) -> Indices:
-        """Return the number of agents of each participant."""
         return np.diff(self._firsts[: len(self) + 1])
 
     @property
     def firsts(self) -> Indices:
-        """Each participant's first agent, ascending."""
         return self._firsts[: len(self)]
 
     # As a file ------------------------------------------------------------------------------------------------------
@@ -106,11 +97,7 @@ class Roster:
 
     @classmethod
     def decode(cls, raw: bytes) -> Roster:
-        """Read what :meth:`encode` has written.
-
-        Raises:
-            BadMessage: If it is no such list.
-        """
+        """Read what :meth:`encode` has written; BadMessage if it is no such list."""
         if len(raw) % _ENTRY.size:
             raise BadMessage("the list of participants ends in the middle of one")
         try:
@@ -122,11 +109,7 @@ class Roster:
 class ListedRoster(Roster):
     """Participants of a file, to whom nobody is added: 56 bytes for each.
 
-    Args:
-        listed: Shape (n, 40): as :meth:`Roster.encode` writes each.
-
-    Raises:
-        ValueError: If somebody is listed twice, or a number of agents is none.
+    ``listed`` has shape (n, 40): as :meth:`Roster.encode` writes each.
     """
 
     def __init__(self, listed: Bits) -> None:

@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -67,11 +67,10 @@ class WitnessStatus:
 class RunCheckpoints:
     """Makes the checkpoints of one referee's runs, and has them witnessed.
 
-    Args:
-        store, identity: The referee's own.
-        witnesses: Who keeps them; none by default.
-        clock: Seconds since 1970.
-        beacon: Whether the witnesses' words take part in the orders of runs (:mod:`common.log.beacon`).
+    With ``beacon`` the witnesses' words take part in the orders of runs (:mod:`common.log.beacon`). ``clock`` has
+    seconds since 1970. Where a witness does not answer as one does, PeerUnavailable, CannotWrite, PeerMisbehaved,
+    Unauthorized or VersionSkew is raised; RolledBack where it has seen another transcript of the run; and what the
+    caller's own time limit raises (:func:`common.net.transport.time_limit`).
     """
 
     def __init__(
@@ -85,7 +84,6 @@ class RunCheckpoints:
     ) -> None:
         self.beacon = beacon
         self.standing = {witness.place: WitnessStatus() for witness in witnesses}
-        """How each witness has answered, by its place."""
         self._store = store
         self._identity = identity
         self._witnesses = tuple(witnesses)
@@ -97,25 +95,13 @@ class RunCheckpoints:
         self._links: dict[str, list[EntryHash]] = {}  # of each run's first entries, which never change
 
     def keys(self) -> list[str]:
-        """Return the witnesses' keys.
-
-        Raises:
-            PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew: If one that has not been asked
-                before does not answer with its key.
-        """
+        """Return the witnesses' keys."""
         return [self._key(witness) for witness in self._witnesses]
 
     def make(self, run: str, configuration: str) -> StoredCheckpoint:
         """Make a checkpoint of the whole transcript, or take the one that there is, and have it witnessed by all.
 
-        Args:
-            configuration: Digest of the run's configuration.
-
-        Raises:
-            PeerUnavailable, CannotWrite, PeerMisbehaved, Unauthorized, VersionSkew: If a witness does not keep it now;
-                those that do have kept it.
-            RolledBack: If a witness has seen another transcript of the run.
-            RunCancelled, Superseded: What the caller's own time limit raises (:func:`common.net.transport.time_limit`).
+        ``configuration`` is the digest of the run's configuration. Where one raises, those that keep it have kept it.
         """
         kept, problems = self._tell(run, configuration, self._witnesses)
         for problem in problems.values():
@@ -129,11 +115,8 @@ class RunCheckpoints:
     def in_passing(self, run: str, configuration: str, cost: dict[str, float]) -> dict[str, str]:
         """Make a checkpoint of a run that goes on; return the problem of each witness that was asked in vain.
 
-        Args:
-            cost: Seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` it is not asked any more.
-
-        Raises:
-            RolledBack: As :meth:`make`.
+        ``cost`` has the seconds that each witness has cost this run in vain. Beyond :data:`PATIENCE` it is not asked
+        any more.
         """
         now = time.monotonic()
         asked = [witness for witness in self._witnesses if now >= self.standing[witness.place].again]
@@ -142,8 +125,7 @@ class RunCheckpoints:
     def catch_up(self, run: str, configuration: str, cost: dict[str, float]) -> None:
         """Have the end of a run witnessed by those who were passed over, in a thread that no run waits for.
 
-        Args:
-            cost: Seconds that each witness has cost in vain so far, over all runs that are caught up with now.
+        ``cost`` is over all runs that are caught up with now.
         """
         try:
             self._tell_patiently(run, configuration, self._witnesses, cost)
@@ -156,9 +138,9 @@ class RunCheckpoints:
         if run in self._settled:
             return False
         last, kept = self._store.last_entry(run), self._store.last_checkpoint(run)
-        if last is not None and (kept is None or kept.verified().entries <= last.index):
-            return True
-        if last is not None and kept is not None:
+        if last is not None:
+            if kept is None or kept.verified().entries <= last.index:
+                return True
             seen = kept.seen()
             if any(standing.key not in seen for standing in self.standing.values()):
                 return True
@@ -166,7 +148,6 @@ class RunCheckpoints:
         return False
 
     def settle(self, run: str) -> None:
-        """Look no more at a run that has ended."""
         self._settled.add(run)
         self._links.pop(run, None)
         self._making.pop(run, None)
@@ -183,7 +164,6 @@ class RunCheckpoints:
     def _tell(
         self, run: str, configuration: str, witnesses: Sequence[Witness], cost: dict[str, float] | None = None
     ) -> tuple[StoredCheckpoint, dict[str, TandemError]]:
-        """Make a checkpoint, or take the one that there is, and have these witnesses keep it."""
         problems: dict[str, TandemError] = {}
         with self._making.setdefault(run, threading.Lock()):
             began = time.monotonic()
@@ -218,9 +198,8 @@ class RunCheckpoints:
         if signed is None:
             raise self._misbehaves(witness, "it signs nothing")
         try:
-            parsed = Witnessed.parse(
-                verify(signed, Witnessed.KIND, self._key(witness), "the witness that answers there")
-            )
+            whose = "the witness that answers there"
+            parsed = Witnessed.parse(verify(signed, Witnessed.KIND, self._key(witness), whose))
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
         if parsed.checkpoint != kept.verified().fingerprint():
@@ -234,10 +213,8 @@ class RunCheckpoints:
         """Store the words that a witness has signed before this one and that never arrived here.
 
         A reply may be lost after the witness has kept a checkpoint. Without its word the audit would find a gap, and
-        take it for a history that is hidden. The witness shows all that it has kept.
-
-        Raises:
-            PeerMisbehaved: If it does not, or has signed what it was not shown: its word is not stored.
+        take it for a history that is hidden. The witness shows all that it has kept; its word is not stored if it does
+        not, or has signed what it was not shown.
         """
         key = self._key(witness)
         if (run, key) not in self._last or not _follows(parsed, self._last[run, key]):
@@ -259,7 +236,7 @@ class RunCheckpoints:
         shown = self._asked(witness, lambda: witness.kept(self._identity.public, run))
         try:
             words = {
-                parsed.checkpoint: signed for each in shown for signed, parsed in _words_of(each) if signed.key == key
+                each.seen()[key].checkpoint: signed for each in shown for signed in each.witnessed if signed.key == key
             }
         except TandemError as error:
             raise self._misbehaves(witness, error.detail) from None
@@ -280,14 +257,12 @@ class RunCheckpoints:
                 return ask()
         except (RolledBack, RunCancelled, Superseded):
             raise  # the last two are the run's own, which looks up while it waits
-        except Overdue:
-            late = PeerUnavailable(f"the witness at {witness.place} has not answered in {PATIENCE:g} s")
-            self._note(witness, late.detail)
-            raise late from None
-        except CannotWrite as error:
-            full = CannotWrite(f"the witness at {witness.place} keeps nothing at present: {error.detail:.300}")
-            self._note(witness, full.detail)
-            raise full from None
+        except (Overdue, CannotWrite) as error:
+            problem: TandemError = PeerUnavailable(f"the witness at {witness.place} has not answered in {PATIENCE:g} s")
+            if isinstance(error, CannotWrite):
+                problem = CannotWrite(f"the witness at {witness.place} keeps nothing at present: {error.detail:.300}")
+            self._note(witness, problem.detail)
+            raise problem from None
         except (PeerUnavailable, Unauthorized, VersionSkew) as error:
             self._note(witness, error.words)
             raise
@@ -321,11 +296,6 @@ class RunCheckpoints:
         kept = StoredCheckpoint(checkpoint=signed_checkpoint(self._identity, run, configuration, links, now))
         self._store.keep_checkpoint(run, len(links), kept)
         return kept
-
-
-def _words_of(kept: StoredCheckpoint) -> Iterator[tuple[Signed, Witnessed]]:
-    seen = kept.seen()
-    return ((signed, seen[signed.key]) for signed in kept.witnessed)
 
 
 def _follows(parsed: Witnessed, last: Witnessed | None) -> bool:

@@ -87,9 +87,7 @@ def check_release(signed: Signed, request: messages.Perform, key: str) -> messag
 def check_terms(signed: Signed, configuration: messages.Configuration) -> messages.Terms:
     """Return the curator's terms if it signed them for exactly this configuration.
 
-    Raises:
-        Forged: If the signature does not verify.
-        PeerMisbehaved: If they are for another configuration, or promise something else than its scenario says.
+    PeerMisbehaved says that they are for another one, or promise something else than its scenario says.
     """
     terms = messages.Terms.parse(verify(signed, messages.Terms.KIND))
     if (terms.run, terms.digest) != (configuration.run, configuration.fingerprint()):
@@ -117,14 +115,10 @@ DOUBT = 0.2
 
 
 def within(patience: float, ask: Callable[[Signed], T], signed: Signed, look: Callable[[], None]) -> T:
-    """Return the curator's answer, if it is there in time.
+    """Return the curator's answer, if it is there in time; else Overdue.
 
-    Args:
-        patience: Seconds. A curator in this process works in the thread of the run, and is waited for as it is.
-        look: Called now and then while another process is waited for; ends the wait by raising.
-
-    Raises:
-        Overdue: If it is not.
+    A curator in this process works in the thread of the run, and is waited for as it is. ``look`` is called now and
+    then while another process is waited for; it ends the wait by raising.
     """
     if not isinstance(getattr(ask, "__self__", None), Client):
         return ask(signed)
@@ -153,18 +147,12 @@ def answered(
     The same request is the same operation, so to repeat it costs nothing. A curator that cannot store what it must
     store first is asked again, and one that is away, once it has agreed to the run: an end would be for good. Before
     that nobody has spent anything, and the same run can be asked for once more. What does not pass ``check``, or is
-    called forged or malformed there, is asked for again, too: a bit may have changed on the way. A curator that says
-    so again and again means it.
+    called forged or malformed there, is asked for again, too: a bit may have changed on the way. A curator that says so
+    again and again means it.
 
-    Args:
-        patience: Seconds to wait for one answer (:func:`within`).
-        agreed: Whether the curator has agreed to the run.
-        look: Called before and after each pause, and while an answer is waited for; ends the wait by raising.
-        on_progress: Called with the reason when the run waits.
-
-    Raises:
-        PeerUnavailable: If it is away before it has agreed, or has kept one request open for longer than the patience.
-        Forged, BadMessage, PeerMisbehaved: What it means.
+    ``look`` is called before and after each pause, and while an answer is waited for; it ends the wait by raising.
+    PeerUnavailable says that it is away before it has agreed, or has kept one request open for longer than the
+    patience.
     """
     reported, doubts = False, 0
     while True:

@@ -73,15 +73,9 @@ _TERMS, _BEACON = -1, -2
 
 
 class Execution:
-    """One run of one referee.
+    """One run of one referee, as it stands in the store.
 
-    Args:
-        state: The run as it stands in the store.
-        store, identity, registrar, collection: The referee's own.
-        curator: How to reach the curator.
-        checkpoints: Says how far the transcript goes, to witnesses too.
-        wait: How to wait for enrolments and reports.
-        patience: How long it waits for agents and for the curator.
+    ``wait`` is how to wait for enrolments and reports, ``patience`` how long for agents and for the curator.
     """
 
     def __init__(
@@ -178,7 +172,6 @@ class Execution:
         self._store.check_driving()
 
     def _cancellation_summary(self) -> str:
-        """Say what a cancelled run has released and spent."""
         kinds = [SignedEntry.model_validate_json(line).kind for line in self._store.entries(self._run)]
         asked = self._store.asked(self._run)
         if "terms" not in kinds:
@@ -193,8 +186,7 @@ class Execution:
     def begin(self, on_progress: Callable[[Progress], None]) -> messages.Configuration:
         """Fix the configuration once enough agents are enrolled; afterwards it never changes.
 
-        Raises:
-            PeerUnavailable: If they are not enrolled in time.
+        PeerUnavailable says that they are not enrolled in time.
         """
         if self._state.configuration is not None:
             return messages.Configuration.parse(self._state.configuration)
@@ -228,7 +220,6 @@ class Execution:
         return configuration
 
     def _check_accepted(self, protocol: Protocol) -> None:
-        """Refuse a run whose questions no agent accepts, before the curator's terms charge anything."""
         if self._store.reply_entry(self._run, _TERMS) is not None:
             return
         self._registrar.refresh()
@@ -238,7 +229,6 @@ class Execution:
             self._say(note)
 
     def _check_answered(self) -> None:
-        """Refuse a run of which everybody who was asked has declined: some who decline leave it to the others."""
         asked, declined = self._store.asked(self._run), self._collection.declined(self._run)
         if 0 < asked <= sum(declined.values()):
             reasons = ", ".join(f"{reason} {agents:,}" for reason, agents in declined.items())
@@ -250,9 +240,8 @@ class Execution:
     def _until_witnessed(self, ask: Callable[[], T]) -> T:
         """Ask witnesses, again and again while one is away: before anybody is asked, all of them know of the run.
 
-        Raises:
-            PeerMisbehaved: If one answers what no witness does, again and again: the operator wants it to know, and has
-                to choose.
+        One that answers what no witness does, again and again, ends it: the operator wants it to know, and has to
+        choose.
         """
         reported, doubts = False, 0
         while True:
@@ -320,7 +309,6 @@ class Execution:
         return None if self._scenario.people == "real" else self._state.seed
 
     def _orders_in_use(self) -> set[int]:
-        """Return the first agents of the orders that runs under way may ask, once none of these may change them."""
         while True:
             others = [r for r in self._store.unfinished() if r.configuration is not None and r.run != self._run]
             agreed = [messages.Configuration.parse(other.configuration) for other in others]
@@ -329,7 +317,6 @@ class Execution:
             self._wait(PAUSE)
 
     def _agree(self) -> tuple[messages.Terms, str]:
-        """Return the curator's terms and key, asking for them the first time."""
         agreed = self._store.reply_entry(self._run, _TERMS)
         if agreed is None:
             asked = self._identity.sign(messages.Configuration.KIND, self._configuration.wire())
@@ -421,7 +408,6 @@ class Execution:
         return result
 
     def _checkpoint(self, *, now: bool) -> None:
-        """Make a checkpoint in passing: a run that witnesses cannot follow is what the audit says of it."""
         if not now and not self._checkpoints.due(self._run):
             return
         try:
@@ -444,7 +430,6 @@ class Execution:
         return reply
 
     def _ask_curator(self, number: int, step: AskCurator) -> dict[str, Any]:
-        """Have an operation carried out, or find its stored release."""
         if self._seen is None:
             raise AssertionError("terms come before operations")
         request = operation_request(self._run, self._fingerprint, number, step.operation, self._seen)
@@ -484,7 +469,6 @@ class Execution:
     def _patiently(
         self, ask: Callable[[Signed], Signed], signed: Signed, check: Callable[[Signed], T]
     ) -> tuple[Signed, T]:
-        """Ask the curator as :func:`referee.runs.curator.answered` does."""
         agreed, patience = self._store.reply_entry(self._run, _TERMS) is not None, self._patience.curator
         return answered(ask, signed, check, patience, agreed=agreed, look=self._check_lease, say=self._say)
 
@@ -493,7 +477,6 @@ class Execution:
         self._store.check_driving()
 
     def _ask_agents(self, number: int, step: AskAgents) -> Answers:
-        """Ask a batch, or find its stored answers."""
         deadline = self._scenario.agents.deadline
         answers, root = self._collection.ask(self._run, number, step.query, step.count, deadline, self._wait)
         if self._stored(number) is None:

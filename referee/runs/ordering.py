@@ -40,13 +40,10 @@ class Orders(NamedTuple):
 
 
 def orders_of(cohorts: Sequence[Cohort], agents: int, seed: int | None, in_use: Several[int]) -> Orders:
-    """Return the orders that a run begins with.
+    """Return the orders that a run begins with, where so many ``agents`` are enrolled.
 
-    Args:
-        cohorts: All there are, oldest first.
-        agents: How many agents are enrolled.
-        seed: The public seed; None where the order is a secret.
-        in_use: The first agents of the orders that runs under way may ask.
+    Cohorts are all there are, oldest first. Without a public ``seed`` the order is a secret. ``in_use`` are the first
+    agents of the orders that runs under way may ask.
     """
     sealed = sum(c.agents for c in cohorts)
     fresh = Cohort(sealed, agents - sealed, _secret(seed), 0) if agents > sealed else None
@@ -103,8 +100,7 @@ def opened(cohort: Cohort, configuration: Configuration, given: OrderEntropy) ->
 def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> tuple[str, str]:
     """Return the seed of an order as it was used, from what was published, and who chose it, in words.
 
-    Raises:
-        AuditFailed: If it is not the one committed to, or no seed.
+    AuditFailed says that it is not the one committed to, or no seed.
     """
     named = f"the order of agents {promised.first}..."
     if commitment(published) != promised.sha256:
@@ -136,14 +132,8 @@ def draw(
 ) -> dict[str, Any]:
     """Return the transcript entry of a run's beacon: its words, and the share that the curator opens to them.
 
-    Args:
-        words: The checkpoint of the first entries, with the words of all witnesses.
-        open_share: Sends the request to the curator, and checks its reply.
-        curator: Its key.
-
-    Raises:
-        Forged, BadMessage, PeerMisbehaved: If a witness's word is none, or the share is not the one that the terms are
-            bound to.
+    ``words`` are the checkpoint of the first entries, with the words of all witnesses; ``open_share`` sends the request
+    to the curator, whose key is ``curator``, and checks its reply. Errors are those of :func:`check_beacon`.
     """
     body: dict[str, Any] = {"words": words.wire()}
     if terms.share_sha256 is None:

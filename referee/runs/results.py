@@ -31,10 +31,9 @@ def result_document(
     """Return the result document; without an outcome, answer and estimate are null.
 
     ``rounds`` are what each round found (:func:`rounds_of`). ``lost`` counts agents that were asked and did not answer:
-    who kept silent, and who declined, by reason.
-    ``enrolment`` counts participants, beside the referee's caps. ``tasks`` is there only if the protocol learned
-    several things: what was found for each, in order. ``candidates`` and ``gap`` are there if it judged several.
-    ``silent`` is there if somebody was asked and did not answer: what they could change.
+    who kept silent, and who declined, by reason. ``enrolment`` counts participants, beside the referee's caps.
+    ``tasks`` is there only if the protocol learned several things, ``candidates`` and ``gap`` if it judged several,
+    ``silent`` if somebody was asked and did not answer: what they could change.
     """
     several: dict[str, Any] = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from common.core.errors import (
     Forged,
     NotFound,
     PatternViolation,
-    PeerUnavailable,
     TandemError,
     Unauthorized,
 )
@@ -67,6 +64,19 @@ class Attacker:
             **changes,
         }
         return self.identity.sign("packed-report", wire), body
+
+    def report(self, signer: Identity | None = None, **changes: Any) -> Signed:
+        """Return an individual's report on the question, which the host is asked."""
+        digest = self.assignment().digest
+        wire = {
+            "report_id": "2" * 32,
+            "run": "run",
+            "digest": digest,
+            "question": 1,
+            "assignment": "0" * 64,
+            "answer": 1,
+        }
+        return seal(signer or self.identity, messages.Report(**{**wire, **changes}))
 
 
 def during(bench: Bench, attack: Callable[[], None]) -> dict[str, Any]:
@@ -121,30 +131,23 @@ def test_a_bad_report_is_refused_counted_and_changes_nothing(bench, undisturbed,
     assert result["agents"] == {**undisturbed[1].result["agents"], "rejected": 1}
 
 
-def test_padding_bits_must_be_zero(tmp_path):
-    with Bench(tmp_path, tiny("agents.batch=397")) as bench:
+def test_padding_bits_must_be_zero_and_packed_reals_finite(tmp_path):
+    def refused(bench: Bench, body: bytes, why: str) -> None:
+        with pytest.raises(BadMessage, match=why):
+            bench.referee.report_packed(*Attacker(bench).packed(body))
 
-        def attack() -> None:
-            mask = 397 // 8 + 1
-            with pytest.raises(BadMessage, match="padding"):
-                bench.referee.report_packed(*Attacker(bench).packed(b"\xff" * mask + bytes(mask)))
-            with pytest.raises(BadMessage, match="padding"):
-                bench.referee.report_packed(*Attacker(bench).packed(bytes(2 * mask - 1) + b"\x01"))
-
-        during(bench, attack)
-
-
-@for_each("poison", [float("nan"), float("inf"), float("-inf")])
-def test_packed_reals_must_be_finite(tmp_path, poison):
-    with Bench(tmp_path, tiny("agents.mechanism.name=laplace")) as bench:
-
-        def attack() -> None:
-            mask = b"\xff" * 50
-            body = mask + struct.pack("<400d", *([0.5] * 399), poison)
-            with pytest.raises(BadMessage, match="finite"):
-                bench.referee.report_packed(*Attacker(bench).packed(body))
-
-        assert during(bench, attack)["status"] in ("done", "exhausted")
+    with Bench(tmp_path / "bits", tiny("agents.batch=397")) as bench:
+        mask = 397 // 8 + 1
+        for body in (b"\xff" * mask + bytes(mask), bytes(2 * mask - 1) + b"\x01"):
+            bench.meanwhile(lambda body=body: refused(bench, body, "padding"))
+        bench.run()
+        assert not bench.hooks
+    with Bench(tmp_path / "reals", tiny("agents.mechanism.name=laplace")) as bench:
+        for poison in (float("nan"), float("inf"), float("-inf")):
+            body = b"\xff" * 50 + struct.pack("<400d", *([0.5] * 399), poison)
+            bench.meanwhile(lambda body=body: refused(bench, body, "finite"))
+        assert bench.run()["status"] in ("done", "exhausted")
+        assert not bench.hooks
 
 
 def test_a_replayed_report_is_accepted_again_and_counts_once(bench, undisturbed):
@@ -180,40 +183,23 @@ def test_somebody_who_was_not_asked_is_refused(bench):
     stranger = Identity.create()
 
     def attack() -> None:
-        asked = Attacker(bench).assignment()
-        report = messages.Report(
-            report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=asked.question, answer=1
-        )
+        report = Attacker(bench).report(stranger)
         with pytest.raises(PatternViolation, match="was not asked"):
-            bench.referee.report(seal(stranger, report))
+            bench.referee.report(report)
         bench.referee.enrol(seal(stranger, messages.Enrolment(agents=1)), TOKEN)
         with pytest.raises(PatternViolation, match="was not asked"):
-            bench.referee.report(seal(stranger, report))
+            bench.referee.report(report)
 
     during(bench, attack)
 
 
-@pytest.mark.parametrize("answer", [0.5, 2.0, -1.0, 1e300])
-def test_an_individual_answer_must_be_a_bit_where_answers_are_bits(bench, answer):
+def test_an_individual_report_is_a_bit_where_answers_are_bits_and_cannot_stand_for_many(bench):
     def attack() -> None:
-        asked = Attacker(bench).assignment()
-        report = messages.Report(
-            report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=answer
-        )
-        with pytest.raises(BadMessage, match="one of 0 to 1 under"):
-            bench.referee.report(seal(bench.population.identity, report))
-
-    during(bench, attack)
-
-
-def test_an_individual_report_cannot_stand_for_many(bench):
-    def attack() -> None:
-        asked = Attacker(bench).assignment()
-        report = messages.Report(
-            report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=1
-        )
+        for answer in (0.5, 2.0, -1.0, 1e300):
+            with pytest.raises(BadMessage, match="one of 0 to 1 under"):
+                bench.referee.report(Attacker(bench).report(answer=answer))
         with pytest.raises(BadMessage, match="asked 400 agents"):
-            bench.referee.report(seal(bench.population.identity, report))
+            bench.referee.report(Attacker(bench).report())
 
     during(bench, attack)
 
@@ -229,10 +215,7 @@ def test_forged_envelopes_of_every_kind_are_refused(bench):
         attacker = Attacker(bench)
         header, body = attacker.packed()
         poll = seal(attacker.identity, messages.Poll(participant=attacker.identity.public))
-        report = messages.Report(
-            report_id="3" * 32, assignment="0" * 64, run="run", digest=header.message["digest"], question=1, answer=1
-        )
-        individual = seal(attacker.identity, report)
+        individual = attacker.report()
         enrolment = seal(mallory, messages.Enrolment(agents=1))
         takers: list[tuple[Signed, Callable[[Signed], Any]]] = [
             (header, lambda signed: bench.referee.report_packed(signed, body)),
@@ -388,29 +371,6 @@ def test_a_report_that_arrives_twice_at_the_same_moment_is_one_report(bench):
     assert during(bench, attack)["agents"]["rejected"] == 0
 
 
-def test_an_open_question_is_parsed_once_however_many_ask_and_report(bench, monkeypatch):
-    def attack() -> None:
-        with monkeypatch.context() as parsed:
-            parsed.setattr("referee.collection.questions.parse_query", lambda wire: pytest.fail("parsed again"))
-            asked = Attacker(bench).assignment()
-            report = messages.Report(
-                report_id="2" * 32, assignment="0" * 64, run="run", digest=asked.digest, question=1, answer=1
-            )
-            for _ in range(3):
-                with pytest.raises(PatternViolation, match="was not asked"):
-                    bench.referee.report(seal(Identity.create(), report))
-            bench.host.step()
-
-    assert during(bench, attack)["agents"]["rejected"] == 3
-
-
-def test_peer_unavailable_is_what_a_lonely_embedded_referee_says(tmp_path):
-    from deploy.deployment import _work
-
-    with pytest.raises(PeerUnavailable, match="fewer people"):
-        _work([])
-
-
 PEOPLE = [Identity.create() for _ in range(5)]
 
 
@@ -444,11 +404,6 @@ def test_a_group_that_several_cores_share_is_judged_alike(monkeypatch):
             assert np.flatnonzero(~verified(keys, said, forged)).tolist() == [wrong]
 
 
-@for_each("key", [bytes(32), b"\1" + bytes(31), b"\xff" * 32])
-def test_keys_of_small_order_sign_nothing(key):
-    assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
-
-
 def test_of_a_group_of_messages_each_is_read_or_told_why_not():
     good, other = PEOPLE[0].sign("poll", {"participant": "a"}), PEOPLE[1].sign("report", {})
     forged = good.model_copy(update={"signature": other.signature})
@@ -458,13 +413,10 @@ def test_of_a_group_of_messages_each_is_read_or_told_why_not():
     assert payloads([], "poll") == []
 
 
-def test_a_key_or_signature_of_another_length_verifies_nothing():
+def test_keys_of_small_order_and_a_key_or_signature_of_another_length_verify_nothing():
+    for key in (bytes(32), b"\1" + bytes(31), b"\xff" * 32):
+        assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
     keys, said, signed = group(1)
     assert not verified([keys[0][:-1]], said, signed).any()
     assert not verified(keys, said, [signed[0][:-1]]).any()
     assert not verified(keys, said, [signed[0] + b"x"]).any()
-
-
-def test_who_checks_a_few_does_not_wait_for_the_compiler():
-    code = "import sys, referee.collection.judging; assert 'numba' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

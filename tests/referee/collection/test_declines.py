@@ -15,8 +15,9 @@ from common.local.packing import pack_answers
 from common.local.queries.coordinate import CoordinateQuery
 from common.net import messages
 from common.net.messages import PackedReport, Report
-from local_agent.cli import app
+from local_agent.cli import app, read_record
 from local_agent.host import Host
+from local_agent.person.agent import Agent
 from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
 from referee.collection import judging as asked_module
@@ -38,8 +39,12 @@ def only_items(bench: Bench) -> None:
     bench.population._policy = PersonalPolicy(bench.referee.identity.public, 5.0, queries=frozenset({"item"}))
 
 
+def polled(bench: Bench, who: Identity) -> Signed | None:
+    return bench.referee.poll(seal(who, messages.Poll(participant=who.public)))
+
+
 def decline_of(bench: Bench, who: Identity, **changed: object) -> messages.Decline:
-    asked = bench.referee.poll(seal(who, messages.Poll(participant=who.public)))
+    asked = polled(bench, who)
     assert asked is not None
     message = messages.Assignment.parse(asked.message)
     said = {"run": message.run, "digest": message.digest, "question": message.question, "reason": "policy"}
@@ -54,16 +59,10 @@ def test_nobody_waits_for_those_who_decline_and_the_result_counts_them(tmp_path)
 
         def attack() -> None:
             said = seal(other, decline_of(bench, other))
-            shares.append(
-                len(
-                    messages.unpack_indices(
-                        bench.referee.poll(seal(other, messages.Poll(participant=other.public))).message["people"]
-                    )
-                )
-            )
+            shares.append(len(messages.unpack_indices(polled(bench, other).message["people"])))
             for _ in range(2):  # a lost reply: the same again changes nothing
                 bench.referee.decline(said)
-            assert bench.referee.poll(seal(other, messages.Poll(participant=other.public))) is None
+            assert polled(bench, other) is None
 
         bench.meanwhile(attack)
         before = bench.clock()
@@ -119,34 +118,20 @@ def test_a_question_that_all_who_were_asked_decline_leaves_the_run_to_the_others
     assert audit(leave_folder(tmp_path / "run", chosen, 1, finished)).status == result["status"]
 
 
-@for_each(
-    ("changed", "problem"),
-    [
-        ({"assignment": "0" * 64}, ConfigurationMismatch),
-        ({"digest": "0" * 64}, ConfigurationMismatch),
-        ({"reason": "because my income is 5"}, BadMessage),
-        ({"reason": "\x1b]0;x"}, BadMessage),
-    ],
-)
-def test_what_declines_something_else_is_refused(tmp_path, changed, problem):
+def test_what_declines_something_else_is_refused_and_nobody_declines_for_others(tmp_path):
     with Bench(tmp_path, tiny(*CHOSEN)) as bench:
+        who, stranger = bench.population.identity, Identity.create()
 
         def attack() -> None:
-            who = bench.population.identity
-            wire = {**decline_of(bench, who).wire(), **changed}
-            with pytest.raises(problem):
-                bench.referee.decline(who.sign("decline", wire))
-
-        bench.meanwhile(attack)
-        assert bench.run()["agents"]["answered"] == 600
-
-
-def test_nobody_declines_for_others(tmp_path):
-    with Bench(tmp_path, tiny(*CHOSEN)) as bench:
-
-        def attack() -> None:
-            who, stranger = bench.population.identity, Identity.create()
             said = decline_of(bench, who)
+            for changed, problem in (
+                ({"assignment": "0" * 64}, ConfigurationMismatch),
+                ({"digest": "0" * 64}, ConfigurationMismatch),
+                ({"reason": "because my income is 5"}, BadMessage),
+                ({"reason": "\x1b]0;x"}, BadMessage),
+            ):
+                with pytest.raises(problem):
+                    bench.referee.decline(who.sign("decline", {**said.wire(), **changed}))
             with pytest.raises(PatternViolation):
                 bench.referee.decline(seal(stranger, said))
             with pytest.raises(Forged):
@@ -163,7 +148,7 @@ def test_who_declined_may_still_report(tmp_path):
 
         def change_of_mind() -> None:
             who = bench.population.identity
-            asked = bench.referee.poll(seal(who, messages.Poll(participant=who.public)))
+            asked = polled(bench, who)
             bench.referee.decline(seal(who, decline_of(bench, who)))
             bench.referee.report_packed(*bench.population.answer(asked, bench.referee.configuration("run")))
             bench.referee.decline(seal(other, decline_of(bench, other)))
@@ -178,37 +163,24 @@ def test_who_declined_may_still_report(tmp_path):
     assert audit(leave_folder(tmp_path / "run", tiny(*CHOSEN), 1, finished)).answers == agents["answered"]
 
 
-@pytest.mark.parametrize("run", ["../../etc/passwd", "a/b", "", "x" * 65, "a\n", None])
+class Port:
+    """A referee that asks this, and is asked for nothing else."""
+
+    def __init__(self, asked: Signed) -> None:
+        self.poll = lambda signed: asked
+
+
+@for_each("run", ["../../etc/passwd", "a/b", "", "x" * 65, "a\n", None])
 def test_a_runs_name_is_checked_before_it_enters_an_address(bench, run):
     wrong = bench.referee.identity.sign("assignment", {"run": run})
-    asked = []
-
-    class Port:
-        def poll(self, signed):
-            return wrong
-
-        def configuration(self, name):
-            asked.append(name)
-            raise AssertionError
-
     with pytest.raises(BadMessage):
-        Host(bench.population, Port(), bench.referee.identity.public).step()
-    assert asked == []
+        Host(bench.population, Port(wrong), bench.referee.identity.public).step()
 
 
 def test_what_another_key_signed_is_not_used_at_all(bench):
-    class Port:
-        def poll(self, signed):
-            return Identity.create().sign("assignment", {"run": "run"})
-
-        def configuration(self, name):
-            raise AssertionError
-
-        def decline(self, signed):
-            raise AssertionError
-
+    forged = Identity.create().sign("assignment", {"run": "run"})
     with pytest.raises(Forged):
-        Host(bench.population, Port(), bench.referee.identity.public).step()
+        Host(bench.population, Port(forged), bench.referee.identity.public).step()
 
 
 def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_path):
@@ -220,11 +192,7 @@ def test_a_misfit_individual_stops_with_one_line_and_the_referee_learns_why(tmp_
     with Bench(tmp_path / "bench", chosen, individuals=1) as bench:
         state = ["--state", str(tmp_path / "me"), "--max-delay", "0", "--epsilon", "100", "--token", TOKEN, "--yes"]
         with served(referee_app(bench.referee, Runner(bench.referee))) as address:
-            from local_agent.cli import read_record
-            from local_agent.person.agent import (
-                Agent,  # the same person enrols first, in the time before the run begins
-            )
-
+            # The same person enrols first, in the time before the run begins.
             agent = Agent(read_record(record), PersonalPolicy(bench.referee.identity.public, 100.0), tmp_path / "me")
             Host(agent, bench.referee, bench.referee.identity.public).enrol(TOKEN)
             agent.close()
@@ -260,30 +228,14 @@ BODY = pack_answers(np.ones(PEOPLE, dtype=np.bool_), np.arange(PEOPLE) % 2, "bit
 
 
 def packed(signer: Identity = HOST, body: bytes = BODY, **changes: Any) -> Signed:
-    wire = {
-        "report_id": "1" * 32,
-        "run": "run",
-        "digest": DIGEST,
-        "question": 3,
-        "people": PEOPLE,
-        "assignment": ASKED.fingerprint(HOST.public),
-        "body_sha256": hashlib.sha256(body).hexdigest(),
-        **changes,
-    }
-    return signer.sign(PackedReport.KIND, wire)
+    wire = {"report_id": "1" * 32, "run": "run", "digest": DIGEST, "question": 3, "people": PEOPLE}
+    digests = {"assignment": ASKED.fingerprint(HOST.public), "body_sha256": hashlib.sha256(body).hexdigest()}
+    return signer.sign(PackedReport.KIND, {**wire, **digests, **changes})
 
 
 def single(signer: Identity = ALONE, **changes: Any) -> Signed:
-    wire = {
-        "report_id": "2" * 32,
-        "run": "run",
-        "digest": DIGEST,
-        "question": 3,
-        "assignment": ASKED.fingerprint(ALONE.public),
-        "answer": 1.0,
-        **changes,
-    }
-    return signer.sign(Report.KIND, wire)
+    wire = {"report_id": "2" * 32, "run": "run", "digest": DIGEST, "question": 3, "answer": 1.0}
+    return signer.sign(Report.KIND, {**wire, "assignment": ASKED.fingerprint(ALONE.public), **changes})
 
 
 def read_individual(signed: Signed) -> Claim:
@@ -310,12 +262,9 @@ def test_a_good_report_is_accepted_as_it_came():
     assert (accepted.slot, accepted.individual, accepted.answered, accepted.message) == (0, True, 1, b"")
 
 
-@pytest.mark.parametrize("claim", [read_packed(packed(), BODY), read_individual(single())])
-def test_what_was_signed_is_rebuilt_from_the_question(claim):
-    assert payload(judge(claim, ASKED), ASKED) == claim.payload
-
-
-def test_what_was_signed_is_kept_where_it_is_written_in_another_way():
+def test_what_was_signed_is_rebuilt_from_the_question_and_kept_where_it_is_written_in_another_way():
+    for claim in (read_packed(packed(), BODY), read_individual(single())):
+        assert payload(judge(claim, ASKED), ASKED) == claim.payload
     signed = single(answer="1")
     accepted = judge(read_individual(signed), ASKED)
     assert accepted.message == payload(accepted, ASKED) == canonical.encode(signed.message)
@@ -359,21 +308,15 @@ def test_nobody_speaks_for_the_agents_of_somebody_else():
     assert reason(read_individual(single(STRANGER))) == "not asked"
 
 
-def test_the_body_is_the_one_that_was_signed():
+def test_the_body_is_the_one_that_was_signed_and_packed_as_answers_are():
     with pytest.raises(Refusal, match="does not match") as refused:
         read_packed(packed(), BODY + b"\0")
     assert refused.value.reason == "another body"
-
-
-@for_each("body", [b"", BODY[:-1], BODY + b"\0", b"\xff" * 4])
-def test_answers_that_are_packed_wrongly_are_no_answers(body):
-    with pytest.raises(BadMessage):
-        judge(read_packed(packed(body=body), body), ASKED)
+    for body in (b"", BODY[:-1], BODY + b"\0", b"\xff" * 4):
+        with pytest.raises(BadMessage):
+            judge(read_packed(packed(body=body), body), ASKED)
     with pytest.raises(BadMessage, match="one of 0 to 1"):
         judge(read_individual(single(answer=0.5)), ASKED)
-
-
-def test_what_is_no_report_is_none():
     with pytest.raises(BadMessage):
         read_packed(single(), BODY)
     with pytest.raises(BadMessage):

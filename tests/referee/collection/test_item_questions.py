@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import text
 
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.hypotheses.linear import Linear
@@ -159,10 +158,3 @@ def test_a_question_is_read_a_few_times_however_many_there_are(tmp_path, monkeyp
     asked, read = read_in_a_run(tmp_path, monkeypatch, 8)
     assert asked >= 5
     assert read <= 3 * asked  # once to take answers, once at the end for the orders in use, once for the run folder
-
-
-def test_open_questions_are_found_without_going_through_the_others(tmp_path):
-    with Bench(tmp_path / "bench") as bench, bench.referee.store._engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT key FROM questions WHERE open = 1")).all()
-            assert "ix_questions_open" in str(plan)

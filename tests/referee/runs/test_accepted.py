@@ -260,15 +260,9 @@ def test_a_message_that_was_changed_on_its_way_ends_no_run(tmp_path, at, directi
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_curator_that_says_so_again_and_again_is_believed(tmp_path):
-    spoiling = []
-
-    def always(curator: Curator) -> Any:
-        spoiling.append(Spoiling(curator, 10**9, "perform", "back"))
-        return spoiling[0]
-
-    with Bench(tmp_path / "bench", curator=always) as bench:
-        result = bench.run()
-    assert (result["status"], spoiling[0].asked) == ("failed", 1 + patience.DOUBTS)
+    with Bench(tmp_path / "bench", curator=lambda curator: Spoiling(curator, 10**9, "perform", "back")) as bench:
+        spoiling, result = bench._gate.curator, bench.run()
+    assert (result["status"], spoiling.asked) == ("failed", 1 + patience.DOUBTS)
     assert "signature" in result["reason"]
 
 
@@ -279,15 +273,10 @@ def test_what_the_curators_own_rules_forbid_is_not_asked_again(tmp_path):
             self.asked += 1
             raise PolicyRefused("this operation is beyond what was agreed")
 
-    made = []
-
-    def refusing(curator: Curator) -> Any:
-        made.append(Refusing(curator, 0, "perform", "back"))
-        return made[0]
-
-    with Bench(tmp_path / "bench", curator=refusing) as bench:
+    with Bench(tmp_path / "bench", curator=lambda curator: Refusing(curator, 0, "perform", "back")) as bench:
+        refusing = bench._gate.curator
         assert bench.run()["status"] == "refused"
-    assert made[0].asked == 1
+    assert refusing.asked == 1
 
 
 class Away(Spoiling):
@@ -302,10 +291,9 @@ class Away(Spoiling):
 
 
 @pytest.mark.usefixtures("no_pauses")
-@pytest.mark.parametrize("at", ["perform"])
-def test_a_curator_that_is_away_beyond_all_patience_ends_no_run(tmp_path, monkeypatch, at):
+def test_a_curator_that_is_away_beyond_all_patience_ends_no_run(tmp_path, monkeypatch):
     monkeypatch.setattr(patience, "PAUSE", 0.0)
-    with Bench(tmp_path / "bench", curator=lambda curator: Away(curator, 50, at, "there")) as bench:
+    with Bench(tmp_path / "bench", curator=lambda curator: Away(curator, 50, "perform", "there")) as bench:
         said: list[str] = []
         bench.referee.create("run", bench.chosen.wire(), bench.seed)
         result = bench.referee.execute("run", lambda note: said.append(note.text))
