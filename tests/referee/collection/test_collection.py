@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,13 +140,13 @@ def test_padding_bits_must_be_zero_and_packed_reals_finite(tmp_path):
     with Bench(tmp_path / "bits", tiny("agents.batch=397")) as bench:
         mask = 397 // 8 + 1
         for body in (b"\xff" * mask + bytes(mask), bytes(2 * mask - 1) + b"\x01"):
-            bench.meanwhile(lambda body=body: refused(bench, body, "padding"))
+            bench.meanwhile(partial(refused, bench, body, "padding"))
         bench.run()
         assert not bench.hooks
     with Bench(tmp_path / "reals", tiny("agents.mechanism.name=laplace")) as bench:
         for poison in (float("nan"), float("inf"), float("-inf")):
             body = b"\xff" * 50 + struct.pack("<400d", *([0.5] * 399), poison)
-            bench.meanwhile(lambda body=body: refused(bench, body, "finite"))
+            bench.meanwhile(partial(refused, bench, body, "finite"))
         assert bench.run()["status"] in ("done", "exhausted")
         assert not bench.hooks
 

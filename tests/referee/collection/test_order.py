@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import deploy.simulation
 import referee.collection.batches
 from common.core.errors import AlreadyAnswered, BadMessage
-from common.crypto.identity import Identity, Signed
+from common.crypto.identity import Signed
 from common.local import packing
 from common.local.packing import count_answers, pack_answers, unpack_answered, unpack_answers
 from common.local.queries.loss import LossQuery

@@ -67,7 +67,7 @@ def played(scenario: ResolvedScenario, reply: Callable[[Step], Any]) -> Outcome:
         try:
             step = script.send(reply(step))
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return end.value
 
 
 def errors_of(outcome: Outcome, scenario: Scenario) -> dict[str, float]:

@@ -261,7 +261,8 @@ def test_a_message_that_was_changed_on_its_way_ends_no_run(tmp_path, at, directi
 @pytest.mark.usefixtures("no_pauses")
 def test_a_curator_that_says_so_again_and_again_is_believed(tmp_path):
     with Bench(tmp_path / "bench", curator=lambda curator: Spoiling(curator, 10**9, "perform", "back")) as bench:
-        spoiling, result = bench._gate.curator, bench.run()
+        spoiling: Any = bench._gate.curator
+        result = bench.run()
     assert (result["status"], spoiling.asked) == ("failed", 1 + patience.DOUBTS)
     assert "signature" in result["reason"]
 
@@ -274,7 +275,7 @@ def test_what_the_curators_own_rules_forbid_is_not_asked_again(tmp_path):
             raise PolicyRefused("this operation is beyond what was agreed")
 
     with Bench(tmp_path / "bench", curator=lambda curator: Refusing(curator, 0, "perform", "back")) as bench:
-        refusing = bench._gate.curator
+        refusing: Any = bench._gate.curator
         assert bench.run()["status"] == "refused"
     assert refusing.asked == 1
 
