@@ -66,12 +66,7 @@ async def _announced(curator: Curator, opening: Opening) -> Admitted:
 
 
 def curator_app(curator: Curator, metrics_token: str = "", contributions: Collection | None = None) -> Service:
-    """Return the service of a curator.
-
-    Args:
-        metrics_token: What whoever reads its metrics must say; empty: nobody may.
-        contributions: What the run is about, if people contributed: whoever asks is told that it has begun.
-    """
+    """Return the service of a curator."""
     worker = Worker("operation")
     app = create_app(
         "Tandem curator",
@@ -100,8 +95,6 @@ def curator_app(curator: Curator, metrics_token: str = "", contributions: Collec
 
 
 def _add_runs(app: Service, curator: Curator) -> None:
-    """Add what a referee says about a run as a whole."""
-
     @app.put(
         "/v1/runs/{run}",
         summary="Agree to a run",
@@ -109,10 +102,7 @@ def _add_runs(app: Service, curator: Curator) -> None:
         openapi_extra=signed_body("configuration"),
     )
     async def open_run(run: RunName, request: Request) -> Signed:
-        signed = await read_signed(request, messages.Configuration.KIND)
-        if signed.message.get("run") != run:
-            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
-        return await run_in_threadpool(curator.open_run, signed)
+        return await run_in_threadpool(curator.open_run, await _read_of(run, request, messages.Configuration.KIND))
 
     @app.put(
         "/v1/runs/{run}/share",
@@ -121,10 +111,7 @@ def _add_runs(app: Service, curator: Curator) -> None:
         openapi_extra=signed_body("open-share"),
     )
     async def open_share(run: RunName, request: Request) -> Signed:
-        signed = await read_signed(request, beacon.RevealRequest.KIND)
-        if signed.message.get("run") != run:
-            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
-        return await run_in_threadpool(curator.open_share, signed)
+        return await run_in_threadpool(curator.open_share, await _read_of(run, request, beacon.RevealRequest.KIND))
 
     @app.put(
         "/v1/runs/{run}/acknowledgement",
@@ -133,10 +120,14 @@ def _add_runs(app: Service, curator: Curator) -> None:
         openapi_extra=signed_body("acknowledgement"),
     )
     async def acknowledge(run: RunName, request: Request) -> None:
-        signed = await read_signed(request, messages.Acknowledgement.KIND)
-        if signed.message.get("run") != run:
-            raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
-        await run_in_threadpool(curator.acknowledge, signed)
+        await run_in_threadpool(curator.acknowledge, await _read_of(run, request, messages.Acknowledgement.KIND))
+
+
+async def _read_of(run: str, request: Request, kind: str) -> Signed:
+    signed = await read_signed(request, kind)
+    if signed.message.get("run") != run:
+        raise BadMessage(f"the path names run {run!r}, the message {signed.message.get('run')!r}")
+    return signed
 
 
 def _add_operations(app: Service, curator: Curator, worker: Worker, watched: CountedCurator) -> None:
@@ -180,11 +171,7 @@ LEDGER_PROBLEMS = frozenset({"cannot-write", "rolled-back", "peer-unavailable", 
 
 
 class CountedCurator:
-    """A curator whose operations are counted.
-
-    Args:
-        curator: Who carries them out.
-    """
+    """A curator whose operations are counted."""
 
     def __init__(self, curator: Curator) -> None:
         self._curator = curator
@@ -192,7 +179,6 @@ class CountedCurator:
         self._seconds = Histogram(SECONDS, "operation")
 
     def perform(self, signed: Signed, request: Perform, operation: Operation[Any]) -> Signed:
-        """Carry out an operation that the curator has admitted."""
         began, outcome, kind = time.monotonic(), TandemError.problem, operation.kind
         try:
             release = self._curator.perform_admitted(signed, request, operation)
@@ -206,7 +192,6 @@ class CountedCurator:
             self._seconds.observe(time.monotonic() - began, kind)
 
     def families(self) -> list[Family]:
-        """Return the metrics."""
         curator, outcomes = self._curator, sorted(self._outcomes.items())
         share, charges = curator.charges()
         epsilon, delta = curator.guarantee.pair

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sqlite3
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,24 +17,21 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 
-from common.core.errors import BadData, TandemError
+from common.core.errors import BadData, BadInput, BadMessage, BrokenLedger, TandemError
 from common.core.plain import plain
-from common.log.ledger import LEDGER
+from common.log.ledger import CLOSED, LEDGER, REMEDY, verified_rows
 from common.net.app import Service
 from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page, tagged
-from common.privacy.events import Event, NoEvent
-from curator.owner import OWNERS, Charged, Seen, look
+from common.privacy.budget import Budget, open_budget
+from common.privacy.events import Event, NoEvent, parse_event
+from curator.ledger import CHARGE, OPEN, RESULT
+from curator.owner import OWNERS, VERSION
 
 COMMAND = "curator console"
 
 
 def console_app(state: Path, rules: Rules) -> Service:
-    """Return the console's service.
-
-    Args:
-        state: The curator's state directory, which is only read.
-        rules: Who may ask.
-    """
+    """Return the console's service."""
     pages = Pages(resources.files(__name__.rpartition(".")[0]), (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
     known = _Known(state)
@@ -68,7 +69,6 @@ class _Known:
         self._shown: dict[str, Any] = {}
 
     def shown(self) -> dict[str, Any]:
-        """Return what the templates show: the console, or what is wrong with the directory."""
         with self._lock:
             stamp = tuple(map(_stamp, (self._state / LEDGER, self._state / OWNERS)))
             if stamp != self._stamp:
@@ -92,67 +92,134 @@ WIDTH, HEIGHT = 640, 200
 """Of the histogram, in its own units."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A charge in the table."""
+PATIENCE = 2.0
+"""Seconds to wait for a curator that is just writing an entry."""
 
-    number: str
-    when: str
+
+@dataclass(frozen=True)
+class Charged:
+    """One charge."""
+
+    operation: str
     asks: str
-    event: str
-    amount: str
-    total: str
-    state: str
+    event: Event
+    when: float | None
+    amount: float | None
+    total: float | None
+    done: bool
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A bar of the histogram: its records' mean losses, their number, and their shares of people and of weight.
+class Seen:
+    """All that the console shows."""
 
-    ``x``, ``width`` and the heights ``people_height`` and ``weight_height`` are in the drawing's units.
-    """
-
-    scores: str
-    people: int
-    people_share: str
-    weight_share: str
-    x: float
-    width: float
-    people_height: float
-    weight_height: float
-
-
-@dataclass(frozen=True)
-class Console:
-    """The page.
-
-    Attributes:
-        spent, cap, unit: Of the budget, and in what; ``cap`` is None where nothing can be said, and ``no_budget`` says
-            why.
-        facts: About the weights: name and value.
-        clipped: By column: its public bounds, and how many rows were beyond them, unlisted, missing.
-        read: How many rows were read; None where people are of no table.
-    """
-
-    title: str
-    run: str
     entries: int
+    run: str
     closed: str
-    missing: str
-    guarantee: str
-    lines: tuple[Line, ...]
-    spent: float
-    cap: float | None
-    unit: str
-    no_budget: str
-    facts: tuple[tuple[str, str], ...]
-    bars: tuple[Bar, ...]
-    read: int | None
-    clipped: tuple[tuple[str, str, int, int, int], ...]
+    charges: tuple[Charged, ...]
+    budget: Budget | None
+    about: Mapping[str, Any]
+    missing: str = ""
 
 
-def console(seen: Seen) -> Console:
-    """Return what is shown of a state directory.
+def look(state: Path) -> Seen:
+    """Read a state directory.
+
+    Raises:
+        BadInput: If it is no curator's state directory, or nothing is in its ledger yet.
+        BrokenLedger: If the ledger cannot be read, or an entry does not follow from the one before it.
+        BadData: If the owner's file does not hold what it must.
+    """
+    entries = _entries(state)
+    about, missing = _about(state)
+    try:
+        budget = _budget(about)
+        return Seen(
+            entries=len(entries),
+            run=next((str(body["run"]) for kind, body in entries if kind == OPEN), ""),
+            closed=next((str(body["why"]) for kind, body in entries if kind == CLOSED), ""),
+            charges=tuple(_charges(entries, budget, about.get("times", {}))),
+            budget=budget,
+            about=about,
+            missing=missing,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, BadMessage) as error:
+        raise BadData(f"{state} cannot be shown ({error!r}): it was edited, or written by another version") from None
+
+
+def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
+    file = state / LEDGER
+    if not state.is_dir():
+        raise BadInput(f"there is no directory {state}: give the one that the curator was started with (--state)")
+    if not file.is_file():
+        raise BadInput(
+            f"{state} is not a curator's state directory, or its curator has not started yet: it has no {LEDGER}"
+        )
+    try:
+        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
+        try:
+            rows = connection.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        if "no such table" in str(error):
+            raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did") from None
+        if "locked" in str(error):
+            raise BadInput(f"{file} is being written for more than {PATIENCE:g} seconds: look again") from None
+        raise BrokenLedger(f"{file} cannot be read ({error}): it is no ledger, or was cut off. {REMEDY}") from None
+    found = [(entry.kind, entry.body) for entry, _ in verified_rows(rows, file)]
+    if not found:
+        raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did")
+    return found
+
+
+def _about(state: Path) -> tuple[dict[str, Any], str]:
+    file = state / OWNERS
+    try:
+        written = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return (
+            {},
+            f"there is no {OWNERS}: the curator that worked here is of an earlier version; start it once with this one",
+        )
+    except (OSError, ValueError):
+        return {}, f"{OWNERS} cannot be read: it was cut off or edited; the curator writes it anew when it is started"
+    if not isinstance(written, dict) or written.get("version") != VERSION:
+        return {}, f"{OWNERS} is of another version: look with the version that the curator has"
+    return written, ""
+
+
+def _budget(about: Mapping[str, Any]) -> Budget | None:
+    if not about or about["epsilon"] is None:
+        return None
+    return _opened(float(about["epsilon"]), float(about["delta"]), json.dumps(about["planned"]))
+
+
+@lru_cache(maxsize=4)
+def _opened(epsilon: float, delta: float, planned: str) -> Budget:
+    return open_budget(epsilon, delta, [parse_event(wire) for wire, count in json.loads(planned) for _ in range(count)])
+
+
+def _charges(
+    entries: list[tuple[str, dict[str, Any]]], budget: Budget | None, times: Mapping[str, float]
+) -> list[Charged]:
+    done = {str(body["operation_id"]) for kind, body in entries if kind == RESULT}
+    found, total = [], 0.0
+    for kind, body in entries:
+        if kind != CHARGE:
+            continue
+        event, number = parse_event(body["event"]), str(body["request"]["message"]["operation_id"])
+        free = isinstance(event, NoEvent)
+        amount = 0.0 if free else None if budget is None else budget.amount(event)
+        total += math.nan if amount is None else amount
+        asks = str(body["operation"]["kind"])
+        summed = None if math.isnan(total) else total
+        found.append(Charged(number, asks, event, times.get(number), amount, summed, number in done))
+    return found
+
+
+def console(seen: Seen) -> dict[str, Any]:
+    """Return what the page shows of a state directory, by the names that its templates have.
 
     Raises:
         BadData: If the owner's file does not hold what it must.
@@ -163,44 +230,43 @@ def console(seen: Seen) -> Console:
         raise BadData(f"the owner's file cannot be shown ({error!r}): edited, or of another version") from None
 
 
-def _console(seen: Seen) -> Console:
+def _console(seen: Seen) -> dict[str, Any]:
     about, budget = seen.about, seen.budget
     private = bool(about) and about["epsilon"] is not None
     weights, read = about.get("weights"), about.get("read")
     total = 0.0 if not seen.charges else seen.charges[-1].total
-    return Console(
-        title=str(about.get("scenario", "a curator")),
-        run=seen.run,
-        entries=seen.entries,
-        closed=seen.closed,
-        missing=seen.missing,
-        guarantee=f"epsilon = {about['epsilon']:g}, delta = {about['delta']:g}" if private else "",
-        lines=tuple(map(_line, seen.charges)),
-        spent=0.0 if total is None else total,
-        cap=None if budget is None or total is None else budget.cap,
-        unit="" if budget is None else budget.unit,
-        no_budget="" if budget is not None else seen.missing or "this curator runs without privacy: nothing is counted",
-        facts=() if weights is None else tuple(_facts(weights, int(about["people"]))),
-        bars=() if weights is None else _bars(weights["bins"]),
-        read=None if read is None else int(read["rows"]),
-        clipped=() if read is None else tuple(_clipped(read, about["bounds"])),
-    )
+    return {
+        "title": str(about.get("scenario", "a curator")),
+        "run": seen.run,
+        "entries": seen.entries,
+        "closed": seen.closed,
+        "missing": seen.missing,
+        "guarantee": f"epsilon = {about['epsilon']:g}, delta = {about['delta']:g}" if private else "",
+        "lines": list(map(_line, seen.charges)),
+        "spent": 0.0 if total is None else total,
+        "cap": None if budget is None or total is None else budget.cap,
+        "unit": "" if budget is None else budget.unit,
+        "no_budget": seen.missing or "this curator runs without privacy: nothing is counted",
+        "facts": () if weights is None else _facts(weights, int(about["people"])),
+        "bars": () if weights is None else _bars(weights["bins"]),
+        "read": None if read is None else int(read["rows"]),
+        "clipped": () if read is None else _clipped(read, about["bounds"]),
+    }
 
 
-def _line(charge: Charged) -> Line:
-    return Line(
-        number=charge.operation,
-        when="not kept" if charge.when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(charge.when)),
-        asks=charge.asks,
-        event=event_in_words(charge.event),
-        amount="not known" if charge.amount is None else f"{charge.amount:.6g}",
-        total="not known" if charge.total is None else f"{charge.total:.6g}",
-        state="released" if charge.done else "charged, not finished",
-    )
+def _line(charge: Charged) -> dict[str, str]:
+    return {
+        "number": charge.operation,
+        "when": "not kept" if charge.when is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(charge.when)),
+        "asks": charge.asks,
+        "event": _event_in_words(charge.event),
+        "amount": "not known" if charge.amount is None else f"{charge.amount:.6g}",
+        "total": "not known" if charge.total is None else f"{charge.total:.6g}",
+        "state": "released" if charge.done else "charged, not finished",
+    }
 
 
-def event_in_words(event: Event) -> str:
-    """Return an event with its numbers."""
+def _event_in_words(event: Event) -> str:
     if isinstance(event, NoEvent):
         return "nothing of the sample"
     given = {name: value for name, value in event.wire().items() if name != "kind"}
@@ -222,23 +288,24 @@ def _facts(weights: Mapping[str, Any], people: int) -> list[tuple[str, str]]:
     return found
 
 
-def _bars(bins: list[list[float]]) -> tuple[Bar, ...]:
+def _bars(bins: list[list[float]]) -> list[dict[str, Any]]:
+    """Return the histogram's bars: records by their mean losses, with their shares of people and of weight."""
     everybody = sum(count for _, _, count, _ in bins)
     tallest = max(max(count / everybody, share) for _, _, count, share in bins)
     step = WIDTH / len(bins)
-    return tuple(
-        Bar(
-            scores=f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}",
-            people=int(count),
-            people_share=f"{count / everybody:.2%}",
-            weight_share=f"{share:.2%}",
-            x=round(place * step, 2),
-            width=round(step / 2, 2),
-            people_height=round(HEIGHT * count / everybody / tallest, 2),
-            weight_height=round(HEIGHT * share / tallest, 2),
-        )
+    return [
+        {
+            "scores": f"{low:.3f}" if low == high else f"{low:.3f} to {high:.3f}",
+            "people": int(count),
+            "people_share": f"{count / everybody:.2%}",
+            "weight_share": f"{share:.2%}",
+            "x": round(place * step, 2),
+            "width": round(step / 2, 2),
+            "people_height": round(HEIGHT * count / everybody / tallest, 2),
+            "weight_height": round(HEIGHT * share / tallest, 2),
+        }
         for place, (low, high, count, share) in enumerate(bins)
-    )
+    ]
 
 
 def _clipped(read: Mapping[str, Any], bounds: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:

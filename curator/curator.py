@@ -64,29 +64,24 @@ RELEASE_UNIT = 1 / 16
 
 
 def planned_events(
-    learner: Learner | None,
-    share: float | None,
-    n: int,
-    kappa: float | None,
-    eta: float,
-    rounds: int,
-    before: int = 0,
-) -> Sequence[Event]:
-    """Return the events of ``rounds`` rounds of learning and reweighing: what the budget must hold.
-
-    Without a learner: of as many releases, each of which costs its share.
-    """
-    if learner is None:
-        return rounds * [NonPrivate() if share is None else Release(epsilon=share)]
+    learner: Learner, n: int, kappa: float | None, eta: float, rounds: int, before: int = 0
+) -> list[Event]:
+    """Return the events of ``rounds`` rounds of learning and reweighing."""
     bounds = (1.0,) * rounds if kappa is None else sampling_schedule(n, kappa, eta, rounds, before)
     return [learner.event(bound) for bound in bounds]
 
 
 def planned_by(scenario: ResolvedScenario, policy: CuratorPolicy) -> Sequence[Event]:
-    """Return all that a run of a resolved scenario may cost the curator's people: what the budget must hold."""
-    share = None if scenario.curator.epsilon is None else scenario.curator.share
-    before = scenario.reweighs_before
-    rounds = planned_events(policy.learner, share, policy.n, policy.kappa, policy.eta, policy.rounds, before)
+    """Return all that a run of a resolved scenario may cost the curator's people: what the budget must hold.
+
+    Without a learner each round is a release that costs its share.
+    """
+    if policy.learner is None:
+        private = scenario.curator.epsilon is not None
+        rounds: Sequence[Event] = policy.rounds * [Release(epsilon=scenario.curator.share) if private else NonPrivate()]
+    else:
+        before = scenario.reweighs_before
+        rounds = planned_events(policy.learner, policy.n, policy.kappa, policy.eta, policy.rounds, before)
     return [*rounds, *scenario.planned_margins]
 
 
@@ -112,9 +107,6 @@ class SampleOrigin:
     fix: Callable[[Journal], None] | None = None
 
 
-NOWHERE = SampleOrigin()
-
-
 class Curator:
     """One curator with one sample and one budget.
 
@@ -125,8 +117,7 @@ class Curator:
         public: The public sample, if the scenario has one.
         seed: Public seed, for simulated people only.
         referee: The referee's public key that it obeys; None pins the first that opens a run.
-        schedule: With which clock real people's releases are held until :data:`RELEASE_UNIT` times a power of two has
-            passed.
+        schedule: The clock by which real people's releases are held for :data:`RELEASE_UNIT` times a power of two.
         witnesses: Where the heads of its ledger go, beside the file in its state directory.
         origin: Where the people come from; by default of no table, and charged nothing.
 
@@ -149,7 +140,7 @@ class Curator:
         referee: str | None = None,
         schedule: Schedule | None = None,
         witnesses: Sequence[Witness] = (),
-        origin: SampleOrigin = NOWHERE,
+        origin: SampleOrigin | None = None,
     ) -> None:
         section = scenario.curator
         if scenario.people == "real" and seed is not None:
@@ -171,11 +162,12 @@ class Curator:
             opened.callback(self._directory.close)
             self._ledger = Ledger(self._directory.journal)
             self._referee = self._pinned(referee)
-            self._account = account = origin.account
-            if account is not None:
+            origin = origin or SampleOrigin()
+            self._account = origin.account
+            if self._account is not None:
                 holder = self._ledger.holder
                 seen = None if holder is None else holder.people
-                account.attach(self._directory.journal, seen=seen, opened=holder is not None)
+                self._account.attach(self._directory.journal, seen=seen, opened=holder is not None)
             self._owner = OwnersFile(folder, scenario, planned, origin.read)
             self._engine = self._rebuilt()
             self._owner.keep(self._engine.workspace.reweighing)
@@ -185,11 +177,9 @@ class Curator:
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Release the sample, the ledger and the state directory."""
         self._opened.close()
 
     def _pinned(self, referee: str | None) -> str | None:
-        """Return the referee to obey: the one that holds the budget already, else the given one."""
         holder = self._ledger.holder
         if holder is None:
             return referee
@@ -203,7 +193,6 @@ class Curator:
 
     @property
     def key(self) -> str:
-        """The curator's public key."""
         return self._directory.identity.public
 
     @property
@@ -218,14 +207,10 @@ class Curator:
 
     @property
     def folder(self) -> Path:
-        """Its state directory."""
         return self._directory.folder
 
     def charges(self) -> tuple[float, int]:
-        """Return the share of the budget that is charged, and how many operations are: what its ledger says.
-
-        Nothing of the sample is in it. While an operation is carried out, it is as before that.
-        """
+        """Return the share of the budget that is charged, and how many operations are: what its ledger says."""
         if self._lock.acquire(blocking=False):
             try:
                 self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
@@ -235,11 +220,9 @@ class Curator:
 
     @property
     def threads(self) -> list[Supervised]:
-        """The threads that work beside operations."""
         return [self._directory.checkpoints.worker.threads]
 
     def readiness_checks(self) -> dict[str, Check]:
-        """Return what a curator must have to answer, as checks of its readiness."""
         journal, folder = self._directory.journal, self._directory.folder
         return {"disk": lambda: disk(folder), "ledger": journal.lacking, "witnesses": journal.witnesses_lacking}
 
@@ -345,22 +328,14 @@ class Curator:
         return self._directory.randomness.derive("order", digest).words(4).tobytes().hex()
 
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
-        """Check a request as far as that takes no work: who sent it, what it says, for which run.
-
-        Raises:
-            Forged, BadMessage, ConfigurationMismatch, RolledBack, PolicyRefused: As :meth:`perform`.
-        """
+        """Check a request as far as that takes no work: who sent it, what it says, for which run."""
         request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee, _OBEYED))
         operation = self._policy.read(request.operation)
         self._check_run(request)
         return request, operation
 
     def acknowledge(self, signed: Signed) -> None:
-        """Store that the run's referee has received this ledger as far as it says; the same again changes nothing.
-
-        Raises:
-            Forged, BadMessage, ConfigurationMismatch, RolledBack, CannotWrite: As :meth:`perform`.
-        """
+        """Store that the run's referee has received this ledger as far as it says; the same again changes nothing."""
         received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self._referee, _OBEYED))
         self._check_run(received)
         with self._lock:
@@ -395,11 +370,7 @@ class Curator:
         return self.perform_admitted(signed, *self.admit(signed))
 
     def perform_admitted(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> Signed:
-        """Carry out an operation with what :meth:`admit` has returned of its request.
-
-        Raises:
-            Conflict, BudgetExceeded, RolledBack, CannotWrite, PolicyRefused, OperationFailed: As :meth:`perform`.
-        """
+        """Carry out an operation with what :meth:`admit` has returned of its request."""
         with about_run(request.run), self._lock:
             charge = self._once(signed, request, operation)
             self._directory.journal.publish()
@@ -436,7 +407,6 @@ class Curator:
         return known
 
     def _carry_out(self, charge: ChargedOperation, operation: Operation[Any]) -> None:
-        """Run what was charged, and store what it releases."""
         number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:
             self._directory.checkpoints.settle()
@@ -459,7 +429,6 @@ class Curator:
             )
 
     def _check_open(self) -> None:
-        """Refuse further charges once the whole budget counts as spent."""
         why = self._directory.journal.closed
         if why is not None:
             epsilon, delta = self.guarantee.pair
@@ -473,7 +442,6 @@ class Curator:
             )
 
     def _rebuilt(self) -> Engine:
-        """Return the engine that the ledger's operations lead to."""
         return Engine(
             self._policy,
             self._sample,

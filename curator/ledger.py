@@ -52,7 +52,6 @@ class ChargedOperation:
 
     @property
     def operation_id(self) -> str:
-        """Its number."""
         return self.perform.operation_id
 
 
@@ -75,12 +74,7 @@ class Holder:
 class Ledger:
     """Charges and results of the one run that holds the curator's budget. Each line is on disk before it is here.
 
-    Args:
-        journal: The durable chain of entries.
-
     Attributes:
-        events: The events that cost something, in the order in which they were charged.
-        holder: The run that holds the budget, if there is one.
         acknowledged: How many entries the referee has countersigned after its last request; 0 if none.
         beacon: The value of the beacon to which the curator's share of the order was opened; None while it is not.
     """
@@ -100,7 +94,6 @@ class Ledger:
         return iter(self._charges.values())
 
     def find(self, operation_id: str) -> ChargedOperation | None:
-        """Return the charge of an operation."""
         return self._charges.get(operation_id)
 
     def unfinished(self) -> ChargedOperation | None:
@@ -123,7 +116,6 @@ class Ledger:
         return next(reversed(self._charges.values()))
 
     def finish(self, operation_id: str, result: dict[str, Any]) -> None:
-        """Store an operation's result, durably first."""
         self._append(RESULT, {"operation_id": operation_id, "result": result})
 
     def acknowledge(self, signed: Signed) -> None:
@@ -136,11 +128,9 @@ class Ledger:
         self._append(SHARE, {"beacon": beacon, "request": signed.wire()})
 
     def opening(self) -> Extension:
-        """Return the head at which the run was opened, and the links from the beginning to it."""
         return self.journal.chain.extension(0, self._opened)
 
     def since(self, seen: Head, charge: ChargedOperation) -> Extension:
-        """Return the head at which an operation's result was stored, and the links from an older head to it."""
         return self.journal.chain.extension(seen.entries, charge.entries)
 
     def _append(self, kind: str, body: dict[str, Any]) -> None:
@@ -171,11 +161,7 @@ class Ledger:
 
 
 def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, Any]:
-    """Check a ledger against its head and its witnesses; return how far it goes.
-
-    Raises:
-        BrokenLedger: Saying what does not agree, and what to do.
-    """
+    """Check a ledger against its head and its witnesses; return how far it goes."""
     with closing(_chain(state)) as chain:
         identity = Identity.load_or_create(state / KEY)
         if not (state / HEAD).exists():
@@ -237,10 +223,6 @@ SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "o
 def backup(state: Path, copy: Path) -> Head:
     """Copy a curator's ledger and keys, also while it is at work; return the copy's head.
 
-    Args:
-        state: The curator's state directory.
-        copy: A directory that does not exist, or is empty; made with mode 0700, since it holds the curator's secrets.
-
     Raises:
         BadInput: If there is no ledger, or the place is taken.
         BrokenLedger: If the ledger is none.
@@ -293,7 +275,6 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
 
 
 def _check_place(copy: Path, state: Path) -> None:
-    """Refuse to put a copy where anything else is, or onto itself."""
     if not state.exists():
         return
     if state.resolve() == copy.resolve():

@@ -19,7 +19,7 @@ from common.numerics.loops import pack
 from common.operations.counting import Count, CountedHead, HeadList, ReleasedCount, Select, SelectedFeature
 from common.operations.learning import BlockParities, Labelled, LabelPoints, Learn, Learned, LearnParities
 from common.operations.operation import Operation, R
-from common.operations.weighting import Margins, NoisyMargins, Rake, Reweigh, Reweighed
+from common.operations.weighting import Margins, NoisyMargins, Reweighed
 from common.privacy.events import Event, NoEvent, Release
 from curator.learners.base import CallSizes, Learner
 from curator.learners.model_agnostic import ModelAgnostic
@@ -82,15 +82,19 @@ class OperationHandler(ABC, Generic[Kind, R]):
         return None
 
 
+class ReleasingHandler(OperationHandler[Kind, R]):
+    """One release of the ``epsilon`` that the operation names."""
+
+    def event(self, operation: Kind, standing: Standing) -> Event:
+        return Release(epsilon=operation.epsilon)  # type: ignore[attr-defined]  # of every operation that is released so
+
+
 HANDLERS: Registry[type[OperationHandler[Any, Any]]] = Registry("operation", __name__, alone=True)
 
 
 @HANDLERS.register("count")
-class CountHandler(OperationHandler[Count, ReleasedCount]):
+class CountHandler(ReleasingHandler[Count, ReleasedCount]):
     """A noisy count (:class:`curator.mechanisms.counts.NoisyCount`) on the sample itself, weights or not."""
-
-    def event(self, operation: Count, standing: Standing) -> Event:
-        return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Count, access: Access, standing: Standing) -> ReleasedCount:
         counted = access.release(
@@ -100,11 +104,8 @@ class CountHandler(OperationHandler[Count, ReleasedCount]):
 
 
 @HANDLERS.register("select")
-class SelectHandler(OperationHandler[Select, SelectedFeature]):
+class SelectHandler(ReleasingHandler[Select, SelectedFeature]):
     """The exponential mechanism (:class:`.counting.counts.MostFrequent`) on the sample, weights or not."""
-
-    def event(self, operation: Select, standing: Standing) -> Event:
-        return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Select, access: Access, standing: Standing) -> SelectedFeature:
         columns = slice(operation.first, operation.first + operation.count)
@@ -115,11 +116,8 @@ class SelectHandler(OperationHandler[Select, SelectedFeature]):
 
 
 @HANDLERS.register("head")
-class HeadHandler(OperationHandler[HeadList, CountedHead]):
+class HeadHandler(ReleasingHandler[HeadList, CountedHead]):
     """Two noisy histograms, of even places and of odd ones: :class:`curator.mechanisms.sparse_histogram.NoisyHead`."""
-
-    def event(self, operation: HeadList, standing: Standing) -> Event:
-        return Release(epsilon=operation.epsilon)
 
     def check(self, operation: HeadList, standing: Standing) -> None:
         if standing.people < 2:
@@ -135,48 +133,35 @@ class HeadHandler(OperationHandler[HeadList, CountedHead]):
 
 
 @HANDLERS.register("reweigh")
-class ReweighHandler(OperationHandler[Reweigh, Reweighed]):
-    """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])".
+class ReweighHandler(OperationHandler[Any, Reweighed]):
+    """Algorithm 2 of Kohen & Sheffet, "w_i <- w_i exp(-eta [1 - L(h(x_i), l(x_i))])", which the engine carries out.
 
     Nothing is released, so nothing is charged: the weights are functions of the record and of public messages only,
     also if this curator never released the hypothesis (docs/corrections.md, "Arbitrary reweigh hypotheses").
-    The engine changes them (:meth:`curator.engine.Workspace.advance`).
     """
 
-    def event(self, operation: Reweigh, standing: Standing) -> Event:
+    def event(self, operation: Any, standing: Standing) -> Event:
         return NoEvent()
 
-    def check(self, operation: Reweigh, standing: Standing) -> None:
+    def check(self, operation: Any, standing: Standing) -> None:
         standing.check_room(operation.reweighs_by)
 
-    def run(self, operation: Reweigh, access: Access, standing: Standing) -> Reweighed:
+    def run(self, operation: Any, access: Access, standing: Standing) -> Reweighed:
         return Reweighed()
 
 
 @HANDLERS.register("rake")
-class RakeHandler(OperationHandler[Rake, Reweighed]):
+class RakeHandler(ReweighHandler):
     """Weights are changed by the engine, as by :class:`curator.operations.ReweighHandler`; nothing is released.
 
     Deming and Stephan (1940) fit tables by such factors; survey statistics calls it raking. Here the factors come from
     the referee, who has the agents' answers about T and the shares that ``margins`` released of the sample.
     """
 
-    def event(self, operation: Rake, standing: Standing) -> Event:
-        return NoEvent()
-
-    def check(self, operation: Rake, standing: Standing) -> None:
-        standing.check_room(operation.tilt)
-
-    def run(self, operation: Rake, access: Access, standing: Standing) -> Reweighed:
-        return Reweighed()
-
 
 @HANDLERS.register("margins")
-class MarginsHandler(OperationHandler[Margins, NoisyMargins]):
+class MarginsHandler(ReleasingHandler[Margins, NoisyMargins]):
     """Weighted shares with noise (:class:`curator.mechanisms.counts.NoisyShares`: theorem and proof)."""
-
-    def event(self, operation: Margins, standing: Standing) -> Event:
-        return Release(epsilon=operation.epsilon)
 
     def run(self, operation: Margins, access: Access, standing: Standing) -> NoisyMargins:
         cells = operation.cells
@@ -255,11 +240,8 @@ def _model_agnostic_of(standing: Standing) -> ModelAgnostic:
 
 
 @HANDLERS.register("parities")
-class ParitiesHandler(OperationHandler[LearnParities, BlockParities]):
+class ParitiesHandler(ReleasingHandler[LearnParities, BlockParities]):
     """The curator of Lemma 3.3, "The power of synergy": :class:`curator.mechanisms.parities.RankParities`."""
-
-    def event(self, operation: LearnParities, standing: Standing) -> Event:
-        return Release(epsilon=operation.epsilon)
 
     def check(self, operation: LearnParities, standing: Standing) -> None:
         if operation.parts * operation.blocks > standing.people:

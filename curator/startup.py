@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,13 +50,6 @@ def open_curator(
 ) -> Curator:
     """Return the curator of a resolved scenario.
 
-    Args:
-        folder: Its state directory; bound to the policy and the seed at the first start.
-        seed: Seed of simulated people; None uses the one of the first start (0 then). Ignored where people are real.
-        referee: The referee's key to pin, or None.
-        witnesses: Where the heads of its ledger go, beside the file in its state directory.
-        charging: Where the run is charged to its people.
-
     Raises:
         BadScenario: If the sample, or the learner's work on it, does not fit into memory or on the disk; before any
             work.
@@ -65,17 +58,32 @@ def open_curator(
     check_room(scenario, folder)
     account = Account(charging, scenario, "source") if charging.charges(scenario, "source") else None
     simulated = scenario.people == "simulated"
-    known = _claimed_seed(scenario, folder, seed if simulated else None)
+    claimed = claim(folder, {"policy": policy_digest(scenario), "seed": seed if simulated else None})["seed"]
+    known = 0 if claimed is None else int(claimed)
     read: list[Notes] = []
-    contributions = _contributions(folder, scenario)
+    contributions: Contributions | None = None
+    if scenario.source.table is not None and scenario.source.table.contributed:
+        from curator.contributions import opening  # here, since what collects serves, which few runs do
+
+        contributions = opening.Contributions(folder, scenario)
+
+    def identify(people: RecordSource) -> None:
+        if account is not None:
+            account.identify(None if contributions is None else contributions.given)
 
     with ExitStack() as opened:
-        identify, source = _identifying(account, contributions), subseed(known, "source")
+        source = subseed(known, "source")
         sample = open_sample(scenario, folder, source, on_progress, identify, read.append, contributions)
         opened.callback(sample.close)
-        if read:
-            _report_clipping(read[0], on_progress)
-        public = _bound_public_sample(scenario, known, folder)
+        for column in read[0].mostly_clipped() if read else ():
+            on_progress(
+                f"PRIVATE, for the keeper of these records alone: {read[0].clipped[column]:,} of {read[0].rows:,} rows "
+                f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
+            )
+        public = public_sample(scenario, known)
+        if public is not None:
+            claim_people(folder, public.fingerprint(), "public-people")
+        fix = None if contributions is None else contributions.fix
         curator = Curator(
             scenario,
             sample,
@@ -84,50 +92,14 @@ def open_curator(
             seed=known if simulated else None,
             referee=referee,
             witnesses=witnesses,
-            origin=SampleOrigin(
-                account, read[0] if read else None, None if contributions is None else contributions.fix
-            ),
+            origin=SampleOrigin(account, read[0] if read else None, fix),
         )
         opened.pop_all()
     return curator
 
 
-def _identifying(account: Account | None, contributions: Contributions | None) -> Callable[[RecordSource], None]:
-    def identify(people: RecordSource) -> None:
-        if account is not None:
-            account.identify(None if contributions is None else contributions.given)
-
-    return identify
-
-
-def _claimed_seed(scenario: ResolvedScenario, folder: Path, seed: int | None) -> int:
-    known: int | None = claim(folder, {"policy": policy_digest(scenario), "seed": seed})["seed"]
-    return 0 if known is None else known
-
-
-def _bound_public_sample(scenario: ResolvedScenario, seed: int, folder: Path) -> Records | None:
-    public = public_sample(scenario, seed)
-    if public is not None:
-        claim_people(folder, public.fingerprint(), "public-people")
-    return public
-
-
-def _report_clipping(read: Notes, on_progress: OnProgress) -> None:
-    for column in read.mostly_clipped():
-        on_progress(
-            f"PRIVATE, for the keeper of these records alone: {read.clipped[column]:,} of {read.rows:,} rows "
-            f"of column {column!r} are beyond its bounds and clipped to them: look for a wrong unit"
-        )
-
-
 def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:
     """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds.
-
-    Args:
-        folder: Its state directory, which need not exist; nothing is changed there.
-        given: The key that its operator names, if any.
-        trust_first_contact: Whether to obey the first referee that opens a run where no key is known: None is returned
-            then.
 
     Raises:
         BadInput: If no key is known and the first contact is not to be trusted, or the given one is no public key.
@@ -152,10 +124,6 @@ def check_policy(
     scenario: ResolvedScenario, first: Sequence[Operation[Any]] = (), public: Records | None = None
 ) -> None:
     """Refuse a resolved scenario that this curator would not take, as far as its public numbers tell; no table is read.
-
-    Args:
-        first: What the protocol asks the curator for first.
-        public: The public people, where they are of a table and it was read; others are drawn.
 
     Raises:
         BadScenario, BadData: If the learner or the storage cannot work with such samples, or the first operations
@@ -191,30 +159,17 @@ def check_policy(
 def check_room(scenario: ResolvedScenario, folder: Path) -> None:
     """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit; nothing is written.
 
-    Args:
-        folder: The curator's state directory, which need not exist.
-
     Raises:
         BadScenario: Saying how much memory or disk is needed and available, and what to do.
     """
-    policy = scenario.curator
+    policy, public = scenario.curator, 0
     if policy.learner is None:
         check_sample(scenario, folder, in_blocks)
         return
-    learner, public = parse_learner(policy.learner), _public_people(scenario)
+    if scenario.public is not None:
+        count, drawn = scenario.public.count, None
+        if count is None:  # all of a table: they have to be counted
+            drawn = public_sample(scenario, 0)
+        public = count or (0 if drawn is None else len(drawn))
+    learner = parse_learner(policy.learner)
     check_sample(scenario, folder, lambda d, itemsize: learner.room(CallSizes(policy.n, public, d, itemsize)))
-
-
-def _public_people(scenario: ResolvedScenario) -> int:
-    if scenario.public is not None and scenario.public.count is not None:
-        return scenario.public.count
-    sample = public_sample(scenario, 0)  # all of a table: they have to be counted
-    return 0 if sample is None else len(sample)
-
-
-def _contributions(folder: Path, scenario: ResolvedScenario) -> Contributions | None:
-    if scenario.source.table is None or not scenario.source.table.contributed:
-        return None
-    from curator.contributions.opening import Contributions  # here, since what collects serves, which few runs do
-
-    return Contributions(folder, scenario)

@@ -57,7 +57,6 @@ class StateDirectory:
             self._opened = opened.pop_all()
 
     def close(self) -> None:
-        """Wait until the weights are on disk, and let go of the directory."""
         self._opened.close()
 
 
@@ -91,7 +90,6 @@ class Checkpoints:
         self._seconds = 0.0
 
     def close(self) -> None:
-        """Wait until what is being written is on disk."""
         self.worker.shutdown()
 
     def settle(self) -> None:
@@ -120,7 +118,6 @@ class Checkpoints:
         self._writing = self.worker.submit(self._write, updates, lineage, cumulative_losses)
 
     def _write(self, updates: int, lineage: str, cumulative_losses: Callable[[], Iterable[AnyArray]]) -> None:
-        """Write the file, and then drop older ones; a full disk is no reason to stop."""
         part = self._folder / "weights.part"
         try:
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

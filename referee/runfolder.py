@@ -55,11 +55,7 @@ def pack_reports(reports: Iterable[StoredReport]) -> bytes:
 
 
 def unpack_reports(raw: bytes | BufferedIOBase) -> Iterator[StoredReport]:
-    """Decode :func:`pack_reports`, one after the other; of a file no more than one report is in memory.
-
-    Raises:
-        AuditFailed: If the bytes are not such a list.
-    """
+    """Decode :func:`pack_reports`, one after the other; of a file no more than one report is in memory."""
     file = io.BytesIO(raw) if isinstance(raw, bytes) else raw
     size, at = file.seek(0, io.SEEK_END), file.seek(0)
     while head := file.read(_HEAD.size):
@@ -108,10 +104,6 @@ def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[Buffe
 
     Args:
         large: Whether it may be larger than what fits into the limits of a command.
-
-    Raises:
-        NotFound: If it is not there.
-        BadData: If it is no regular file, or larger than one of its kind.
     """
     try:
         kind = _KINDS.get(name, files.REPORTS)
@@ -129,22 +121,13 @@ def read_file(folder: Path, name: str, *, large: bool = False) -> bytes:
 
 
 def read_transcript(folder: Path, key: str | None = None, *, large: bool = False) -> list[StoredEntry]:
-    """Return the entries of a run folder's transcript, each verified (:func:`common.log.transcript.read`).
-
-    Raises:
-        NotFound, BadData: As :func:`open_file`.
-        AuditFailed: Naming the first line that does not verify, and why.
-    """
+    """Return the entries of a run folder's transcript, each verified (:func:`common.log.transcript.read`)."""
     with open_file(folder, "transcript.jsonl", large=large) as file:
         return read(file, key)
 
 
 def read_scenario(folder: Path) -> Any:
-    """Return the tree in a run folder's scenario.
-
-    Raises:
-        NotFound, BadData: If it is not there, or is no YAML without aliases.
-    """
+    """Return the tree in a run folder's scenario."""
     try:
         return strictyaml.load(read_file(folder, "scenario.yaml").decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -155,11 +138,7 @@ def read_scenario(folder: Path) -> Any:
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """Return a run folder's result document.
-
-    Raises:
-        NotFound, BadData: If it is not there, or is no JSON object.
-    """
+    """Return a run folder's result document."""
     try:
         document = canonical.decode(read_file(folder, "result.json"))
     except BadMessage as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,8 +20,31 @@ from common.log.entries import Head
 from common.log.receipts import StoredCheckpoint
 from common.log.transcript import EntryHash, SignedEntry
 from referee.stored_questions import QuestionQueries
-from referee.tables import DRIVER, ENROLLING, LEASING, REPORTING, Cohort, Participant, StoredRun, Tables
+from referee.tables import (
+    CHECKPOINTS,
+    COHORTS,
+    DRIVER,
+    ENROLLING,
+    ENTRIES,
+    IDENTITY,
+    LEASES,
+    LEASING,
+    PARTICIPANTS,
+    POLICIES,
+    QUESTIONS,
+    REPORTING,
+    RUNS,
+    TOKENS,
+    VOUCHERS,
+    Cohort,
+    Participant,
+    StoredRun,
+    Tables,
+)
 
+_LINES = select(ENTRIES.c.line)
+_REPLY = _LINES.where(ENTRIES.c.run == bindparam("of"), ENTRIES.c.step == bindparam("at"))
+_DRIVERS = LEASES.c.name == DRIVER
 UNFINISHED = ("waiting", "running", "cancelling")
 
 
@@ -30,12 +54,6 @@ class RunQueries(Tables):
     # Runs -----------------------------------------------------------------------------------------------------------
 
     def create_run(self, run: str, request: str, scenario: dict[str, Any], seed: int | None) -> StoredRun:
-        """Create a run; the same request again returns it as it stands.
-
-        Raises:
-            Conflict: If the name is taken by another request.
-        """
-        table = self._table("runs")
         new = {"run": run, "request": request, "scenario": json.dumps(scenario), "seed": seed, "status": "waiting"}
         while True:
             try:
@@ -43,8 +61,8 @@ class RunQueries(Tables):
             except NotFound:
                 try:
                     with self._engine.begin() as connection:
-                        newest = connection.execute(select(func.coalesce(func.max(table.c.position), 0))).scalar_one()
-                        connection.execute(insert(table).values(**new, position=int(newest) + 1))
+                        newest = connection.execute(select(func.max(RUNS.c.position))).scalar_one() or 0
+                        connection.execute(insert(RUNS).values(**new, position=int(newest) + 1))
                 except IntegrityError:
                     continue  # another request took the name or the position: look again
                 return self.run(run)
@@ -53,50 +71,31 @@ class RunQueries(Tables):
             return known
 
     def run(self, run: str) -> StoredRun:
-        """Return a run.
-
-        Raises:
-            NotFound: If there is none of that name.
-        """
-        table = self._table("runs")
-        with self._engine.connect() as connection:
-            row = connection.execute(select(table).where(table.c.run == run)).first()
-        if row is None:
+        rows = self._all(select(RUNS).where(RUNS.c.run == run))
+        if not rows:
             raise NotFound(f"there is no run {run!r}")
-        return _run(row)
+        return _run(rows[0])
 
     def runs(self) -> list[StoredRun]:
-        """Return all runs, oldest first."""
-        table = self._table("runs")
-        with self._engine.connect() as connection:
-            return [_run(row) for row in connection.execute(select(table).order_by(table.c.position)).all()]
+        return list(map(_run, self._all(select(RUNS).order_by(RUNS.c.position))))
 
     def cancel(self, run: str) -> None:
         """Note that a run is to be cancelled, unless it has ended."""
-        table = self._table("runs")
         with self._engine.begin() as connection:
-            open_ones = table.c.status.in_(("waiting", "running"))
-            connection.execute(update(table).where(table.c.run == run, open_ones).values(status="cancelling"))
+            open_ones = RUNS.c.status.in_(("waiting", "running"))
+            connection.execute(update(RUNS).where(RUNS.c.run == run, open_ones).values(status="cancelling"))
 
     def cancelled(self, run: str) -> bool:
-        """Tell whether a run is to be cancelled."""
-        table = self._table("runs")
-        with self._engine.connect() as connection:
-            return connection.execute(select(table.c.status).where(table.c.run == run)).scalar() == "cancelling"
+        return bool(self._value(select(RUNS.c.status).where(RUNS.c.run == run)) == "cancelling")
 
     def unfinished(self) -> list[StoredRun]:
-        """Return runs that have no result, oldest first."""
-        table = self._table("runs")
-        with self._engine.connect() as connection:
-            query = select(table).where(table.c.status.in_(UNFINISHED)).order_by(table.c.position)
-            return [_run(row) for row in connection.execute(query).all()]
+        return list(map(_run, self._all(select(RUNS).where(RUNS.c.status.in_(UNFINISHED)).order_by(RUNS.c.position))))
 
     def finish(self, run: str, status: str, result: dict[str, Any], entry: SignedEntry | None) -> None:
         """Record a run's end, with its last transcript entry if it got so far."""
-        runs, questions = self._table("runs"), self._table("questions")
         with self._driving(REPORTING) as connection:
-            connection.execute(update(runs).where(runs.c.run == run).values(status=status, result=json.dumps(result)))
-            connection.execute(update(questions).where(questions.c.run == run).values(open=False))
+            connection.execute(update(RUNS).where(RUNS.c.run == run).values(status=status, result=json.dumps(result)))
+            connection.execute(update(QUESTIONS).where(QUESTIONS.c.run == run).values(open=False))
             if entry is not None:
                 self._insert_entry(connection, run, entry, None)
         self._newest.pop(run, None)
@@ -115,17 +114,11 @@ class RunQueries(Tables):
         """
         with self._driving() as connection:
             if cohort is not None:
-                connection.execute(
-                    insert(self._table("cohorts")).values(
-                        first=cohort.first, agents=cohort.agents, seed=cohort.seed, used=cohort.used
-                    )
-                )
+                connection.execute(insert(COHORTS).values(**asdict(cohort)))
             self._reseed(connection, seeds)
-            runs = self._table("runs")
-            connection.execute(update(runs).where(runs.c.run == run).values(configuration=json.dumps(configuration)))
-            connection.execute(
-                update(runs).where(runs.c.run == run, runs.c.status == "waiting").values(status="running")
-            )
+            its = update(RUNS).where(RUNS.c.run == run)
+            connection.execute(its.values(configuration=json.dumps(configuration)))
+            connection.execute(its.where(RUNS.c.status == "waiting").values(status="running"))
             fence = self._insert_entry(connection, run, entry, None)
         self._appended(run, entry, fence)
 
@@ -144,65 +137,44 @@ class RunQueries(Tables):
         self._appended(run, entry, fence)
 
     def _reseed(self, connection: Connection, seeds: Mapping[int, str] | None) -> None:
-        cohorts = self._table("cohorts")
         for first, seed in (seeds or {}).items():
-            connection.execute(update(cohorts).where(cohorts.c.first == first).values(seed=seed))
+            connection.execute(update(COHORTS).where(COHORTS.c.first == first).values(seed=seed))
 
     def entries(self, run: str) -> list[str]:
-        """Return the transcript's lines."""
-        table = self._table("entries")
-        with self._engine.connect() as connection:
-            query = select(table.c.line).where(table.c.run == run).order_by(table.c.index)
-            return list(connection.execute(query).scalars())
+        return [line for (line,) in self._all(_LINES.where(ENTRIES.c.run == run).order_by(ENTRIES.c.index))]
 
     def links(self, run: str, after: int) -> list[EntryHash]:
         """Return kinds and hashes of a transcript's entries behind the first ``after``, in order."""
-        table = self._table("entries")
-        query = select(table.c.kind, table.c.line).where(table.c.run == run, table.c.index >= after)
-        with self._engine.connect() as connection:
-            rows = connection.execute(query.order_by(table.c.index))
-            return [EntryHash(kind, json.loads(line)["hash"]) for kind, line in rows]
+        query = select(ENTRIES.c.kind, ENTRIES.c.line).where(ENTRIES.c.run == run, ENTRIES.c.index >= after)
+        return [EntryHash(kind, json.loads(line)["hash"]) for kind, line in self._all(query.order_by(ENTRIES.c.index))]
 
     def last_entry(self, run: str) -> SignedEntry | None:
         """Return the newest entry of a run's transcript."""
         fence, entry = self._newest.get(run, (None, None))
         if fence is not None and fence == self.fence:
             return entry
-        table = self._table("entries")
-        with self._engine.connect() as connection:
-            query = select(table.c.line).where(table.c.run == run).order_by(table.c.index.desc()).limit(1)
-            line = connection.execute(query).scalar()
-        return None if line is None else SignedEntry.parse(json.loads(line))
+        return self._entry(_LINES.where(ENTRIES.c.run == run).order_by(ENTRIES.c.index.desc()).limit(1))
 
     def first_entry(self, run: str) -> SignedEntry | None:
-        """Return the oldest entry of a run's transcript: its configuration."""
-        table = self._table("entries")
-        with self._engine.connect() as connection:
-            line = connection.execute(select(table.c.line).where(table.c.run == run, table.c.index == 0)).scalar()
-        return None if line is None else SignedEntry.parse(json.loads(line))
+        return self._entry(_LINES.where(ENTRIES.c.run == run, ENTRIES.c.index == 0))
 
     def reply_entry(self, run: str, step: int) -> SignedEntry | None:
         """Return the entry that holds the reply to a step of the protocol, if it was given already."""
-        query = self._once("reply", self._reply)
-        with self._engine.connect() as connection:
-            line = connection.execute(query, {"of": run, "at": step}).scalar()
-        return None if line is None else SignedEntry.parse(json.loads(line))
+        return self._entry(_REPLY, {"of": run, "at": step})
 
-    def _reply(self) -> Select[Any]:
-        table = self._table("entries")
-        return select(table.c.line).where(table.c.run == bindparam("of"), table.c.step == bindparam("at"))
+    def _entry(self, query: Select[Any], given: Mapping[str, Any] | None = None) -> SignedEntry | None:
+        line = self._value(query, given)
+        return None if line is None else SignedEntry.parse(json.loads(line))
 
     def heads(self, curator: str) -> list[tuple[str, Head]]:
         """Return the last head of its ledger that a curator has shown in each run, by run."""
-        table = self._table("entries")
-        query = select(table.c.run, table.c.line).where(table.c.kind.in_(("terms", "operation")))
+        query = select(ENTRIES.c.run, ENTRIES.c.line).where(ENTRIES.c.kind.in_(("terms", "operation")))
         found: dict[str, Head] = {}
-        with self._engine.connect() as connection:
-            for run, line in connection.execute(query.order_by(table.c.run, table.c.index)):
-                body = json.loads(line)["body"]
-                reply = body.get("terms") or body["release"]
-                if reply["key"] == curator:
-                    found[run] = Head.parse(reply["message"]["ledger"]["head"])
+        for run, line in self._all(query.order_by(ENTRIES.c.run, ENTRIES.c.index)):
+            body = json.loads(line)["body"]
+            reply = body.get("terms") or body["release"]
+            if reply["key"] == curator:
+                found[run] = Head.parse(reply["message"]["ledger"]["head"])
         return list(found.items())
 
 
@@ -218,28 +190,17 @@ def _run(row: Row[Any]) -> StoredRun:
     )
 
 
-_ROWS = 10_000
-"""Rows that are read at a time."""
-
-
 class AgentQueries(Tables):
     """Tokens, participants and cohorts."""
 
-    # Tokens ---------------------------------------------------------------------------------------------------------
-
     def allow_token(self, purpose: str, sha256: str) -> None:
         """Remember the hash of the token for a purpose (``enrolment`` or ``operator``); an earlier one is forgotten."""
-        tokens = self._table("tokens")
         with self._alone(ENROLLING) as connection:
-            connection.execute(delete(tokens).where(tokens.c.purpose == purpose))
-            connection.execute(insert(tokens).values(purpose=purpose, sha256=sha256))
+            connection.execute(delete(TOKENS).where(TOKENS.c.purpose == purpose))
+            connection.execute(insert(TOKENS).values(purpose=purpose, sha256=sha256))
 
     def tokens(self) -> set[tuple[str, str]]:
-        """Return the purpose and the hash of every token that was allowed."""
-        with self._engine.connect() as connection:
-            return {(row.purpose, row.sha256) for row in connection.execute(select(self._table("tokens")))}
-
-    # Participants ---------------------------------------------------------------------------------------------------
+        return {(row.purpose, row.sha256) for row in self._all(select(TOKENS))}
 
     def add_participants(
         self,
@@ -258,63 +219,51 @@ class AgentQueries(Tables):
             policies: What those who say so will not do, in JSON, by their keys.
         """
         with self._alone(ENROLLING) as connection:
-            chosen = choose(self._participants(connection, begin))
+            chosen = choose(map(_participant, connection.execute(_participants_from(begin))))
             rows = [(p.first, bytes.fromhex(p.key), p.agents) for p in chosen]
-            self._insert_all(connection, "participants", ("first", "key", "agents"), rows)
+            self._insert_all(connection, PARTICIPANTS, ("first", "key", "agents"), rows)
             shown = [(p.first, vouchers[p.key]) for p in chosen if p.key in vouchers]
-            self._insert_all(connection, "vouchers", ("first", "voucher"), shown)
+            self._insert_all(connection, VOUCHERS, ("first", "voucher"), shown)
             stated = [(p.first, policies[p.key]) for p in chosen if p.key in policies]
-            self._insert_all(connection, "policies", ("first", "policy"), stated)
+            self._insert_all(connection, POLICIES, ("first", "policy"), stated)
 
     def renew_policies(self, policies: Mapping[int, str]) -> None:
         """Replace what participants, by their first agents, will not do, where it has changed."""
-        table = self._table("policies")
         for first, policy in policies.items():
-            known = select(table.c.policy).where(table.c.first == first)
-            with self._engine.connect() as connection:
-                if connection.execute(known).scalar() == policy:
-                    continue
-            with self._alone(ENROLLING) as connection:
-                connection.execute(delete(table).where(table.c.first == first))
-                connection.execute(insert(table).values(first=first, policy=policy))
+            if self._value(select(POLICIES.c.policy).where(POLICIES.c.first == first)) != policy:
+                with self._alone(ENROLLING) as connection:
+                    connection.execute(delete(POLICIES).where(POLICIES.c.first == first))
+                    connection.execute(insert(POLICIES).values(first=first, policy=policy))
 
     def policies(self) -> list[tuple[str, int]]:
         """Return what participants will not do, each with the number of all agents of whom the same is true."""
-        policies, participants = self._table("policies"), self._table("participants")
-        stated = select(policies.c.policy, func.sum(participants.c.agents)).join(
-            participants, participants.c.first == policies.c.first
+        stated = select(POLICIES.c.policy, func.sum(PARTICIPANTS.c.agents)).join(
+            PARTICIPANTS, PARTICIPANTS.c.first == POLICIES.c.first
         )
-        with self._engine.connect() as connection:
-            return [(text, int(agents)) for text, agents in connection.execute(stated.group_by(policies.c.policy))]
+        return [(text, int(agents)) for text, agents in self._all(stated.group_by(POLICIES.c.policy))]
 
     def participants(self, begin: int = 0) -> Iterator[Participant]:
         """Go through those from an agent number on, in the order of their numbers."""
-        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            yield from self._participants(connection, begin)
+        return map(_participant, self._each(_participants_from(begin)))
 
     def vouchers(self, end: int) -> Iterator[tuple[int, bytes]]:
         """Go through what participants below an agent number have shown of issuers, in the order of their numbers."""
-        table = self._table("vouchers")
-        wanted = select(table.c.first, table.c.voucher).where(table.c.first < end).order_by(table.c.first)
-        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            for first, voucher in connection.execute(wanted):
-                yield int(first), bytes(voucher)
-
-    def _participants(self, connection: Connection, begin: int) -> Iterator[Participant]:
-        table = self._table("participants")
-        for first, key, agents in connection.execute(
-            select(table.c.first, table.c.key, table.c.agents).where(table.c.first >= begin).order_by(table.c.first)
-        ):
-            yield Participant(key.hex(), first, agents)
-
-    # Cohorts --------------------------------------------------------------------------------------------------------
+        wanted = select(VOUCHERS.c.first, VOUCHERS.c.voucher).where(VOUCHERS.c.first < end).order_by(VOUCHERS.c.first)
+        return ((int(first), bytes(voucher)) for first, voucher in self._each(wanted))
 
     def cohorts(self) -> list[Cohort]:
-        """Return all cohorts, oldest first."""
-        table = self._table("cohorts")
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(table).order_by(table.c.first)).all()
+        rows = self._all(select(COHORTS).order_by(COHORTS.c.first))
         return [Cohort(int(row.first), int(row.agents), row.seed, int(row.used)) for row in rows]
+
+
+def _participants_from(begin: int) -> Select[Any]:
+    columns = PARTICIPANTS.c
+    wanted = select(columns.key, columns.first, columns.agents).where(columns.first >= begin)
+    return wanted.order_by(columns.first)
+
+
+def _participant(row: Row[Any]) -> Participant:
+    return Participant(row.key.hex(), row.first, row.agents)
 
 
 FAR = 100.0
@@ -335,10 +284,8 @@ class LeaseQueries(Tables):
             again: Whether a lease under this name may be taken over although it lasts: its process is known to have
                 ended.
         """
-        leases = self._table("leases")
-        mine = leases.c.name == DRIVER
         with self._alone(LEASING) as connection:
-            row = connection.execute(select(leases).where(mine).with_for_update()).first()
+            row = connection.execute(select(LEASES).where(_DRIVERS).with_for_update()).first()
             now = self._now(connection)
             free = row is None or not now < row.expires <= now + FAR * seconds or (again and row.holder == holder)
             token = 0 if row is None else int(row.token)
@@ -347,19 +294,15 @@ class LeaseQueries(Tables):
             if free:
                 token += 1
                 lease = {"holder": holder, "token": token, "expires": now + seconds}
-                connection.execute(
-                    insert(leases).values(name=DRIVER, **lease)
-                    if row is None
-                    else update(leases).where(mine).values(lease)
-                )
+                first = insert(LEASES).values(name=DRIVER, **lease)
+                connection.execute(first if row is None else update(LEASES).where(_DRIVERS).values(lease))
         self.fence = token if free else None
         return free
 
     def renew_lease(self, seconds: float) -> None:
         """Let the lease last from now on, if this process holds it; it is never taken here."""
-        leases, fence = self._table("leases"), self.fence
+        held = update(LEASES).where(_DRIVERS, LEASES.c.token == self.fence)
         with self._alone(LEASING) as connection:
-            held = update(leases).where(leases.c.name == DRIVER, leases.c.token == fence)
             if not connection.execute(held.values(expires=self._now(connection) + seconds)).rowcount:
                 self.fence = None
 
@@ -367,35 +310,29 @@ class LeaseQueries(Tables):
         """Drive no more, and let another process begin at once."""
         fence, self.fence = self.fence, None
         if fence is not None:
-            leases = self._table("leases")
             with self._alone(LEASING) as connection:
-                connection.execute(
-                    update(leases).where(leases.c.name == DRIVER, leases.c.token == fence).values(expires=0.0)
-                )
+                connection.execute(update(LEASES).where(_DRIVERS, LEASES.c.token == fence).values(expires=0.0))
 
     def lease_left(self) -> float | None:
         """Return for how many seconds the lease lasts, whoever has it; negative once it has run out, None: never taken.
 
         A driver that has let go of it on purpose leaves a lease that ran out long ago.
         """
-        leases = self._table("leases")
         with self._engine.connect() as connection:
-            expires = connection.execute(select(leases.c.expires).where(leases.c.name == DRIVER)).scalar()
+            expires = connection.execute(select(LEASES.c.expires).where(_DRIVERS)).scalar()
             return None if expires is None else float(expires) - self._now(connection)
 
     def owner(self, key: str) -> str:
         """Return the key of the referee to whom the database belongs: this one's, if it belongs to nobody yet."""
-        identity = self._table("identity")
-        known = select(identity.c.key)
+        known = select(IDENTITY.c.key)
         try:
             with self._engine.begin() as connection:
                 found = connection.execute(known).scalar()
                 if found is None:
-                    connection.execute(insert(identity).values(name="referee", key=key))
+                    connection.execute(insert(IDENTITY).values(name="referee", key=key))
                 return found or key
         except IntegrityError:  # another process was quicker
-            with self._engine.connect() as connection:
-                return str(connection.execute(known).scalar_one())
+            return str(self._value(known))
 
 
 class CheckpointQueries(Tables):
@@ -403,34 +340,24 @@ class CheckpointQueries(Tables):
 
     def keep_checkpoint(self, run: str, entries: int, kept: StoredCheckpoint) -> None:
         """Store a checkpoint, in the place of what was stored of it before."""
-        table = self._table("checkpoints")
         with self._driving() as connection:
-            connection.execute(delete(table).where(table.c.run == run, table.c.entries == entries))
+            connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run == run, CHECKPOINTS.c.entries == entries))
             line = canonical.encode(kept.wire()).decode()
-            connection.execute(insert(table).values(run=run, entries=entries, kept=line))
+            connection.execute(insert(CHECKPOINTS).values(run=run, entries=entries, kept=line))
 
     def checkpoints(self, run: str, after: int = 0, most: int = 1 << 31) -> list[StoredCheckpoint]:
         """Return so many of a run's checkpoints after the first ones, oldest first."""
-        table = self._table("checkpoints")
-        with self._engine.connect() as connection:
-            query = select(table.c.kept).where(table.c.run == run).order_by(table.c.entries).offset(after).limit(most)
-            return [StoredCheckpoint.parse(json.loads(line)) for line in connection.execute(query).scalars()]
+        query = select(CHECKPOINTS.c.kept).where(CHECKPOINTS.c.run == run).order_by(CHECKPOINTS.c.entries)
+        return [StoredCheckpoint.parse(json.loads(line)) for (line,) in self._all(query.offset(after).limit(most))]
 
     def last_checkpoint(self, run: str) -> StoredCheckpoint | None:
-        """Return a run's newest checkpoint."""
-        table = self._table("checkpoints")
-        with self._engine.connect() as connection:
-            query = select(table.c.kept).where(table.c.run == run).order_by(table.c.entries.desc()).limit(1)
-            line = connection.execute(query).scalar()
+        query = select(CHECKPOINTS.c.kept).where(CHECKPOINTS.c.run == run)
+        line = self._value(query.order_by(CHECKPOINTS.c.entries.desc()).limit(1))
         return None if line is None else StoredCheckpoint.parse(json.loads(line))
 
 
 class RefereeStore(AgentQueries, RunQueries, QuestionQueries, CheckpointQueries, LeaseQueries):
-    """The referee's database: all its queries together.
-
-    Args:
-        url: SQLAlchemy URL; the schema is brought up to date.
-    """
+    """The referee's database: all its queries together."""
 
 
 KEY, DATABASE = "identity.key", "referee.sqlite"
@@ -438,11 +365,6 @@ KEY, DATABASE = "identity.key", "referee.sqlite"
 
 def backup(state: Path, copy: Path, key: Path | None = None) -> None:
     """Copy a referee's database and signing key; the copy is a state directory to start from.
-
-    Args:
-        state: The referee's state directory, with a database on SQLite in it.
-        copy: A directory that does not exist, or is empty; made with mode 0700, since it holds the signing key.
-        key: The key's file, where it is not in the state directory.
 
     Raises:
         BadInput: If there is no such database or key, or the place is taken.

@@ -1,4 +1,4 @@
-"""Questions to agents, and their reports."""
+"""Questions to agents, and their reports, in the referee's database."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from common.log.transcript import SignedEntry
-from referee.tables import REPORTING, Part, StoredQuestion, StoredReport, Tables, Taken
+from referee.tables import (
+    COHORTS,
+    QUESTIONS,
+    REJECTIONS,
+    REPORTING,
+    REPORTS,
+    Part,
+    StoredQuestion,
+    StoredReport,
+    Tables,
+    Taken,
+)
 
 _FIELDS = ("slot", "individual", "report_id", "answered", "signature", "body", "message")
 """Of a stored report, in its own order."""
-_ROWS = 10_000
-"""Rows that are read at a time."""
+_REPORT = select(*(REPORTS.c[name] for name in _FIELDS))
 
 
 class QuestionQueries(Tables):
@@ -26,10 +36,9 @@ class QuestionQueries(Tables):
 
     def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
-        cohorts = self._table("cohorts")
         with self._driving() as connection:
             connection.execute(
-                insert(self._table("questions")).values(
+                insert(QUESTIONS).values(
                     run=question.run,
                     question=question.question,
                     query=json.dumps(question.query),
@@ -40,46 +49,33 @@ class QuestionQueries(Tables):
                 )
             )
             for part in question.parts:
-                next_ones = (cohorts.c.first == part.cohort) & (cohorts.c.used == part.start)
-                if connection.execute(update(cohorts).where(next_ones).values(used=part.stop)).rowcount != 1:
+                next_ones = (COHORTS.c.first == part.cohort) & (COHORTS.c.used == part.start)
+                if connection.execute(update(COHORTS).where(next_ones).values(used=part.stop)).rowcount != 1:
                     raise AssertionError("agents are taken that another question has, or not the next ones")
             fence = self._insert_entry(connection, question.run, entry, None)
         self._appended(question.run, entry, fence)
 
     def question(self, run: str, number: int) -> StoredQuestion | None:
-        """Return a question of a run."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            row = connection.execute(select(table).where(table.c.run == run, table.c.question == number)).first()
-        return None if row is None else _question(row)
+        found = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run, QUESTIONS.c.question == number))
+        return _question(found[0]) if found else None
 
     def questions(self, run: str) -> list[StoredQuestion]:
-        """Return a run's questions in order."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(table).where(table.c.run == run).order_by(table.c.question)).all()
-        return [_question(row) for row in rows]
-
-    def last_question(self, run: str) -> int:
-        """Return the key of a run's newest question, 0 if it has none."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            query = select(func.coalesce(func.max(table.c.key), 0)).where(table.c.run == run)
-            return int(connection.execute(query).scalar_one())
-
-    def asked(self, run: str) -> int:
-        """Return how many agents a run has asked."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            query = select(func.coalesce(func.sum(table.c.asked), 0)).where(table.c.run == run)
-            return int(connection.execute(query).scalar_one())
+        rows = self._all(select(QUESTIONS).where(QUESTIONS.c.run == run).order_by(QUESTIONS.c.question))
+        return list(map(_question, rows))
 
     def questions_after(self, key: int) -> list[StoredQuestion]:
         """Return the questions of all runs that were opened after the one with a key, in order."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(table).where(table.c.key > key).order_by(table.c.key)).all()
-        return [_question(row) for row in rows]
+        return list(map(_question, self._all(select(QUESTIONS).where(QUESTIONS.c.key > key).order_by(QUESTIONS.c.key))))
+
+    def last_question(self, run: str) -> int:
+        return int(self._value(select(func.max(QUESTIONS.c.key)).where(QUESTIONS.c.run == run)) or 0)
+
+    def asked(self, run: str) -> int:
+        return int(self._value(select(func.sum(QUESTIONS.c.asked)).where(QUESTIONS.c.run == run)) or 0)
+
+    def answered(self, run: str) -> int:
+        """Return how many agents have answered the closed questions of a run."""
+        return int(self._value(select(func.sum(QUESTIONS.c.answered)).where(QUESTIONS.c.run == run)) or 0)
 
     def open_questions(self) -> dict[int, tuple[str, int]]:
         """Return run and number of every question that takes answers, by their keys, oldest first."""
@@ -87,20 +83,16 @@ class QuestionQueries(Tables):
             return self._open_questions(connection)
 
     def _open_questions(self, connection: Connection) -> dict[int, tuple[str, int]]:
-        table = self._table("questions")
-        query = select(table.c.key, table.c.run, table.c.question).where(table.c.open).order_by(table.c.key)
+        columns = QUESTIONS.c
+        query = select(columns.key, columns.run, columns.question).where(columns.open).order_by(columns.key)
         return {int(key): (run, int(number)) for key, run, number in connection.execute(query)}
 
     def close_question(self, question: StoredQuestion) -> None:
         """Take no more answers, in no process, and remember how many agents have answered."""
-        table, reports = self._table("questions"), self._table("reports")
         with self._driving(REPORTING) as connection:
-            total = select(func.coalesce(func.sum(reports.c.answered), 0)).where(reports.c.question == question.key)
-            connection.execute(
-                update(table)
-                .where(table.c.key == question.key, table.c.open)
-                .values(open=False, answered=total.scalar_subquery())
-            )
+            total = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == question.key)
+            still_open = update(QUESTIONS).where(QUESTIONS.c.key == question.key, QUESTIONS.c.open)
+            connection.execute(still_open.values(open=False, answered=total.scalar_subquery()))
 
     # Reports --------------------------------------------------------------------------------------------------------
 
@@ -110,15 +102,12 @@ class QuestionQueries(Tables):
             return self._taken(connection, newest)
 
     def _taken(self, connection: Connection, newest: int) -> list[Taken]:
-        table = self._table("reports")
-        query = select(table.c.number, table.c.question, table.c.slot).where(table.c.number > newest)
-        return [Taken(*row) for row in connection.execute(query.order_by(table.c.number))]
+        columns = REPORTS.c
+        query = select(columns.number, columns.question, columns.slot).where(columns.number > newest)
+        return [Taken(*row) for row in connection.execute(query.order_by(columns.number))]
 
     def last_report(self) -> int:
-        """Return the number of the newest report, 0 if there is none."""
-        table = self._table("reports")
-        with self._engine.connect() as connection:
-            return int(connection.execute(select(func.coalesce(func.max(table.c.number), 0))).scalar_one())
+        return int(self._value(select(func.max(REPORTS.c.number))) or 0)
 
     def add_reports(
         self,
@@ -141,75 +130,43 @@ class QuestionQueries(Tables):
                 (number, question, r.slot, r.individual, r.report_id, r.answered, r.signature, r.body, r.message)
                 for number, (question, r) in enumerate(chosen, start=first)
             ]
-            self._insert_all(connection, "reports", ("number", "question", *_FIELDS), rows)
+            self._insert_all(connection, REPORTS, ("number", "question", *_FIELDS), rows)
 
     def report(self, number: int) -> StoredReport:
-        """Return a report by its number."""
-        table = self._table("reports")
-        with self._engine.connect() as connection:
-            return _report(connection.execute(self._fields().where(table.c.number == number)).one())
+        return StoredReport(*self._all(_REPORT.where(REPORTS.c.number == number))[0])
 
     def reports(self, question: StoredQuestion) -> Iterator[StoredReport]:
         """Go through all reports on a question, by their slots."""
-        table = self._table("reports")
-        query = self._fields().where(table.c.question == question.key).order_by(table.c.slot)
-        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            for row in connection.execute(query):
-                yield _report(row)
+        rows = self._each(_REPORT.where(REPORTS.c.question == question.key).order_by(REPORTS.c.slot))
+        return (StoredReport(*row) for row in rows)
 
     def count_reports(self, question: StoredQuestion) -> int:
-        """Return how many reports on a question are stored."""
-        table = self._table("reports")
-        with self._engine.connect() as connection:
-            query = select(func.count()).select_from(table).where(table.c.question == question.key)
-            return int(connection.execute(query).scalar_one())
+        return int(self._value(select(func.count()).where(REPORTS.c.question == question.key)))
 
     def slots(self, question: StoredQuestion) -> Iterator[tuple[int, int]]:
         """Go through slot and number of all reports on a question."""
-        table = self._table("reports")
-        query = select(table.c.slot, table.c.number).where(table.c.question == question.key)
-        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
-            for slot, number in connection.execute(query):  # noqa: UP028 - pairs, not rows
-                yield slot, number
+        rows = self._each(select(REPORTS.c.slot, REPORTS.c.number).where(REPORTS.c.question == question.key))
+        return ((slot, number) for slot, number in rows)
 
     def keep_rejected(self, process: str, counts: Mapping[str, int]) -> None:
         """Remember how many reports a process has refused, by reason, in the place of what it said before."""
-        table = self._table("rejections")
         rows = [{"process": process, "reason": reason, "count": count} for reason, count in counts.items()]
         with self._engine.begin() as connection:
-            connection.execute(delete(table).where(table.c.process == process))
+            connection.execute(delete(REJECTIONS).where(REJECTIONS.c.process == process))
             if rows:
-                connection.execute(insert(table), rows)
+                connection.execute(insert(REJECTIONS), rows)
 
     def rejected(self, process: str | None = None) -> Counter[str]:
         """Return how many reports a process, or all of them, have refused, by reason."""
-        table = self._table("rejections")
-        query = select(table.c.reason, table.c["count"])
+        query = select(REJECTIONS.c.reason, REJECTIONS.c["count"])
         found: Counter[str] = Counter()
-        with self._engine.connect() as connection:
-            for reason, count in connection.execute(
-                query if process is None else query.where(table.c.process == process)
-            ):
-                found[reason] += int(count)
+        for reason, count in self._all(query if process is None else query.where(REJECTIONS.c.process == process)):
+            found[reason] += int(count)
         return found
-
-    def answered(self, run: str) -> int:
-        """Return how many agents have answered the closed questions of a run."""
-        table = self._table("questions")
-        with self._engine.connect() as connection:
-            query = select(func.coalesce(func.sum(table.c.answered), 0)).where(table.c.run == run)
-            return int(connection.execute(query).scalar_one())
-
-    def _fields(self) -> Any:
-        table = self._table("reports")
-        return select(*(table.c[name] for name in _FIELDS))
 
 
 def _question(row: Row[Any]) -> StoredQuestion:
     parts = tuple(Part(int(c), int(a), int(b)) for c, a, b in json.loads(row.parts))
-    query = json.loads(row.query)
-    return StoredQuestion(row.run, int(row.question), query, parts, int(row.asked), bool(row.open), int(row.key))
-
-
-def _report(row: Row[Any]) -> StoredReport:
-    return StoredReport(*tuple(row))
+    return StoredQuestion(
+        row.run, int(row.question), json.loads(row.query), parts, int(row.asked), bool(row.open), int(row.key)
+    )

@@ -1,12 +1,12 @@
-"""What the referee remembers, as values: who is enrolled, what was asked, what was reported, how runs stand."""
+"""The referee's database: what it remembers, as values and as tables, and who may write what when."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -88,12 +88,6 @@ class StoredReport:
     """A report as it was accepted, without what its question says already.
 
     Attributes:
-        slot: The first slot of its participant in the question's batch: this names the participant.
-        individual: Whether an individual agent sent it, or a host.
-        report_id: 16 bytes.
-        answered: How many agents answered.
-        signature: Of the participant, 64 bytes.
-        body: The packed answers.
         message: What was signed, in canonical JSON, if it is written in another way than it is rebuilt; else empty.
     """
 
@@ -119,8 +113,6 @@ class StoredRun:
     result: dict[str, Any] | None
 
 
-Kind = TypeVar("Kind")
-
 ENROLLING, REPORTING, LEASING = 1, 2, 3
 """Turns (:func:`common.core.database.alone`): participants, reports and the lease are each written by one
 process at a time. Nobody takes a second turn in one transaction."""
@@ -128,35 +120,34 @@ DRIVER = "driver"
 """The name of the lease: its holder drives all runs."""
 
 TABLES = MetaData()
-Table("tokens", TABLES, Column("purpose", String(16), primary_key=True), Column("sha256", String(64), primary_key=True))
-Table(
+
+
+def _number(name: str = "first") -> Column[int]:
+    """Return the column of a primary key that nothing counts up: by default the number of somebody's first agent."""
+    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+
+
+TOKENS = Table(
+    "tokens", TABLES, Column("purpose", String(16), primary_key=True), Column("sha256", String(64), primary_key=True)
+)
+PARTICIPANTS = Table(
     "participants",
     TABLES,
-    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    _number(),
     Column("key", LargeBinary(32), nullable=False),
     Column("agents", BigInteger, nullable=False),
 )
-Table(
-    "vouchers",
-    TABLES,
-    Column("first", BigInteger, primary_key=True, autoincrement=False),
-    Column("voucher", LargeBinary, nullable=False),
-)
-Table(
-    "policies",
-    TABLES,
-    Column("first", BigInteger, primary_key=True, autoincrement=False),
-    Column("policy", Text, nullable=False),
-)
-Table(
+VOUCHERS = Table("vouchers", TABLES, _number(), Column("voucher", LargeBinary, nullable=False))
+POLICIES = Table("policies", TABLES, _number(), Column("policy", Text, nullable=False))
+COHORTS = Table(
     "cohorts",
     TABLES,
-    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    _number(),
     Column("agents", BigInteger, nullable=False),
     Column("seed", Text, nullable=False),
     Column("used", BigInteger, nullable=False),
 )
-Table(
+RUNS = Table(
     "runs",
     TABLES,
     Column("run", String(64), primary_key=True),
@@ -168,7 +159,7 @@ Table(
     Column("configuration", Text, nullable=True),
     Column("result", Text, nullable=True),
 )
-Table(
+QUESTIONS = Table(
     "questions",
     TABLES,
     Column("key", Integer, primary_key=True),
@@ -181,7 +172,7 @@ Table(
     Column("answered", BigInteger, nullable=False),
     UniqueConstraint("run", "question"),
 )
-Table(
+REPORTS = Table(
     "reports",
     TABLES,
     Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
@@ -194,7 +185,7 @@ Table(
     Column("body", LargeBinary, nullable=False),
     Column("message", LargeBinary, nullable=False),
 )
-Table(
+ENTRIES = Table(
     "entries",
     TABLES,
     Column("run", String(64), ForeignKey("runs.run"), primary_key=True),
@@ -203,15 +194,17 @@ Table(
     Column("kind", String(32), nullable=False),
     Column("line", Text, nullable=False),
 )
-Table(
+CHECKPOINTS = Table(
     "checkpoints",
     TABLES,
     Column("run", String(64), primary_key=True),
     Column("entries", Integer, primary_key=True, autoincrement=False),
     Column("kept", Text, nullable=False),
 )
-Table("identity", TABLES, Column("name", String(16), primary_key=True), Column("key", String(64), nullable=False))
-Table(
+IDENTITY = Table(
+    "identity", TABLES, Column("name", String(16), primary_key=True), Column("key", String(64), nullable=False)
+)
+LEASES = Table(
     "leases",
     TABLES,
     Column("name", String(16), primary_key=True),
@@ -219,7 +212,7 @@ Table(
     Column("token", BigInteger, nullable=False),
     Column("expires", Double, nullable=False),
 )
-Table(
+REJECTIONS = Table(
     "rejections",
     TABLES,
     Column("process", String(64), primary_key=True),
@@ -234,11 +227,16 @@ SCHEMA = DatabaseSchema(
 )
 
 
-class Tables:
-    """The tables of a database.
+# Made once: to make a statement takes longer than to carry it out. The shared lock on the row lets nobody take the
+# lease before the transaction of its holder has ended.
+_HELD = select(LEASES.c.token).where(LEASES.c.name == DRIVER).with_for_update(read=True)
+_ADD_ENTRY = insert(ENTRIES)
+_ROWS = 10_000
+"""Rows that are read at a time."""
 
-    Args:
-        url: SQLAlchemy URL; the tables are made where there are none.
+
+class Tables:
+    """The tables of a database, which are made where there are none.
 
     Attributes:
         fence: The fencing token of this process while it drives the runs (:mod:`referee.store`).
@@ -249,25 +247,29 @@ class Tables:
         self._engine = open_database(url, SCHEMA)
         self.fence: int | None = None
         self.commits = count_commits(self._engine)
-        self._kept: dict[str, Any] = {}
         self._newest: dict[str, tuple[int, SignedEntry]] = {}
 
     def bytes(self) -> int:
-        """Return how many bytes the database takes on disk."""
         return database_bytes(self._engine.url.render_as_string(hide_password=False))
 
     def close(self) -> None:
-        """Release every connection."""
         self._engine.dispose()
 
-    def _table(self, name: str) -> Table:
-        return TABLES.tables[name]
+    # Reading --------------------------------------------------------------------------------------------------------
 
-    def _once(self, name: str, make: Callable[[], Kind]) -> Kind:
-        found = self._kept.get(name)
-        if found is None:
-            found = self._kept[name] = make()
-        return found
+    def _all(self, query: Select[Any]) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def _value(self, query: Select[Any], given: Mapping[str, Any] | None = None) -> Any:
+        """Return the first value of the first row, None if there is none."""
+        with self._engine.connect() as connection:
+            return connection.execute(query, given).scalar()
+
+    def _each(self, query: Select[Any]) -> Iterator[Any]:
+        """Go through rows that need not fit into memory."""
+        with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
+            yield from connection.execute(query)
 
     # Transactions ---------------------------------------------------------------------------------------------------
 
@@ -279,30 +281,17 @@ class Tables:
 
     @contextmanager
     def _driving(self, turn: int = LEASING) -> Iterator[Connection]:
-        """Begin a transaction of the driver: it holds the lease until the transaction has ended.
-
-        Raises:
-            Superseded: If it does not: nothing is written then.
-        """
+        """Begin a transaction of the driver, which holds the lease until it has ended; else write nothing."""
         with self._engine.begin() as connection:
             if turn != LEASING or connection.dialect.name == "sqlite":
                 alone(connection, turn)
-            # The shared lock on the row lets nobody take the lease before this transaction has ended.
-            if connection.execute(self._once("held", self._held)).scalar() != self.fence:
+            if connection.execute(_HELD).scalar() != self.fence:
                 self.fence = None
             self.check_driving()
             yield connection
 
-    def _held(self) -> Select[Any]:
-        leases = self._table("leases")
-        return select(leases.c.token).where(leases.c.name == DRIVER).with_for_update(read=True)
-
     def check_driving(self) -> None:
-        """Stop a driver that waits for others, if it has learned that it does not drive any more.
-
-        Raises:
-            Superseded: If this process holds no lease.
-        """
+        """Stop a driver that waits for others, if it has learned that it does not drive any more."""
         if self.fence is None:
             raise Superseded("another process drives the runs of this referee: this one writes nothing")
 
@@ -312,41 +301,33 @@ class Tables:
         return float(connection.execute(text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one())
 
     def check_writable(self) -> None:
-        """Begin to write, and take it back: nothing is changed, and nothing waits for a disk.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the database cannot be reached, read or written at present.
-        """
-        identity = self._table("identity")
+        """Begin to write, and take it back; raises SQLAlchemyError if the database cannot be written at present."""
         with self._engine.connect() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            connection.execute(update(identity).values(key=identity.c.key))
+            connection.execute(update(IDENTITY).values(key=IDENTITY.c.key))
             connection.rollback()
 
-    # Rows -----------------------------------------------------------------------------------------------------------
-
     def _insert_all(
-        self, connection: Connection, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+        self, connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
     ) -> None:
         """Insert many rows, without what SQLAlchemy does for each value."""
         if not rows:
             return
         names = ", ".join(f'"{name}"' for name in columns)
+        into = f"INSERT INTO {table.name} ({names})"
         if connection.dialect.name == "sqlite":
             marks = ", ".join("?" * len(columns))
-            connection.exec_driver_sql(f"INSERT INTO {table} ({names}) VALUES ({marks})", list(rows))  # noqa: S608 - our own names
+            connection.exec_driver_sql(f"{into} VALUES ({marks})", list(rows))
             return
-        types = [self._table(table).c[name].type.compile(connection.dialect) for name in columns]
+        types = [table.c[name].type.compile(connection.dialect) for name in columns]
         arrays = ", ".join(f"%b::{kind}[]" for kind in types)  # binary: a fifth of the time that text takes
-        connection.exec_driver_sql(
-            f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays})",  # noqa: S608 - our own names
-            tuple(list(column) for column in zip(*rows, strict=True)),
-        )
+        columnwise = tuple(list(column) for column in zip(*rows, strict=True))
+        connection.exec_driver_sql(f"{into} SELECT * FROM unnest({arrays})", columnwise)  # noqa: S608 - our own names
 
     def _insert_entry(self, connection: Connection, run: str, entry: SignedEntry, step: int | None) -> int | None:
         row = {"run": run, "index": entry.index, "step": step, "kind": entry.kind, "line": entry.line()}
-        connection.execute(self._once("entry", lambda: insert(self._table("entries"))), row)
+        connection.execute(_ADD_ENTRY, row)
         return self.fence  # until the transaction has ended, nobody takes the lease
 
     def _appended(self, run: str, entry: SignedEntry, fence: int | None) -> None:

@@ -23,13 +23,7 @@ _TAIL = 1 << 14
 
 
 class WitnessLog:
-    """The runs that one witness watches: a :class:`~common.log.witness.Witness` of any referees.
-
-    Args:
-        folder: Where files are kept, one folder a referee.
-        identity: Signs what is kept.
-        clock: Seconds since 1970.
-    """
+    """The runs that one witness watches: a :class:`~common.log.witness.Witness` of any referees."""
 
     def __init__(self, folder: Path, identity: Identity, clock: Callable[[], float] = time.time) -> None:
         self.place = str(folder)
@@ -43,12 +37,7 @@ class WitnessLog:
             raise PermissionError(f"{self._folder} cannot be written")
 
     def keep(self, signed: Signed) -> Signed:
-        """Keep a checkpoint, and return the witness's word for it; the same again gets the same word.
-
-        Raises:
-            Forged, BadMessage: If it is no checkpoint.
-            RolledBack: If the witness has seen another transcript of the run, or more of it than this says.
-        """
+        """Keep a checkpoint, and return the witness's word for it; the same again gets the same word."""
         parsed = Checkpoint.parse(verify(signed, Checkpoint.KIND))
         path = self._path(signed.key, parsed.run)
         make_folder(path.parent, mode=0o700)
@@ -120,7 +109,6 @@ class WitnessLog:
         return self._identity.sign(word.KIND, word.wire())
 
     def _last(self, lines: bytes, path: Path) -> StoredCheckpoint | None:
-        """Return what the last line says, which this witness has signed; None if there is no line."""
         found = lines.splitlines()
         if not found:
             return None

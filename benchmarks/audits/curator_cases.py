@@ -356,7 +356,7 @@ def run_case() -> Case:
     """Three rounds under one budget; the claim is the epsilon that the curator publishes."""
     learner = parse_learner({**exponential(0.2).wire(), "draws": 60})
     eta = 6.0
-    claim = cost([(event, 1) for event in planned_events(learner, None, N, KAPPA, eta, ROUNDS)], DELTA)
+    claim = cost([(event, 1) for event in planned_events(learner, N, KAPPA, eta, ROUNDS)], DELTA)
     scenario = policy(n=N, kappa=KAPPA, eta=eta, rounds=ROUNDS, learner=learner.wire(), epsilon=claim, delta=DELTA)
     twins = {"no cap": whole_run(scenario, Uncapped)}
     return Case("a whole run", claim, BOOLEANS, whole_run(scenario, Reweighing), 400, delta=DELTA, twins=twins)

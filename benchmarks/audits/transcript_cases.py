@@ -113,6 +113,6 @@ def transcripts(claim: float, weights: type[Reweighing]) -> Subject:
 
 def cases() -> list[Case]:
     """Return the one case; the claim is the epsilon that the curator publishes in its terms."""
-    claim = cost([(event, 1) for event in planned_events(parse_learner(SETTINGS), None, N, KAPPA, ETA, ROUNDS)], DELTA)
+    claim = cost([(event, 1) for event in planned_events(parse_learner(SETTINGS), N, KAPPA, ETA, ROUNDS)], DELTA)
     twins = {"no cap": transcripts(claim, Uncapped)}
     return [Case("a protocol's transcript", claim, REPLACED, transcripts(claim, Reweighing), 32, DELTA, twins=twins)]

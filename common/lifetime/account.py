@@ -21,13 +21,7 @@ from common.scenario.sections import Lifetime
 
 
 class Account:
-    """The people of one side of a run in the ledger of people.
-
-    Args:
-        charging: Where they are charged.
-        scenario: Resolved.
-        side: Theirs.
-    """
+    """The people of one side of a run in the ledger of people."""
 
     def __init__(self, charging: Charging, scenario: ResolvedScenario, side: Side) -> None:
         self._charging = charging
@@ -38,14 +32,7 @@ class Account:
         self._beside: list[tuple[Charge, People]] = []
 
     def identify(self, given: GivenPeople | None = None) -> None:
-        """Find out who the people are, and for a curator those of the population where they are at hand.
-
-        Args:
-            given: The people as they were handed over; by default as :class:`Charging` says.
-
-        Raises:
-            BadData: If the table cannot be read, or its id column does not tell people apart.
-        """
+        """Find out who the people are, and for a curator those of the population where they are at hand."""
         digester = self._ledger.digester()
         self._who = self._read(digester, self._side, given)
         together = self._side == "source" and self._charging.both and not self._scenario.shares_a_file
@@ -53,30 +40,12 @@ class Account:
             self._beside = [(self._charge("target"), self._read(digester, "target"))]
 
     def check(self, party: str) -> Spent:
-        """Return what they will have spent with the run.
-
-        Args:
-            party: The curator's or host's public key.
-
-        Raises:
-            BudgetExceeded, CannotWrite: As :meth:`common.lifetime.ledger.PeopleLedger.check`, for both sides where both
-                are at hand.
-        """
+        """Return what they will have spent with the run."""
         charge = replace(self._charge(self._side), party=party)
         return self._ledger.check([(charge, self._met()), *self._beside])[0]
 
     def attach(self, journal: Journal, *, seen: Head | None, opened: bool) -> None:
-        """Make the ledger of people a witness of a curator's ledger; refuse to begin what they may not take part in.
-
-        Args:
-            seen: The head of the ledger of people that the curator's ledger holds.
-            opened: Whether the curator's budget belongs to a run already.
-
-        Raises:
-            BrokenLedger: If the ledger of people does not know of a run that was opened, or either ledger is not the
-                one that the other has seen.
-            BudgetExceeded: If the people have spent their budget in other runs.
-        """
+        """Make the ledger of people a witness of a curator's ledger; refuse to begin what they may not take part in."""
         curator = journal.identity.public
         if opened and not self._ledger.knows(curator):
             raise BrokenLedger(
@@ -90,19 +59,10 @@ class Account:
             self.check(curator)
 
     def witness(self, party: str) -> Witness:
-        """Return the ledger of people as a witness of a host's questions."""
         return self._ledger.witness(party)
 
     def charge(self, party: str, digest: str) -> tuple[Spent, Head]:
-        """Charge the run to its people, once.
-
-        Args:
-            party: The curator's or host's public key.
-            digest: Of the run's configuration.
-
-        Raises:
-            BudgetExceeded, CannotWrite: As :meth:`common.lifetime.ledger.PeopleLedger.charge`.
-        """
+        """Charge the run to its people, once."""
         charge = replace(self._charge(self._side), party=party, digest=digest)
         beside = [(replace(other, digest=digest), who) for other, who in self._beside]
         return self._ledger.charge(charge, self._met(), beside)
@@ -117,7 +77,6 @@ class Account:
         return self._who
 
     def _read(self, digester: Digester, side: Side, given: GivenPeople | None = None) -> People:
-        """Return the people of a side, from what was handed over, else from the scenario's files."""
         table, folder = table_of(self._scenario, side), data_folder(self._scenario)
         given = given or self._charging.given.get(side)
         if given is not None:

@@ -57,11 +57,7 @@ class Charging:
     both: bool = False
 
     def charges(self, scenario: ResolvedScenario, side: Side) -> bool:
-        """Tell whether the people on a side of a run are charged: those of a table, unless nobody is to be.
-
-        Raises:
-            BadScenario: If nobody is to be charged, and the people are real and no experiment.
-        """
+        """Tell whether the people on a side of a run are charged: those of a table, unless nobody is to be."""
         if scenario.people == "simulated":
             return False
         if self.ephemeral and not scenario.experiment:

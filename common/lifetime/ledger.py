@@ -23,7 +23,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -64,9 +64,6 @@ class Charge:
     Attributes:
         side: ``source`` or ``target``.
         party: The public key of the curator or host: each is charged once.
-        digest: Of the run's configuration, which joins the charges of both sides; empty before it is known.
-        scenario: Its name.
-        people: How many there are.
         epsilon, delta: What each of them is charged.
         lifetime: What they were promised for all of their runs, if anything.
         experiment: Whether it is one on public records: it is counted, and needs no lifetime budget.
@@ -124,32 +121,21 @@ class PeopleLedger:
         self._recognised: dict[tuple[People, People], AnyArray] = {}
 
     def digester(self) -> Digester:
-        """Return what makes digests of people under this ledger's key.
-
-        Raises:
-            BrokenLedger: If the key is gone, or another one lies in its place: nobody in the ledger would be
-                recognised.
-        """
+        """Return what makes digests of people under this ledger's key."""
         with self._opened():
             return Digester(durable_secret(self._key_file).words(4).tobytes())
 
     def witness(self, curator: str) -> FileWitness:
-        """Return the witness of a curator's ledger that lies here."""
         folder = self.folder / "heads"
         make_folder(folder, mode=0o700)
         return FileWitness(folder / curator)
 
     def knows(self, party: str) -> bool:
-        """Tell whether a party's run was charged here."""
         with self._opened() as journal:
             return _own(journal, party) is not None
 
     def check_head(self, head: Head) -> None:
-        """Refuse a ledger that is not the one, or older than the one, which a curator was charged by.
-
-        Raises:
-            BrokenLedger: Saying so.
-        """
+        """Refuse a ledger that is not the one, or older than the one, which a curator was charged by."""
         with self._opened() as journal:
             if not journal.chain.holds(head):
                 raise BrokenLedger(
@@ -159,13 +145,7 @@ class PeopleLedger:
                 )
 
     def check(self, charges: Sequence[tuple[Charge, People]]) -> list[Spent]:
-        """Return what the people of a run will have spent with its charges, of one side or of both; charges nothing.
-
-        Raises:
-            BudgetExceeded: If some have been in other runs and no lifetime budget holds all of them, or the run alone
-                exceeds it; says who was recognised, what was spent, by which runs, and what to do.
-            CannotWrite: If the ledger could not be written.
-        """
+        """Return what the people of a run will have spent with its charges, of one side or of both; charges nothing."""
         with self._opened() as journal:
             try:
                 journal.chain.check_writable()
@@ -179,10 +159,6 @@ class PeopleLedger:
         Args:
             beside: The charges of the same run's other side, where its people are at hand: who is on both sides is
                 counted so.
-
-        Raises:
-            BudgetExceeded: As :meth:`check`; nothing is charged then.
-            CannotWrite: If the disk does not take it.
         """
         with self._opened() as journal:
             known = _own(journal, charge.party)
@@ -192,29 +168,17 @@ class PeopleLedger:
             if known is not None:
                 return Spent.parse(known.body["spent"]), journal.chain.head()
             spent = self._check(journal, charge, who, [(charge, who), *beside])
-            cells = self._keep(who)
-            journal.append(
-                CHARGED,
-                {
-                    "side": charge.side,
-                    "curator": charge.party,
-                    "digest": charge.digest,
-                    "scenario": charge.scenario,
-                    "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                    "people": min(charge.people, len(who)),
-                    "epsilon": charge.epsilon,
-                    "delta": charge.delta,
-                    "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
-                    "experiment": charge.experiment,
-                    "both": charge.both,
-                    "apart": charge.apart,
-                    "labels": charge.labels,
-                    "cells": cells,
-                    "id": f"{who.id_name:016x}",
-                    "files": list(who.files),
-                    "spent": spent.wire(),
-                },
-            )
+            body = asdict(charge) | {
+                "people": min(charge.people, len(who)),
+                "lifetime": None if charge.lifetime is None else charge.lifetime.wire(),
+                "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "cells": self._keep(who),
+                "id": f"{who.id_name:016x}",
+                "files": list(who.files),
+                "spent": spent.wire(),
+            }
+            body["curator"] = body.pop("party")
+            journal.append(CHARGED, body)
             journal.publish()
             return spent, journal.chain.head()
 
@@ -227,18 +191,17 @@ class PeopleLedger:
         with self._opened() as journal:
             rows: dict[str, dict[str, Any]] = {}
             for number, entry in enumerate(_charged(journal)):
-                body, source = entry.body, _side(entry) == "source"
-                row = rows.setdefault(body.get("digest") or f"{number}", _empty(body))
+                body, source = entry.body, entry.body["side"] == "source"
+                row = rows.setdefault(body["digest"] or f"{number}", _empty(body))
                 total = self._total(journal, self._people(entry)).wire()
                 own = {name: body[name] for name in ("people", "epsilon", "delta", "lifetime")} | {"all_runs": total}
                 row.update({**own, "curator": body["curator"]} if source else {"agents": own})
             return list(rows.values())
 
     def spent(self, digest: str) -> dict[Side, Spent]:
-        """Return what the people of a run have spent over all runs by now, on each side that was charged here."""
         with self._opened() as journal:
-            run = [entry for entry in _charged(journal) if entry.body.get("digest") == digest]
-            return {_side(entry): self._total(journal, self._people(entry)) for entry in run}
+            run = [entry for entry in _charged(journal) if entry.body["digest"] == digest]
+            return {entry.body["side"]: self._total(journal, self._people(entry)) for entry in run}
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
@@ -259,7 +222,6 @@ class PeopleLedger:
                 yield journal
 
     def _bind(self, journal: Journal) -> None:
-        """Hold the ledger to its key and to the heads beside it; the first time, write down which these are."""
         keyed = next((str(entry.body["key"]) for entry in journal.chain.entries if entry.kind == KEYED), None)
         if not self._key_file.exists() and (keyed is not None or _charged(journal)):
             raise BrokenLedger(
@@ -283,7 +245,6 @@ class PeopleLedger:
         )
 
     def _keep(self, who: People) -> str:
-        """Keep the digests in a file by their own digest, before the entry that names it."""
         content = who.encoded()
         name = hashlib.sha256(content).hexdigest()
         path = self.folder / "rows" / name
@@ -295,20 +256,15 @@ class PeopleLedger:
             raise CannotWrite(f"the ledger of people cannot be written ({error}); nothing was charged") from None
         return name
 
-    def _stored(self, name: str) -> bytes:
-        path = self.folder / "rows" / name
-        if not path.exists():
-            raise BrokenLedger(f"{path} is gone, which says who was charged. Put it back from a copy")
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != path.name:
-            raise BrokenLedger(f"{path} was damaged, which says who was charged. Put it back from a copy")
-        return content
-
     def _people(self, entry: Entry) -> People:
-        """Return who was charged."""
-        key = entry.body["cells"], entry.body["id"], tuple(entry.body["files"])
+        name, id_name, files = key = entry.body["cells"], entry.body["id"], tuple(entry.body["files"])
         if key not in self._known:
-            self._known[key] = People.decoded(self._stored(key[0]), int(key[1], 16), key[2])
+            path = self.folder / "rows" / name
+            content = path.read_bytes() if path.exists() else None
+            if content is None or hashlib.sha256(content).hexdigest() != name:
+                what = "is gone" if content is None else "was damaged"
+                raise BrokenLedger(f"{path} {what}, which says who was charged. Put it back from a copy")
+            self._known[key] = People.decoded(content, int(id_name, 16), files)
         return self._known[key]
 
     def _inside(self, entry: Entry, who: People) -> AnyArray:
@@ -325,13 +281,17 @@ class PeopleLedger:
 
     def _cost(self, entry: Entry) -> _Cost:
         body = entry.body
-        pair = Fraction(body["epsilon"]), Fraction(body["delta"])
-        lifetime = None if body["lifetime"] is None else Lifetime.parse(body["lifetime"])
-        words = (
-            f"{body['scenario']} of {body['time'][:16]}, {WHOSE[_side(entry)]} ({body['epsilon']:g}, {body['delta']:g})"
+        pair = f"({body['epsilon']:g}, {body['delta']:g})"
+        return _Cost(
+            epsilon=Fraction(body["epsilon"]),
+            delta=Fraction(body["delta"]),
+            inside=partial(self._inside, entry),
+            run=body["digest"] or body["curator"],
+            apart=body["apart"],
+            words=f"{body['scenario']} of {body['time'][:16]}, {WHOSE[entry.body['side']]} {pair}",
+            lifetime=None if body["lifetime"] is None else Lifetime.parse(body["lifetime"]),
+            labels=body["labels"],
         )
-        run, apart, labels = body.get("digest") or body["curator"], body.get("apart", False), body.get("labels", False)
-        return _Cost(*pair, lambda who: self._inside(entry, who), run, apart, words, lifetime, labels)
 
     def _total(self, journal: Journal, who: People) -> Spent:
         return _sum([(cost, cost.inside(who)) for cost in map(self._cost, _charged(journal))])
@@ -342,7 +302,7 @@ class PeopleLedger:
         entries = [e for e in _charged(journal) if e.body["curator"] not in parties]
         begun = not any(each.side == "source" for each, _ in run)
         same = [e for e in entries if _of_this_run(e, charge, entries, begun=begun)]
-        covering = next((e for e in same if charge.side == "target" and e.body.get("both")), None)
+        covering = next((e for e in same if charge.side == "target" and e.body["both"]), None)
         if covering is not None:  # the curator's charge of the file that both read was for its agents, too
             rest = self._rest(covering, who)
             if not len(rest):
@@ -401,7 +361,7 @@ class PeopleLedger:
         count = f"{int(inside.sum()):,} of {len(who):,} rows of {WHOSE[charge.side]}"
         runs = "; ".join(cost.words for cost, _ in met[-3:])
         more = f" and {len(met) - 3} more" if len(met) > 3 else ""
-        ids = all("cells" in entry.body and by_id(self._people(entry), who) for entry in earlier)
+        ids = all(by_id(self._people(entry), who) for entry in earlier)
         how = "have the id of" if ids else "look the same as"
         aside = "" if ids else " Rows that look the same count as one person."
         if not ids and not who.id_name:
@@ -429,23 +389,18 @@ def _of_this_run(entry: Entry, charge: Charge, entries: Sequence[Entry], *, begu
     A host that starts alone does not know its run yet, which may have begun: the curator's charge of its scenario is
     taken for that of its run while no agents were charged for it. What the host is charged in the end names the run.
     """
-    digest = entry.body.get("digest")
+    digest = entry.body["digest"]
     if charge.digest or charge.side == "source" or not begun:
         return bool(charge.digest) and digest == charge.digest
-    sides = {_side(other) for other in entries if other.body.get("digest") == digest}
+    sides = {other.body["side"] for other in entries if other.body["digest"] == digest}
     return bool(digest) and sides == {"source"} and entry.body["scenario"] == charge.scenario
 
 
 def _covering(journal: Journal, charge: Charge) -> Entry | None:
     if charge.side == "source" or not charge.digest:
         return None
-    run = (entry for entry in _charged(journal) if entry.body.get("digest") == charge.digest)
-    return next((entry for entry in run if entry.body.get("both")), None)
-
-
-def _side(entry: Entry) -> Side:
-    side: Side = entry.body.get("side", "source")
-    return side
+    run = (entry for entry in _charged(journal) if entry.body["digest"] == charge.digest)
+    return next((entry for entry in run if entry.body["both"]), None)
 
 
 def _empty(body: dict[str, Any]) -> dict[str, Any]:
@@ -455,9 +410,16 @@ def _empty(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of(charge: Charge, people: People) -> _Cost:
-    pair = Fraction(charge.epsilon), Fraction(charge.delta)
-    inside = partial(recognised, people)
-    return _Cost(*pair, inside, charge.digest, charge.apart, charge.scenario, charge.lifetime, charge.labels)
+    return _Cost(
+        Fraction(charge.epsilon),
+        Fraction(charge.delta),
+        partial(recognised, people),
+        charge.digest,
+        charge.apart,
+        charge.scenario,
+        charge.lifetime,
+        charge.labels,
+    )
 
 
 def _sum(costs: Sequence[tuple[_Cost, AnyArray]]) -> Spent:

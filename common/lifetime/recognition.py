@@ -76,14 +76,12 @@ class People:
         return len(self.cells)
 
     def encoded(self) -> bytes:
-        """Return the digests of cells and names, as the ledger stores them."""
         buffer = io.BytesIO()
         np.savez(buffer, cells=self.cells, names=self.names)
         return zlib.compress(buffer.getvalue(), 1)
 
     @classmethod
     def decoded(cls, content: bytes, id_name: int, files: Sequence[str]) -> People:
-        """Return what :meth:`encoded` has written."""
         with np.load(io.BytesIO(zlib.decompress(content)), allow_pickle=False) as arrays:
             return cls(arrays["cells"], arrays["names"], id_name, tuple(files))
 
@@ -94,11 +92,7 @@ class People:
 
 
 class Digester:
-    """Makes digests under a secret key.
-
-    Args:
-        key: 32 bytes.
-    """
+    """Makes digests under a secret key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -121,10 +115,6 @@ class Digester:
             files: Those that they come from.
             named: Whether the columns have names that mean something.
             id_column: The column that says who is who.
-
-        Raises:
-            BadData: If a person has no id, or two rows have the same one: what is promised to one row would be false
-                for them.
         """
         columns: list[str] = []
         parts = []
@@ -175,11 +165,9 @@ class Digester:
         return digests
 
     def name(self, column: str) -> int:
-        """Return the digest of a column's name; never 0."""
         return self._hashed(column.strip().casefold().encode(), b"tandem column") | 1
 
     def file(self, path: Path) -> str:
-        """Return the digest of a file's content, however it is compressed."""
         state = hashlib.blake2b(digest_size=16, key=self._key, person=b"tandem file")
         with plain(found(path)) as opened:
             while block := opened.read(1 << 20):
@@ -204,9 +192,6 @@ def decimals(numbers: Floats) -> tuple[Indices, Indices]:
     """Return numbers to six significant digits as k 10^e, so that what is the same decimal has the same k and e.
 
     Whole numbers of more digits keep all of them.
-
-    Args:
-        numbers: Shape (n,), finite, below 2^53.
 
     Returns:
         k and e, each of shape (n,); both 0 for 0.
@@ -396,9 +381,6 @@ def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.
 
     The same people with another label are the same people. Columns that are not in all of the files, twice in one, or
     of values that have no text (lists, say) are left out.
-
-    Raises:
-        BadData: If a file cannot be read.
     """
     shared: set[str] = set()
     for number, path in enumerate(paths):
@@ -414,8 +396,6 @@ def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.
 
 
 def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[str]:
-    """Return those columns of a file whose values have texts."""
-
     def reads(some: frozenset[str]) -> bool:
         try:
             for _ in pieces(path, layout, some):
@@ -436,9 +416,6 @@ def rows_of_data(data: Any, label: str | None, layout: Layout) -> tuple[polars.D
             text, are left out.
         label: The column of the label, None if it is none of the data's.
         layout: How text files are written.
-
-    Raises:
-        BadData: If a file cannot be read.
     """
     if is_file(data):
         path, names = Path(data), columns_of(Path(data), layout)

@@ -73,11 +73,6 @@ def commitment_to(share: str) -> str:
 def beacon_value(words: StoredCheckpoint, *, referee: str, run: str, digest: str, witnesses: Sequence[str]) -> str:
     """Return the beacon of a run from what the witnesses that its configuration names have signed: SHA-256, hex.
 
-    Args:
-        words: The checkpoint of the run's first :data:`ROUND` entries, and what witnesses have signed of it.
-        referee, run, digest: The referee's public key, the run's name, and the digest of its configuration.
-        witnesses: The public keys that the configuration names.
-
     Raises:
         Forged, BadMessage: If they are not the words of all these witnesses, and of no others, about the run's first
             :data:`ROUND` entries.
@@ -89,11 +84,7 @@ def beacon_value(words: StoredCheckpoint, *, referee: str, run: str, digest: str
 
 
 def revealed_beacon(opening: RevealRequest, referee: str) -> str:
-    """Return the beacon that a referee shows to the curator, whoever its witnesses are.
-
-    Raises:
-        Forged, BadMessage: If it shows none of this run.
-    """
+    """Return the beacon that a referee shows to the curator, whoever its witnesses are."""
     return _value(opening.words, referee, opening.run, opening.digest)
 
 

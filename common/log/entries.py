@@ -32,11 +32,7 @@ class Entry(Value):
 
 
 class Verifier:
-    """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever.
-
-    Attributes:
-        entries, hash: How far it has come: the number of entries, and the hash of the last one.
-    """
+    """Follows a log from its beginning, entry by entry: the one check of chains, whoever wrote them and wherever."""
 
     def __init__(self) -> None:
         self.entries, self.hash = 0, START
@@ -106,11 +102,7 @@ def linked(previous: str, content: str) -> str:
 
 
 def following(last: Entry | None, kind: str, body: dict[str, Any]) -> Entry:
-    """Return the entry that follows ``last``, None at the beginning.
-
-    Raises:
-        BadMessage: If the content has no canonical form.
-    """
+    """Return the entry that follows ``last``, None at the beginning."""
     index, previous = (0, START) if last is None else (last.index + 1, last.hash)
     content = link(index, kind, body)
     return Entry(index=index, previous=previous, kind=kind, body=body, hash=linked(previous, content))

@@ -45,10 +45,6 @@ class Chain:
 
     Commits go to the main file itself (no write-ahead log stays behind), so that a copy of the one file is a whole
     ledger, and one that is cut off is noticed. The file is created if absent.
-
-    Raises:
-        BrokenLedger: If it is no database, or its entries are not a chain: they were changed, taken out or put in
-            another order.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,12 +87,10 @@ class Chain:
             connection.rollback()
 
     def head(self, entries: int | None = None) -> Head:
-        """Return the head after so many entries, by default all."""
         count = len(self.entries) if entries is None else entries
         return Head(chain=self.entries[0].hash, entries=count, hash=self.entries[count - 1].hash)
 
     def holds(self, head: Head) -> bool:
-        """Tell whether a head is of this chain, as it is or as it was."""
         return head.entries <= len(self.entries) and self.head(head.entries) == head
 
     def extension(self, since: int, entries: int | None = None) -> Extension:
@@ -113,11 +107,7 @@ class Chain:
 
 
 def verified_rows(rows: Iterable[tuple[Any, ...]], file: Path) -> Iterator[tuple[Entry, str]]:
-    """Yield the entries of a ledger's file, each with its link, as far as they are a chain.
-
-    Args:
-        rows: Position, kind, body in JSON and hash of each entry, in order.
-        file: Where they come from, for the message.
+    """Yield the entries of a ledger's file, each with its link: of rows of position, kind, body in JSON and hash.
 
     Raises:
         BrokenLedger: At the first entry that does not follow the one before it.
@@ -185,7 +175,6 @@ class Journal:
 
     @property
     def closed(self) -> str | None:
-        """Why nothing may be charged any more, None if it may."""
         count = len(self.chain)
         for entry in self.chain.entries[self._looked : count]:
             if self._closed is None and entry.kind == CLOSED:
@@ -194,11 +183,7 @@ class Journal:
         return self._closed
 
     def append(self, kind: str, body: dict[str, Any]) -> Head:
-        """Append an entry durably; :meth:`publish` before anybody relies on it.
-
-        Raises:
-            CannotWrite: If the disk does not take it; nothing changed then.
-        """
+        """Append an entry durably; :meth:`publish` before anybody relies on it."""
         try:
             return self.chain.append(kind, body)
         except (OSError, SQLAlchemyError) as error:

@@ -15,11 +15,7 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class Tree:
-    """A tree with all of its nodes: 64 bytes a leaf.
-
-    Args:
-        leaves: Byte strings, in order; gone through once.
-    """
+    """A tree with all of its nodes: 64 bytes a leaf."""
 
     def __init__(self, leaves: Iterable[bytes]) -> None:
         level = b"".join(map(_leaf, leaves))
@@ -33,7 +29,6 @@ class Tree:
 
     @property
     def root(self) -> str:
-        """The root, hex; of no leaves the SHA-256 of nothing."""
         return self._levels[-1].hex() or _EMPTY
 
     def find(self, leaf: bytes) -> int | None:
@@ -101,12 +96,10 @@ class RunningRoot:
 
     @property
     def root(self) -> str:
-        """The root over all leaves so far, hex: that of a :class:`Tree` of them."""
         return _joined([node for _, node in self._peaks])
 
 
 def _joined(peaks: Sequence[bytes]) -> str:
-    """Return the root over whole subtrees that stand beside each other, each smaller than the one before it."""
     if not peaks:
         return _EMPTY
     node = peaks[-1]

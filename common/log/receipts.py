@@ -54,11 +54,7 @@ class Checkpoint(Value):
     closed: int | None = Field(default=None, ge=0, exclude_if=lambda closed: closed is None)
 
     def covers(self, entries: Sequence[AnyEntry], tree: Tree | None = None) -> bool:
-        """Tell whether it is of a transcript with these entries, or of its beginning.
-
-        Args:
-            tree: Over all entries (:func:`entries_tree`), where several checkpoints are compared with them.
-        """
+        """Tell whether it is of a transcript with these entries, or of its beginning."""
         if len(entries) < self.entries or entries[self.entries - 1].hash != self.hash:
             return False
         return self.root == (tree or entries_tree(entries)).beginning(self.entries)
@@ -85,7 +81,6 @@ class StoredCheckpoint(Value):
     witnessed: tuple[Signed, ...] = ()
 
     def verified(self, referee: str | None = None) -> Checkpoint:
-        """Return the checkpoint that the referee has signed."""
         return Checkpoint.parse(verify(self.checkpoint, Checkpoint.KIND, referee))
 
     def seen(self) -> dict[str, Witnessed]:
@@ -186,11 +181,7 @@ def entries_tree(entries: Sequence[AnyEntry]) -> Tree:
 
 
 def receipt_for(signer: Identity, run: object, question: object, report: str, now: Time) -> bytes:
-    """Return a referee's receipt for a stored report, signed, in canonical JSON; its fields are valid ones.
-
-    Args:
-        run, question, report: Of the report; its signature is what names it.
-    """
+    """Return a referee's receipt for a stored report, signed, in canonical JSON; its fields are valid ones."""
     payload = f'{{"question":{question},"report":"{report}","run":"{run}","time":{now}}}'
     return signer.envelope(Receipt.KIND, payload.encode("ascii"))
 

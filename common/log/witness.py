@@ -60,21 +60,13 @@ class Witness(Protocol):
 
 
 def last_head(witness: Witness) -> Head | None:
-    """Return the newest head of the ledger that a witness keeps, None if there is none.
-
-    Raises:
-        Forged, BadMessage: If what it keeps was not signed, or is no head.
-    """
+    """Return the newest head of the ledger that a witness keeps, None if there is none."""
     kept = witness.kept()
     return Extension.parse(verify(kept[-1].checkpoint, Extension.KIND)).head if kept else None
 
 
 class FileWitness:
-    """A witness that is a file: one signed extension a line, each synchronised before the next is taken.
-
-    Args:
-        path: The file; it is made at the first head, in a folder that exists.
-    """
+    """A witness that is a file: one signed extension a line, each synchronised before the next is taken."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
@@ -84,11 +76,6 @@ class FileWitness:
         return ""
 
     def kept(self, signer: str = "", run: str = "") -> list[StoredCheckpoint]:
-        """Return the newest head.
-
-        Raises:
-            BrokenLedger: If the file is no list of heads.
-        """
         found = self._newest(self._path.read_bytes()) if self._path.exists() else None
         return [] if found is None else [StoredCheckpoint(checkpoint=found)]
 

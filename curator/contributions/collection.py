@@ -33,7 +33,7 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import policy_digest
 from curator.contributions import fields, messages
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
-from curator.contributions.store import SHARED, Gone, Held, Store
+from curator.contributions.store import SHARED, Store
 from curator.ledger import CONTRIBUTIONS
 
 FOLDER, OFFER, SEAL_KEY, TOKEN = CONTRIBUTIONS, "offer.json", "hpke.key", "token"
@@ -47,11 +47,7 @@ log = logging.getLogger("tandem.curator")
 
 
 def source_of(scenario: ResolvedScenario) -> TableSource:
-    """Return the table that people contribute to.
-
-    Raises:
-        BadInput: If the curator's people are no contributors.
-    """
+    """Return the table that people contribute to."""
     table = scenario.source.table
     if table is None or not table.contributed:
         raise BadInput(
@@ -61,51 +57,15 @@ def source_of(scenario: ResolvedScenario) -> TableSource:
     return table
 
 
-def made_offer(scenario: ResolvedScenario, folder: Path, identity: Identity) -> Signed:
-    """Return the curator's signed offer for a scenario, the same at every start; its folder belongs to it.
-
-    Args:
-        folder: Of the contributions.
-
-    Raises:
-        BadInput: If the folder belongs to another offer, or the scenario's people do not contribute.
-    """
-    offer = Offer(
-        scenario=scenario.name,
-        title=scenario.title,
-        policy=policy_digest(scenario),
-        table=source_of(scenario),
-        people=scenario.curator.n,
-        guarantee=scenario.curator.guarantee,
-        public_key=messages.public_half(durable_key(folder / SEAL_KEY)),
-    )
-    signed = identity.sign(offer.KIND, offer.wire())
-    path = folder / OFFER
-    if not path.exists():
-        write_durably(path, signed.raw(), mode=0o600)
-    if path.read_bytes() != signed.raw():
-        raise BadInput(
-            f"{folder} holds contributions for another scenario, curator or policy: put the scenario back as it was "
-            f"when they were given, or collect in a fresh directory"
-        )
-    return signed
-
-
 class Collection:
     """The contributions of one curator.
 
     Args:
-        folder: The curator's state directory, held by this process.
-        scenario: Resolved; its source is a table of contributions.
-        identity: The curator's.
-        most: How many are kept at most.
         token: What contributors must show who have no invitation code, of which a hash is kept; None: as at the last
             start.
-        begun: Whether the run has begun.
-        clock: Seconds since 1970.
 
     Raises:
-        BadInput: As :func:`made_offer`; if no token was ever given.
+        BadInput: If the folder belongs to another offer, or the scenario's people do not contribute.
     """
 
     def __init__(
@@ -122,28 +82,42 @@ class Collection:
         self._folder = folder / FOLDER
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._table = source_of(scenario)
-        self.offer = made_offer(scenario, self._folder, identity)
-        self._digest = Offer.parse(self.offer.message).fingerprint()
         self._private = durable_key(self._folder / SEAL_KEY)
-        self._identity, self._most, self._clock = identity, most, clock
-        self._token = self._kept_token(token)
+        self._identity, self._most, self._clock, self.begun = identity, most, clock, begun
+        self.offer, self._digest = self._signed_offer(scenario)
+        held = self._folder / TOKEN
+        if token is not None:
+            write_durably(held, token_hash(token).encode(), mode=0o600)
+        self._token = held.read_text() if held.exists() else ""
         self._lock = threading.Lock()
-        self.begun = begun
         self._store = Store(self._folder)
 
     def close(self) -> None:
-        """Let go of the file."""
         self._store.close()
 
-    def _kept_token(self, token: str | None) -> str:
-        path = self._folder / TOKEN
-        if token is not None:
-            write_durably(path, token_hash(token).encode(), mode=0o600)
-        return path.read_text() if path.exists() else ""
+    def _signed_offer(self, scenario: ResolvedScenario) -> tuple[Signed, str]:
+        """Return the curator's offer, the same at every start, and its digest; the folder belongs to it."""
+        offer = Offer(
+            scenario=scenario.name,
+            title=scenario.title,
+            policy=policy_digest(scenario),
+            table=self._table,
+            people=scenario.curator.n,
+            guarantee=scenario.curator.guarantee,
+            public_key=messages.public_half(self._private),
+        )
+        signed, path = self._identity.sign(offer.KIND, offer.wire()), self._folder / OFFER
+        if not path.exists():
+            write_durably(path, signed.raw(), mode=0o600)
+        if path.read_bytes() != signed.raw():
+            raise BadInput(
+                f"{self._folder} holds contributions for another scenario, curator or policy: put the scenario back as "
+                f"it was when they were given, or collect in a fresh directory"
+            )
+        return signed, offer.fingerprint()
 
     @property
     def curator(self) -> str:
-        """The curator's key, which contributors pin."""
         return self._identity.public
 
     @property
@@ -153,7 +127,6 @@ class Collection:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest contribution in JSON."""
         return (fields.length(self._table) + messages.OVERHEAD + 2) // 3 * 4 + (1 << 10)
 
     def admits(self, token: str) -> str | None:
@@ -164,12 +137,9 @@ class Collection:
         return code if self._store.invited(code) else None
 
     def counts(self) -> tuple[int, int]:
-        """Return how many are kept, and how many were withdrawn."""
         return self._store.counts()
 
     def readiness_checks(self) -> dict[str, Check]:
-        """Return what it needs to take a contribution, as checks of readiness."""
-
         def writable() -> str | None:
             self._store.check_writable()
             return None
@@ -188,21 +158,16 @@ class Collection:
             code: What admits its contributor (:meth:`admits`).
 
         Raises:
-            Forged: If its signature does not verify.
-            BadMessage: If it is for another curator or offer, or cannot be opened.
+            Forged, BadMessage, Conflict, RunBegun, CannotWrite: As :meth:`withdraw`.
             BadData: If what was sealed is no record of the table; says no more.
-            Conflict: If this contributor has contributed another one or has withdrawn, or somebody else's has this
-                name.
-            RunBegun: If the run has begun.
             PolicyRefused: If there are as many as are taken, or as many as are taken with this code or token.
-            CannotWrite: If the disk does not take it: to be sent again.
         """
         message = Contribution.parse(verify(signed, Contribution.KIND))
         self._check_address(message.curator, message.offer)
         with self._lock:
             held = self._store.find(signed.key)
             if held is not None and held.envelope == signed:
-                return self._receipt(held)
+                return self._receipt(signed.key, message.contribution, "kept", held.time)
             if held is not None:
                 raise Conflict("this contributor has contributed already: a record can be withdrawn, not exchanged")
             if self._store.gone(signed.key) is not None:
@@ -214,7 +179,7 @@ class Collection:
             self._check_room(code)
             held = self._store.add(signed, message.contribution, int(self._clock()), code)
             log.info("contribution %s is kept", message.contribution)
-            return self._receipt(held)
+            return self._receipt(signed.key, message.contribution, "kept", held.time)
 
     def withdraw(self, signed: Signed) -> Signed:
         """Delete a contribution; the same again gets the same receipt, also once the run has begun.
@@ -225,7 +190,7 @@ class Collection:
         Raises:
             Forged: If its signature does not verify, or another key has signed the contribution.
             BadMessage: If it is for another curator or offer.
-            Conflict: If this contributor's contribution has another name.
+            Conflict: If this contributor's contribution has another name, or was withdrawn.
             NotFound: If nothing is kept of this contributor.
             RunBegun: If the run has begun with this contribution.
             CannotWrite: If the disk does not take it: to be sent again.
@@ -246,11 +211,11 @@ class Collection:
             if named != message.contribution:
                 raise Conflict("this contributor's contribution has another name")
             if gone is not None:
-                return self._farewell(signed.key, gone)
+                return self._receipt(signed.key, message.contribution, "withdrawn", gone.time)
             self._check_open()
             gone = self._store.withdraw(signed.key, message.contribution, int(self._clock()))
             log.info("contribution %s is withdrawn", message.contribution)
-            return self._farewell(signed.key, gone)
+            return self._receipt(signed.key, message.contribution, "withdrawn", gone.time)
 
     def _check_address(self, curator: str, offer: str) -> None:
         if (curator, offer) != (self._identity.public, self._digest):
@@ -270,39 +235,29 @@ class Collection:
         if kept >= self._most:
             raise PolicyRefused(f"this curator takes no more contributions: all of its {self._most:,} places are taken")
         theirs, gone = self._store.counts(code)
-        if code != SHARED and theirs:
-            raise PolicyRefused(
-                "a record was given with this invitation code, which is good for one: withdraw that one first, from the"
-                " state directory that has its key, or ask the curator for another code"
-            )
-        if code != SHARED and gone >= PER_CODE:
-            raise PolicyRefused(
-                f"{gone} records were given with this invitation code and withdrawn, as many as may be: ask the "
-                f"curator for another code"
-            )
-        if code == SHARED and kept + self._store.invitations()[1] >= self._most:
+        if code != SHARED:
+            if theirs:
+                raise PolicyRefused(
+                    "a record was given with this invitation code, which is good for one: withdraw that one first, from"
+                    " the state directory that has its key, or ask the curator for another code"
+                )
+            if gone >= PER_CODE:
+                raise PolicyRefused(
+                    f"{gone} records were given with this invitation code and withdrawn, as many as may be: ask the "
+                    f"curator for another code"
+                )
+            return
+        if kept + self._store.invitations()[1] >= self._most:
             raise PolicyRefused("the places that are left belong to those who were invited: contribute with a code")
-        if code == SHARED and gone >= GONE_WITH_SHARED:
+        if gone >= GONE_WITH_SHARED:
             raise PolicyRefused(
                 f"{gone:,} records that were given with the shared token were withdrawn, and no more of them are "
                 f"remembered: ask the curator for an invitation code"
             )
 
-    def _receipt(self, held: Held) -> Signed:
-        return self._signed_receipt(held.envelope.key, held.envelope.message["contribution"], "kept", held.time)
-
-    def _farewell(self, contributor: str, gone: Gone) -> Signed:
-        return self._signed_receipt(contributor, gone.contribution, "withdrawn", gone.time)
-
-    def _signed_receipt(self, contributor: str, contribution: str, status: str, when: int) -> Signed:
-        tree = {
-            "offer": self._digest,
-            "contributor": contributor,
-            "contribution": contribution,
-            "status": status,
-            "time": when,
-        }
-        receipt = ContributionReceipt.parse(tree)
+    def _receipt(self, contributor: str, contribution: str, status: str, when: int) -> Signed:
+        about = {"offer": self._digest, "contributor": contributor, "contribution": contribution}
+        receipt = ContributionReceipt.parse({**about, "status": status, "time": when})
         return self._identity.sign(receipt.KIND, receipt.wire())
 
 

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from common.core import canonical
 from common.core.durable import claim, durable_key, write_durably
@@ -26,25 +26,8 @@ Agree = Callable[[Offer, fields.Fields], bool]
 """Shows what would be sent and what is promised, and asks."""
 
 
-class Collector(Protocol):
-    """A curator that collects."""
-
-    def offer(self, curator: str) -> Offer:
-        """Return its offer."""
-
-    def contribute(self, signed: Signed, token: str) -> Signed:
-        """Give a contribution."""
-
-    def withdraw(self, signed: Signed) -> Signed:
-        """Withdraw one."""
-
-
 class Contributor:
     """One person who contributes one record to one curator.
-
-    Args:
-        folder: State directory; bound to the curator's key at the first start.
-        curator: The curator's key, which must be known from elsewhere; None: as at the first start.
 
     Raises:
         BadInput: If the directory belongs to another curator, or no key is known.
@@ -62,10 +45,9 @@ class Contributor:
 
     @property
     def key(self) -> str:
-        """The person's public key, which names no person."""
         return self._identity.public
 
-    def contribute(self, record: Mapping[str, Any], collector: Collector, token: str, agree: Agree) -> Signed:
+    def contribute(self, record: Mapping[str, Any], collector: CollectorClient, token: str, agree: Agree) -> Signed:
         """Give a record, and return the curator's receipt; what was agreed to and sealed is sent again as it was.
 
         Args:
@@ -90,7 +72,7 @@ class Contributor:
         write_durably(self._folder / RECEIPT, receipt.raw(), mode=0o600)
         return receipt
 
-    def withdraw(self, collector: Collector, token: str) -> Signed:
+    def withdraw(self, collector: CollectorClient, token: str) -> Signed:
         """Have what was contributed deleted, and return the curator's receipt.
 
         A curator that does not hold it would take it later, from anybody who has it on its way. So it is sent first, as
@@ -170,13 +152,7 @@ class CollectorClient(Client):
     most = ANSWER
 
     def offer(self, curator: str) -> Offer:
-        """Return the offer, if the curator with this key has signed it: the first contact with it.
-
-        Raises:
-            Forged: If another key has signed it.
-            BadMessage: If it is none.
-            VersionSkew: If it speaks another version of the protocol.
-        """
+        """Return the offer, if the curator with this key has signed it: the first contact with it."""
         response = self.request("GET", "/v1/contributions/offer")
         self.check_states_protocol(response)
         whose = (
@@ -186,11 +162,9 @@ class CollectorClient(Client):
         return Offer.parse(verify(read_signed_reply(response), Offer.KIND, curator, whose))
 
     def contribute(self, signed: Signed, token: str) -> Signed:
-        """Give a contribution; get the receipt."""
         return self.signed("POST", "/v1/contributions", signed, headers=_bearer(token))
 
     def withdraw(self, signed: Signed) -> Signed:
-        """Withdraw a contribution; get the receipt."""
         return self.signed("POST", "/v1/withdrawals", signed)
 
 

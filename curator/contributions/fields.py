@@ -55,11 +55,7 @@ def written(fields: Fields, table: TableSource) -> bytes:
 
 
 def read(plaintext: bytes, table: TableSource) -> Fields:
-    """Return the fields that :func:`written` has written.
-
-    Raises:
-        BadData: If they are none that the table describes: one sentence, which does not say what is wrong with them.
-    """
+    """Return the fields that :func:`written` has written."""
     try:
         tree = canonical.decode(plaintext)
         if isinstance(tree, dict) and tree.keys() == table.columns:
@@ -92,7 +88,6 @@ def _texts(column: str, table: TableSource) -> Iterator[str]:
 
 
 def _listed(column: str, table: TableSource) -> tuple[str, ...]:
-    """Return the texts that a table lists of a column."""
     listed: list[str] = []
     for feature in table.features:
         if isinstance(feature, Category) and feature.column == column:

@@ -101,14 +101,7 @@ def public_half(private: bytes) -> str:
 
 
 def seal(plaintext: bytes, offer: Offer, curator: str, contribution: str, contributor: str) -> Contribution:
-    """Seal a record to the curator of an offer.
-
-    Args:
-        plaintext: The record, :func:`curator.contributions.fields.written`.
-        curator: Its Ed25519 key, which has signed the offer.
-        contribution: Name of the contribution.
-        contributor: Key of the person who will sign it.
-    """
+    """Seal a record to the curator of an offer."""
     digest = offer.fingerprint()
     info = _info(curator, digest, contribution, contributor)
     sealed = hpke.seal(bytes.fromhex(offer.public_key), plaintext, info)
@@ -118,10 +111,6 @@ def seal(plaintext: bytes, offer: Offer, curator: str, contribution: str, contri
 
 def opened(message: Contribution, contributor: str, private: bytes) -> bytes:
     """Return the record of a contribution.
-
-    Args:
-        contributor: Whose signature the contribution has.
-        private: The curator's key, 32 bytes.
 
     Raises:
         BadMessage: If it was not sealed to this key as this contribution of this contributor: one sentence, whatever is

@@ -40,18 +40,7 @@ CONTRIBUTOR = "contributor's key"
 def collecting(
     folder: Path, scenario: ResolvedScenario, *, most: int | None = None, token: str | None = None
 ) -> Iterator[Collection]:
-    """Hold a state directory, and collect in it.
-
-    Args:
-        folder: The curator's state directory; made if absent.
-        scenario: Resolved.
-        most, token: As for :class:`curator.contributions.collection.Collection`; by default as many as the sample
-            takes.
-
-    Raises:
-        BadInput: If another process works on the directory, or as :class:`Collection`.
-        RunBegun: If its run has begun.
-    """
+    """Hold a state directory, and collect in it."""
     source_of(scenario)
     with closing(hold(folder)), closing(Journal(folder, {"policy": policy_digest(scenario)})) as journal:
         if fixed(journal) is not None:
@@ -62,11 +51,7 @@ def collecting(
 
 
 def invited(folder: Path, count: int) -> list[str]:
-    """Make so many invitation codes for what is collected in a state directory; they are returned this once.
-
-    Args:
-        folder: The curator's state directory; made if absent. It need not be held: a curator may be collecting there.
-    """
+    """Make so many invitation codes for what is collected in a state directory; they are returned this once."""
     make_folder(folder, mode=0o700)
     make_folder(folder / FOLDER, mode=0o700)
     codes = [invitation() for _ in range(count)]
@@ -89,10 +74,6 @@ def fixed(journal: Journal) -> str | None:
 
 class Contributions:
     """The contributions that a run is about.
-
-    Args:
-        folder: The curator's state directory.
-        scenario: Resolved; its source is a table of contributions.
 
     Raises:
         BadInput: If nothing was collected there.
@@ -150,12 +131,7 @@ class Contributions:
         return Numbered(found.records, numbers[found.rows])
 
     def fix(self, journal: Journal) -> None:
-        """Let the run begin with what was read, durably; to be called while the directory is held.
-
-        Raises:
-            BadInput: If something was contributed or withdrawn since it was read.
-            BrokenLedger: If the run had begun with others.
-        """
+        """Let the run begin with what was read, durably; to be called while the directory is held."""
         with closing(Store(self._folder)) as store:
             now = store.digest()
         before = fixed(journal)

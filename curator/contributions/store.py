@@ -7,7 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Column, Connection, Integer, MetaData, String, Table, Text, delete, func, insert, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    true,
+)
 from sqlalchemy.exc import DatabaseError, SQLAlchemyError
 
 from common.core import canonical
@@ -52,8 +66,6 @@ class Held:
     Attributes:
         position: Its number, from 0, in the order in which they came. A place that was withdrawn may be taken again if
             it was the last one.
-        envelope: As its contributor signed it.
-        time: When it was stored, seconds since 1970.
     """
 
     position: int
@@ -70,84 +82,66 @@ class Gone:
 
 
 class Store:
-    """What a method has returned from is on disk.
-
-    Args:
-        folder: Where the SQLite file is; commits go to the file itself, and what is deleted in it is overwritten with
-            zeros.
-    """
+    """What a method has returned from is on disk."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         self._engine = open_database(sqlite_url(self.path), SCHEMA, log=False)
-        self._kept, self._withdrawn, self._invited = KEPT, WITHDRAWN, INVITED
 
     def close(self) -> None:
-        """Release every connection."""
         self._engine.dispose()
 
     def counts(self, code: str | None = None) -> tuple[int, int]:
         """Return how many contributions are kept, and how many were withdrawn: in all, or with one code."""
         found = []
         with self._reading() as connection:
-            for table in (self._kept, self._withdrawn):
+            for table in (KEPT, WITHDRAWN):
                 wanted = select(func.count()).select_from(table)
                 wanted = wanted if code is None else wanted.where(table.c.code == code)
                 found.append(int(connection.execute(wanted).scalar_one()))
         return found[0], found[1]
 
     def invite(self, codes: Sequence[str]) -> None:
-        """Keep the hashes of invitation codes, durably.
-
-        Raises:
-            CannotWrite: If the disk does not take them.
-        """
         with self._writing() as connection:
-            connection.execute(insert(self._invited), [{"code": code} for code in codes])
+            connection.execute(insert(INVITED), [{"code": code} for code in codes])
 
     def invited(self, code: str) -> bool:
-        """Tell whether there is an invitation code, by its hash."""
         with self._reading() as connection:
-            return connection.execute(select(self._invited).filter_by(code=code)).first() is not None
+            return connection.execute(select(INVITED).filter_by(code=code)).first() is not None
 
     def invitations(self) -> tuple[int, int]:
         """Return how many invitation codes there are, and how many have nothing kept."""
-        given = select(self._kept.c.code).where(self._kept.c.code != SHARED)
+        given = select(KEPT.c.code).where(KEPT.c.code != SHARED)
         with self._reading() as connection:
-            made = connection.execute(select(func.count()).select_from(self._invited)).scalar_one()
+            made = connection.execute(select(func.count()).select_from(INVITED)).scalar_one()
             used = connection.execute(select(func.count()).select_from(given.subquery())).scalar_one()
         return int(made), int(made) - int(used)
 
     def find(self, contributor: str) -> Held | None:
-        """Return the contribution of a contributor."""
-        return self._one(self._kept.c.contributor == contributor)
+        return next(self._all(KEPT.c.contributor == contributor), None)
 
     def named(self, contribution: str) -> Held | None:
-        """Return the contribution of a name."""
-        return self._one(self._kept.c.contribution == contribution)
+        return next(self._all(KEPT.c.contribution == contribution), None)
 
     def gone(self, contributor: str) -> Gone | None:
-        """Return what a contributor has withdrawn."""
         with self._reading() as connection:
-            row = connection.execute(select(self._withdrawn).filter_by(contributor=contributor)).one_or_none()
+            row = connection.execute(select(WITHDRAWN).filter_by(contributor=contributor)).one_or_none()
         return None if row is None else Gone(row.contribution, row.time)
 
     def __iter__(self) -> Iterator[Held]:
-        """Yield all that is kept, in the order of positions."""
+        return self._all(true())
+
+    def _all(self, condition: ColumnElement[bool]) -> Iterator[Held]:
         with self._reading() as connection:
-            rows = connection.execute(select(self._kept).order_by(self._kept.c.position)).all()
-        return (self._held(row) for row in rows)
+            rows = connection.execute(select(KEPT).where(condition).order_by(KEPT.c.position)).all()
+        return (Held(row.position, Signed.parse(canonical.decode(row.envelope.encode())), row.time) for row in rows)
 
     def digest(self) -> str:
         """Return a digest of all that is kept: of positions, contributors, and what they signed."""
         return canonical.digest([[held.position, held.envelope.key, held.envelope.signature] for held in self])
 
     def add(self, envelope: Signed, contribution: str, time: int, code: str = SHARED) -> Held:
-        """Keep a contribution, durably; ``code`` is the hash of the one that it was given with.
-
-        Raises:
-            CannotWrite: If the disk does not take it; nothing changed then.
-        """
+        """Keep a contribution, durably; ``code`` is the hash of the one that it was given with."""
         values = {
             "contributor": envelope.key,
             "contribution": contribution,
@@ -156,31 +150,22 @@ class Store:
             "code": code,
         }
         with self._writing() as connection:
-            last = connection.execute(select(func.max(self._kept.c.position))).scalar_one()
+            last = connection.execute(select(func.max(KEPT.c.position))).scalar_one()
             position = 0 if last is None else last + 1
-            connection.execute(insert(self._kept).values(position=position, **values))
+            connection.execute(insert(KEPT).values(position=position, **values))
         return Held(position, envelope, time)
 
     def withdraw(self, contributor: str, contribution: str, time: int) -> Gone:
-        """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably.
-
-        Raises:
-            CannotWrite: If the disk does not take it; nothing changed then.
-        """
+        """Delete what a contributor contributed, and remember that nothing of it is to be taken again, durably."""
         with self._writing() as connection:
-            theirs = self._kept.c.contributor == contributor
-            code = connection.execute(select(self._kept.c.code).where(theirs)).scalar_one()
-            connection.execute(delete(self._kept).where(theirs))
+            theirs = KEPT.c.contributor == contributor
+            code = connection.execute(select(KEPT.c.code).where(theirs)).scalar_one()
+            connection.execute(delete(KEPT).where(theirs))
             values = {"contributor": contributor, "contribution": contribution, "time": time, "code": code}
-            connection.execute(insert(self._withdrawn).values(values))
+            connection.execute(insert(WITHDRAWN).values(values))
         return Gone(contribution, time)
 
     def check_writable(self) -> None:
-        """Begin to write, and take it back.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the file cannot be read or written at present.
-        """
         with self._engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             connection.rollback()
@@ -207,12 +192,3 @@ class Store:
                 f"contributions cannot be written ({why}); nothing changed. Make room or make the place writable: the "
                 f"same request is then answered"
             ) from None
-
-    def _one(self, condition: object) -> Held | None:
-        with self._reading() as connection:
-            row = connection.execute(select(self._kept).where(condition)).one_or_none()  # type: ignore[arg-type]
-        return None if row is None else self._held(row)
-
-    def _held(self, row: object) -> Held:
-        envelope = Signed.parse(canonical.decode(row.envelope.encode("utf-8")))  # type: ignore[attr-defined]
-        return Held(row.position, envelope, row.time)  # type: ignore[attr-defined]

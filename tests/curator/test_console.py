@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from typer.testing import CliRunner
 
 from common.core.errors import BadData, BadInput, BrokenLedger
 from curator.cli import app
-from curator.console import console, console_app
-from curator.owner import BINS, OWNERS, look, weights_of
+from curator.console import console, console_app, look
+from curator.owner import BINS, OWNERS, weights_of
 from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
 from tests.common.data.test_people import CSV, own
@@ -88,10 +89,10 @@ def test_the_page_says_first_that_it_is_private_and_shows_all_three(ended):
     assert page.index("Private.") < page.index("<h1>")
     assert "publish nothing of it" in page
     seen = console(look(ended[1]))
-    assert f"Charged: {seen.spent:.6g} of {seen.cap:.6g}" in page
-    assert page.count('<rect class="people"') == len(seen.bars) > 1
-    for line in seen.lines:
-        assert line.event in page
+    assert f"Charged: {seen['spent']:.6g} of {seen['cap']:.6g}" in page
+    assert page.count('<rect class="people"') == len(seen["bars"]) > 1
+    for line in seen["lines"]:
+        assert line["event"] in page
     assert "of no table" in page
     assert not outside(page)
 
@@ -145,38 +146,22 @@ def test_times_outlive_a_restart(tmp_path):
     assert (tmp_path / "curator" / OWNERS).stat().st_mode & 0o077 == 0
 
 
-def _cut_off(folder):
-    (folder / "ledger.sqlite").write_bytes((folder / "ledger.sqlite").read_bytes()[:5000])
-
-
-def _no_ledger(folder):
-    (folder / "ledger.sqlite").unlink()
-
-
-def _no_table(folder):
-    (folder / "ledger.sqlite").unlink()
-    sqlite3.connect(folder / "ledger.sqlite").close()
-    (folder / "ledger.sqlite").touch()
-
-
-def _edited(folder):
-    with sqlite3.connect(folder / "ledger.sqlite") as connection:
-        connection.execute("UPDATE entries SET body = replace(body, '\"ratio\": ', '\"ratio\": 1') WHERE position > 2")
+def _edited(file):
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE entries SET kind = 'other' WHERE position = 2")
-    connection.close()
 
 
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        (_no_ledger, BadInput, "is not a curator's state directory"),
-        (_no_table, BadInput, "has no entries yet"),
-        (_cut_off, BrokenLedger, "cannot be read"),
+        (lambda file: file.unlink(), BadInput, "is not a curator's state directory"),
+        (lambda file: file.write_bytes(b""), BadInput, "has no entries yet"),
+        (lambda file: file.write_bytes(file.read_bytes()[:5000]), BrokenLedger, "cannot be read"),
         (_edited, BrokenLedger, "does not follow the entry before it"),
     ],
 )
 def test_a_folder_that_is_foreign_or_half_written_is_said(folder, change, error, words):
-    change(folder)
+    change(folder / "ledger.sqlite")
     with pytest.raises(error, match=words):
         look(folder)
     page = opened(folder).page("/")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.core.errors import BadInput, BrokenLedger, Conflict, RolledBack, TandemError
+from common.core.errors import BrokenLedger, Conflict, RolledBack, TandemError
 from common.log.entries import Head
 from common.log.ledger import Journal
-from common.log.witness import FileWitness, last_head
+from common.log.witness import FileWitness
 from common.net import messages
 from curator import state
 from curator.curator import Curator
@@ -24,10 +24,10 @@ from curator.startup import open_curator
 from curator.state import Checkpoints
 from tests.curator.requests import LEARN, SCRIPT, ledger, reweigh
 from tests.support import Bench, seal, tiny
-from tests.tiers import for_each, thinned
+from tests.tiers import thinned
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _weights_are_stored_after_every_reweigh():
     every, state.EVERY = state.EVERY, 1
     yield
@@ -95,7 +95,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
         return play(tmp_path_factory.mktemp("crashes") / "undisturbed", None, monkeypatch)
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 @pytest.mark.parametrize("crash", CRASHES, ids=lambda c: f"{c[1]}-{c[2]}-{'after' if c[3] else 'before'}")
 def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monkeypatch, undisturbed, crash):
     disturbed = play(tmp_path / "disturbed", crash, monkeypatch)
@@ -103,7 +102,6 @@ def test_after_a_crash_the_releases_are_what_they_would_have_been(tmp_path, monk
     assert len(disturbed[1]) == len(SCRIPT)
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 @pytest.mark.parametrize(
     "damage", thinned(["one byte", "cut off", "emptied", "deleted", "renamed", "from before", "of another"], 2)
 )
@@ -139,7 +137,6 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undistur
     assert ("computed again from the ledger" in caplog.text) == (damage != "deleted")
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, undisturbed):
     with Bench(tmp_path / "state") as bench:
         bench.open()
@@ -150,7 +147,6 @@ def test_stored_weights_spare_the_reweighs_before_them(tmp_path, monkeypatch, un
         assert bench.perform(4, SCRIPT[4]).result == undisturbed[0][4]
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
     monkeypatch.setattr(state, "EVERY", 2)
     with Bench(tmp_path, tiny("curator.rounds=5")) as bench:
@@ -163,7 +159,6 @@ def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
     assert seen == [[], ["weights-2"], ["weights-2"], ["weights-4"], ["weights-4"]]
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
     def full(*given):
         raise OSError(28, "no space left on device")
@@ -178,7 +173,6 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
     assert not list((tmp_path / "curator").glob("weights-*"))
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
 def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
     """An operation that fails after it changed the weights is undone in memory, and repeated the same."""
     bench.open()
@@ -202,13 +196,6 @@ def test_what_failed_in_memory_leaves_no_trace(bench, monkeypatch, tmp_path):
         assert other.perform(2, {"kind": "learn", "round": 2}).result == release
 
 
-@pytest.mark.usefixtures("_weights_are_stored_after_every_reweigh")
-def test_one_state_directory_is_one_curators(bench):
-    with pytest.raises(BadInput, match="in use by another process"):
-        open_curator(bench.chosen, bench.folder / "curator", 1, None)
-
-
-BACK_LEARN: dict[str, Any] = {"kind": "learn", "round": 1}
 LEDGER = "ledger.sqlite"
 
 
@@ -225,7 +212,7 @@ def spent(tmp_path) -> tuple[Path, Path]:
     """A curator's directory after two releases, and a copy of it after the first."""
     with Bench(tmp_path / "bench") as bench:
         bench.open()
-        bench.perform(0, BACK_LEARN)
+        bench.perform(0, LEARN)
         bench.curator.close()
         shutil.copytree(bench.folder / "curator", tmp_path / "older")
         bench.curator = reopened(bench.folder / "curator")
@@ -296,7 +283,7 @@ def test_a_ledger_that_was_touched_is_not_started_on(spent, name):
 def test_the_main_file_alone_is_the_whole_ledger(bench):
     """Nothing that was released is in a write-ahead log only: a curator that is killed leaves one file."""
     bench.open()
-    bench.perform(0, BACK_LEARN)
+    bench.perform(0, LEARN)
     folder = bench.folder / "curator"
     assert [path.name for path in folder.glob("ledger*")] == [LEDGER]
     copy = bench.folder / "copy.sqlite"
@@ -316,7 +303,7 @@ def test_a_whole_directory_put_back_is_noticed_by_the_referee(spent, tmp_path):
         opened = messages.Terms.parse(bench.curator.open_run(bench.referee.configuration("run")).message).ledger.head
         known = {c.operation_id: c for c in bench.curator._ledger}
         assert set(known) == {"0"}
-        first = bench.perform(0, BACK_LEARN)
+        first = bench.perform(0, LEARN)
         seen = Head(chain=opened.chain, entries=first.ledger.head.entries + 2, hash="1" * 64)
         request = messages.Perform(run="run", digest=first.digest, operation_id="2", operation=learn(1), seen=seen)
         with pytest.raises(RolledBack, match="put back or cut off"):
@@ -329,7 +316,7 @@ def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
     witness.parent.mkdir()
     with Bench(tmp_path / "bench", witnesses=[FileWitness(witness)]) as bench:
         bench.open()
-        bench.perform(0, BACK_LEARN)
+        bench.perform(0, LEARN)
         bench.curator.close()
         one, two = bench.folder / "curator", tmp_path / "two"
         shutil.copytree(one, two)
@@ -346,39 +333,6 @@ def test_two_copies_used_in_turn_stop_at_a_witness(tmp_path):
         copy.close()
         with pytest.raises(BrokenLedger, match="the witness"):
             reopened(two, witnesses=[FileWitness(witness)])
-
-
-@for_each("attack", ["without it", "forgotten", "older"])
-def test_a_witness_that_was_named_once_is_needed_for_ever(tmp_path, attack):
-    witness = tmp_path / "heads"
-    with Bench(tmp_path / "bench", witnesses=[FileWitness(witness)]) as bench:
-        bench.open()
-        bench.perform(0, BACK_LEARN)
-        bench.curator.close()
-        folder = bench.folder / "curator"
-        shutil.copytree(folder, tmp_path / "older")
-        bench.curator = reopened(folder, witnesses=[FileWitness(witness)])
-        bench.perform(1, learn(1))
-    given = [FileWitness(witness)]
-    if attack == "without it":
-        given = []
-    elif attack == "forgotten":
-        witness.unlink()
-    else:
-        shutil.rmtree(folder)
-        shutil.copytree(tmp_path / "older", folder)
-    with pytest.raises(BrokenLedger, match="witness"):
-        reopened(folder, witnesses=given)
-
-
-def test_a_torn_line_of_a_witness_is_a_head_that_was_never_acknowledged(tmp_path):
-    witness = tmp_path / "heads"
-    with Bench(tmp_path / "bench", witnesses=[FileWitness(witness)]) as bench:
-        bench.open()
-        with witness.open("ab") as file:
-            file.write(b'{"kind": "chain-ext')
-        bench.perform(0, BACK_LEARN)
-        assert last_head(FileWitness(witness)) == bench.curator._ledger.journal.chain.head()
 
 
 def test_a_referee_refuses_a_release_that_forgets(bench, monkeypatch):

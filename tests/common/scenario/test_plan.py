@@ -317,7 +317,7 @@ def test_the_models_and_the_counts_together_fit_the_budget(changes):
     section, before = chosen.curator, chosen.reweighs_before
     assert before == int("portfolio.raking=true" in changes)
     learner = parse_learner(section.learner)
-    events = planned_events(learner, None, section.n, section.kappa, section.eta, section.rounds, before)
+    events = planned_events(learner, section.n, section.kappa, section.eta, section.rounds, before)
     bounds = sampling_schedule(section.n, section.kappa, section.eta, section.rounds + before)[before:]
     assert [event.tv_bound for event in events] == list(bounds)  # type: ignore[attr-defined]
     assert len(chosen.planned_margins) == section.rounds + 1  # of labels, and by score for every model
@@ -332,9 +332,7 @@ def test_a_few_hundred_people_s_models_and_counts_fit_the_budget_together():
     """The accountant that prices these calls best cannot price them beside the counts: 1.024 was planned of 1."""
     chosen = resolve(load("portfolio", ["curator.n=600", "agents.count=600"]))
     section = chosen.curator
-    events = planned_events(
-        parse_learner(section.learner), None, section.n, section.kappa, section.eta, section.rounds, 0
-    )
+    events = planned_events(parse_learner(section.learner), section.n, section.kappa, section.eta, section.rounds, 0)
     assert cost([(event, 1) for event in (*events, *chosen.planned_margins)], section.delta) <= section.epsilon
 
 

@@ -19,10 +19,8 @@ from typer.testing import CliRunner
 from common.core.durable import durable_key
 from common.core.errors import (
     BadInput,
-    BadMessage,
     BrokenLedger,
     BudgetExceeded,
-    CannotWrite,
     Forged,
     PeerUnavailable,
     RunBegun,
@@ -47,7 +45,7 @@ from curator.ledger import backup, listed, restore
 from curator.startup import open_curator
 from deploy.deployment import Embedded
 from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, person, rows, scenario, write
-from tests.curator.contributions.test_collection import ONE, OTHER, agreed, full_disk, sent
+from tests.curator.contributions.test_collection import ONE, OTHER, agreed, sent
 from tests.support import served
 
 LEFT = {"plan": "pro", "visits": 29, "renews": "no"}
@@ -267,16 +265,6 @@ def dialled(address: str) -> Iterator[CollectorClient]:
 
 
 @pytest.mark.slow
-def test_a_person_contributes_and_withdraws(tmp_path, collection, address):
-    me = person(tmp_path / "me", collection)
-    with dialled(address) as client:
-        assert me.contribute(ONE, client, TOKEN, agreed).message["status"] == "kept"
-        assert collection.counts() == (1, 0)
-        assert me.withdraw(client, "").message["status"] == "withdrawn"
-    assert collection.counts() == (0, 1)
-
-
-@pytest.mark.slow
 def test_strangers_put_nothing_into_the_sample_and_no_body_of_theirs_is_read(tmp_path, collection, client, address):
     give(tmp_path / "me", collection, ONE)
     signed = sent(tmp_path / "me")
@@ -324,47 +312,6 @@ def dialled_app(collection: Collection) -> Iterator[CollectorClient]:
         yield client
 
 
-@pytest.mark.slow
-def test_a_replay_at_another_curator_is_a_problem_of_the_message(tmp_path, collection):
-    give(tmp_path / "me", collection, ONE)
-    with (
-        collecting(tmp_path / "other", scenario(tmp_path), token=TOKEN) as other,
-        dialled_app(other) as client,
-        pytest.raises(BadMessage, match="this is for the offer"),
-    ):
-        client.contribute(sent(tmp_path / "me"), TOKEN)
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_a_503_with_the_time_to_ask_again(tmp_path, collection, client, address, monkeypatch):
-    give(tmp_path / "first", collection, OTHER)  # whose page is there
-    me = person(tmp_path / "me", collection)
-    with dialled(address) as way:
-        with full_disk_for(monkeypatch, collection), pytest.raises(CannotWrite):
-            me.contribute(ONE, way, TOKEN, agreed)
-        with full_disk():
-            headers = {"Authorization": f"Bearer {TOKEN}"}
-            reply = client.post("/v1/contributions", content=sent(tmp_path / "me").raw(), headers=headers)
-        assert (reply.status_code, reply.headers["Retry-After"]) == (503, "2")
-        assert reply.json()["type"] == "urn:tandem:problem:cannot-write"
-        assert collection.counts() == (1, 0)
-        assert me.contribute(ONE, way, TOKEN, agreed).message["status"] == "kept"
-
-
-@contextmanager
-def full_disk_for(monkeypatch: pytest.MonkeyPatch, collection: Collection) -> Iterator[None]:
-    """Fill the disk of the curator alone: the person has one of their own."""
-    real = collection._store.add
-
-    def adding(*arguments):
-        with full_disk():
-            return real(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(collection._store, "add", adding)
-        yield
-
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -375,7 +322,7 @@ from common.net.server import listen, serve
 from curator.contributions.collection import collecting_app
 from curator.contributions.collection import Collection
 from curator.contributions.opening import collecting
-Collection._signed_receipt = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
+Collection._receipt = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
 chosen = resolve(loading.load(sys.argv[1]))
 with listen("127.0.0.1", 0) as listener, collecting(Path(sys.argv[2]), chosen, token=sys.argv[3]) as collection:
     print(collection.curator, flush=True)
@@ -476,5 +423,6 @@ def test_a_person_who_is_asked_and_says_no_gives_nothing(tmp_path, collection, a
     arguments += ["--curator-key", collection.curator, "--token", TOKEN]
     no = RUNNER.invoke(curator_command, arguments, input="n\n")
     assert (no.exit_code, "not confirmed: nothing was sent" in no.stderr, collection.counts()) == (1, True, (0, 0))
+    assert not (tmp_path / "me" / SENT).exists()
     assert RUNNER.invoke(curator_command, arguments, input="y\n").exit_code == 0
     assert collection.counts() == (1, 0)
