@@ -49,15 +49,9 @@ def test_a_curators_names_what_is_protected_in_what_neighbours_differ_and_what_i
         "epsilon = 1, delta = 1e-06 for the whole record: one record of the curator's file is replaced"
     )
     assert told.endswith("all that the curator releases in this run together, not for other runs")
-
-
-def test_labels_only_never_speaks_of_the_whole_record():
-    told = str(of_curator((1.0, 1e-6), "labels"))
-    assert "the LABEL ONLY, features are not protected and may be released as they are" in told
-    assert "whole record" not in told
-
-
-def test_an_agents_is_for_its_one_answer():
+    labels = str(of_curator((1.0, 1e-6), "labels"))
+    assert "the LABEL ONLY, features are not protected and may be released as they are" in labels
+    assert "whole record" not in labels
     assert str(of_agent((2.0, 0.0))).endswith("the one answer that the agent gives in this run, not for other runs")
     assert not of_agent((math.inf, 1.0)).private
 
@@ -94,6 +88,8 @@ def test_a_row_that_changes_sides_costs_both_and_no_less():
     there = np.array([a * b for a, b in product(*((1 - p, p) for p in rates))])
     assert both.epsilon >= np.log(here / there).max() > both.epsilon - 1e-9
     assert "all that the curator releases and all agents answer" in str(both)
+    added = together(of_curator((1.0, 1e-6), "records"), of_agent((1.0, 1e-7))).delta
+    assert 1.1e-6 <= added == pytest.approx(1.1e-6)
 
 
 @for_each(
@@ -107,12 +103,6 @@ def test_a_row_that_changes_sides_costs_both_and_no_less():
 def test_nothing_holds_for_a_row_if_one_side_does_not_protect_it(sides):
     assert not together(*sides).private
     assert str(together(*sides)).startswith("no guarantee")
-
-
-def test_deltas_add_up():
-    both = together(of_curator((1.0, 1e-6), "records"), of_agent((1.0, 1e-7)))
-    assert both.delta == pytest.approx(1.1e-6)
-    assert both.delta >= 1.1e-6
 
 
 EPSILON, RUNS = 1.0, 320
@@ -173,11 +163,8 @@ def test_an_agent_s_guarantee_in_words():
 STEPS = SubsampledSteps(count=1000, tv_bound=1e-4, ratio=0.5)
 
 
-def test_the_bound_is_that_of_the_sampler():
-    assert Fraction(1, 1 << EXACT_BITS) == NUMBER
-
-
 def test_only_gaussian_noise_has_an_error_and_it_grows_with_the_numbers():
+    assert Fraction(1, 1 << EXACT_BITS) == NUMBER  # of the sampler
     assert sampling_error(NoEvent()) == sampling_error(Release(epsilon=1.0)) == 0
     assert sampling_error(STEPS) == 1000 * module.COORDINATES * NUMBER
     assert sampling_error(Gaussian(count=3, mu=0.1)) == 3 * sampling_error(Gaussian(mu=0.1)) > 0
@@ -200,6 +187,7 @@ def test_a_sampler_that_is_further_from_its_law_costs_more(monkeypatch):
     """With T the distance, delta'(epsilon) = delta(epsilon) + (1 + e^epsilon) T."""
     plan = [(Gaussian(mu=0.5), 1)]
     exact = cost(plan, 1e-6)
+    assert exact == pytest.approx(epsilon_of(0.5, 1e-6), rel=1e-12)
     monkeypatch.setattr(module, "NUMBER", Fraction(1, 10**8 * module.NUMBERS * module.ALLOWANCE))
     dearer = cost(plan, 1e-6)
     assert exact < dearer < 1.1 * exact
@@ -231,19 +219,12 @@ def test_a_budget_of_what_a_plan_costs_admits_it(plan, delta):
         budget.admit(events[:done], events[done])
 
 
-def test_the_exact_sampler_costs_next_to_nothing():
-    assert cost([(Gaussian(mu=0.5), 1)], 1e-6) == pytest.approx(epsilon_of(0.5, 1e-6), rel=1e-12)
-
-
 @for_each("delta", [1e-4, 1e-9])
 @for_each("error", [Fraction(1, 10**20), Fraction(1, 2**116), Fraction(1, 10**300)])
 def test_what_is_payable_leaves_half_of_delta_and_little_more_leaves_none(delta, error):
     epsilon = payable(delta, error)
     assert delta / 2.0 <= delta_left(delta, epsilon, error) < delta
     assert delta_left(delta, epsilon + 2.0, error) < 0.0
-
-
-def test_where_the_error_is_too_large_nothing_is_payable():
     assert payable(1e-9, Fraction(1, 10**9)) == payable(0.0, Fraction(1, 10**99)) == 0.0
 
 

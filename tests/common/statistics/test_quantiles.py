@@ -167,11 +167,8 @@ def test_devices_answer_what_the_search_asks() -> None:
 @for_each(
     ("bits", "share", "tolerance", "beta", "complaint"),
     [
-        (0, 0.5, 0.1, 0.1, "bits"),
-        (65, 0.5, 0.1, 0.1, "bits"),
-        (8, 0.1, 0.1, 0.1, "tolerance"),
-        (8, 0.95, 0.05, 0.1, "tolerance"),
-        (8, 0.5, 0.0, 0.1, "tolerance"),
+        *((bits, 0.5, 0.1, 0.1, "bits") for bits in (0, 65)),
+        *((8, share, width, 0.1, "tolerance") for share, width in ((0.1, 0.1), (0.95, 0.05), (0.5, 0.0))),
         (8, 0.5, 0.1, 1.0, "failure"),
     ],
 )
@@ -194,19 +191,11 @@ def test_bins_have_about_the_same_people():
     assert coarser(np.array([0.0, -1.0, 0.0, 0.0]), 4) == [1]
     assert len(middles(FINE_CUTS)) == len(FINE_CUTS) + 1
     assert middles((0.0,)).tolist() == [-1.0, 1.0]
-
-
-def test_all_people_in_one_bin_still_leave_two():
-    people = np.zeros(8)
-    people[7] = 100.0
-    assert coarser(people, 5) == [6]
-    people[7], people[0] = 0.0, 100.0
-    assert coarser(people, 5) == [0]
-
-
-def test_where_nobody_is_all_fine_bins_count_alike():
-    within = Within.of(np.array([0.0, 0.0, 4.0, 0.0]), [1], np.arange(4.0))
-    assert within.weights.tolist() == [0.5, 0.5, 1.0, 0.0]
+    assert coarser(np.array([0.0] * 7 + [100.0]), 5) == [6]  # all in one bin still leave two
+    assert coarser(np.array([100.0] + [0.0] * 7), 5) == [0]
+    nobody_in_one = Within.of(np.array([0.0, 0.0, 4.0, 0.0]), [1], np.arange(4.0))
+    assert nobody_in_one.weights.tolist() == [0.5, 0.5, 1.0, 0.0]
+    assert project_to_simplex(np.array([-1.0, -1.0]), 10.0).tolist() == [5.0, 5.0]
 
 
 @for_each("noise", [0.0, 5.0, 30.0])
@@ -221,10 +210,6 @@ def test_empty_bins_are_cleared_of_noise(noise):
     assert np.abs(found - true).sum() <= np.abs(np.maximum(noisy, 0.0) - true).sum() + 1e-6
     empty = np.delete(found, range(10, 14))
     assert empty.sum() <= 0.55 * np.maximum(np.delete(noisy, range(10, 14)), 0.0).sum() + 1e-6
-
-
-def test_counts_that_are_all_below_zero_are_spread():
-    assert project_to_simplex(np.array([-1.0, -1.0]), 10.0).tolist() == [5.0, 5.0]
 
 
 BITS, KEPT, BETA = 40, 32, 0.2

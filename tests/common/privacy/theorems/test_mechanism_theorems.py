@@ -2,8 +2,10 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -36,6 +38,7 @@ from common.privacy.theorems.votes import (
     stability_margin,
     stability_share,
 )
+from tests.common.privacy.theorems.test_profiles import exact_gaussian_delta
 from tests.tiers import for_each
 
 
@@ -178,12 +181,6 @@ def test_a_pure_release_beside_a_wide_pad_costs_about_the_square_of_its_epsilon(
     assert gaussian_price(release_profile(1e-4, 0.0), 0.05, 1e-12) == pytest.approx(1e-8, rel=0.02)
 
 
-def exact_gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
-    with mpmath.workdps(60):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
-
-
 @settings(max_examples=60)
 @given(epsilon=st.floats(1e-3, 60.0), log_delta=st.floats(-30.0, -1.0), sensitivity=st.floats(1e-3, 1e3))
 def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
@@ -195,12 +192,6 @@ def test_the_calibrated_sigma_is_private_and_nothing_much_smaller_is(
     assert exact_gaussian_delta(epsilon, sensitivity / (sigma * (1 - 1e-6))) > delta
 
 
-def test_warner_known_answers() -> None:
-    assert local.randomized_response_probability(1.0) == pytest.approx(0.731058578630005, rel=1e-14)
-    assert local.randomized_response_epsilon(0.5) == 0.0
-    assert local.randomized_response_epsilon(1.0) == math.inf
-
-
 @given(epsilon=st.floats(1e-9, 700.0))
 def test_warner_never_claims_more_than_the_odds_show(epsilon: float) -> None:
     probability = local.randomized_response_probability(epsilon)
@@ -208,6 +199,8 @@ def test_warner_never_claims_more_than_the_odds_show(epsilon: float) -> None:
         odds = mpmath.log(mpmath.mpf(probability) / (1 - mpmath.mpf(probability)))
     assert odds <= local.randomized_response_epsilon(probability) <= epsilon
     assert odds >= min(epsilon * (1 - 1e-7) - 1e-15, 12.0)
+    assert local.randomized_response_epsilon(0.5) == 0.0
+    assert local.randomized_response_epsilon(1.0) == math.inf
 
 
 def exact_odds(probability: Fraction, symbols: int) -> mpmath.mpf:
@@ -227,30 +220,17 @@ def test_k_ary_response_is_private_and_no_more_truth_is(epsilon: float, symbols:
         assert more >= 1 or exact_odds(more, symbols) > mpmath.exp(epsilon)
 
 
-def test_k_ary_response_known_answers() -> None:
-    assert local.k_ary_response_probability(math.log(3), 4) == pytest.approx(0.5, rel=1e-14)
-    assert local.k_ary_response_probability(1.0, 2) == pytest.approx(
-        local.randomized_response_probability(1.0), rel=1e-14
-    )
-    assert local.k_ary_response_probability(700.0, 1 << 16) == 1 - 2.0**-53
-
-
 @for_each(
     "call",
     [
-        lambda: local.randomized_response_epsilon(0.49),
-        lambda: local.randomized_response_epsilon(math.nan),
-        lambda: local.randomized_response_probability(0.0),
-        lambda: local.randomized_response_probability(math.inf),
-        lambda: local.k_ary_response_probability(0.0, 3),
-        lambda: local.k_ary_response_probability(math.nan, 3),
-        lambda: local.k_ary_response_probability(701.0, 3),
+        *(partial(local.randomized_response_epsilon, wrong) for wrong in (0.49, math.nan)),
+        *(partial(local.randomized_response_probability, wrong) for wrong in (0.0, math.inf)),
+        *(partial(local.k_ary_response_probability, wrong, 3) for wrong in (0.0, math.nan, 701.0)),
         lambda: local.k_ary_response_probability(1.0, 1),
         lambda: local.analytic_gaussian_sigma(1.0, 0.1, -1.0),
     ],
 )
-def test_numbers_out_of_range_are_refused(call: object) -> None:
-    assert callable(call)
+def test_numbers_out_of_range_are_refused(call: Callable[[], float]) -> None:
     with pytest.raises(BadInput):
         call()
 

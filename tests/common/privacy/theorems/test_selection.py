@@ -2,7 +2,6 @@
 
 import math
 from functools import cache
-from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -113,16 +112,6 @@ def test_a_choice_costs_more_than_one_run(law: AnyLaw) -> None:
     assert divergence(first, second, epsilon_of(0.5, 1e-3)) > 1e-3
 
 
-@for_each("law", LAWS, ids=IDS)
-def test_the_claim_is_not_far_from_what_a_mechanism_attains(law: AnyLaw) -> None:
-    claimed = epsilon_of_selection(0.5, law, 1e-3)
-    worst = max(
-        divergence(*(best_of(law, c) for c in selection_binned(0.5, order)), 0.5 * claimed)  # type: ignore[call-arg]
-        for order in ("up", "down")
-    )
-    assert worst > 1e-3
-
-
 @for_each("epsilon", [0.1, 1.0, 3.0])
 @for_each("law", LAWS, ids=IDS)
 def test_pure_runs_make_a_pure_choice(epsilon: float, law: AnyLaw) -> None:
@@ -177,16 +166,16 @@ def test_the_renyi_bound_is_that_of_an_oracle() -> None:
             assert 0.97 * theirs[order] <= ours <= 1.02 * theirs[order]
 
 
-def test_known_answers() -> None:
+def test_known_answers_and_budgets_out_of_range() -> None:
+    for epsilon, delta in ((0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0)):
+        with pytest.raises(BadInput):
+            mu_for_selection(epsilon, delta, geometric(5.0))
+    for delta in (0.0, 1.0):
+        with pytest.raises(BadInput, match="delta"):
+            epsilon_of_selection(1.0, geometric(5.0), delta)
     assert epsilon_of_selection(0.23670438066, geometric(1.0), DELTA) == pytest.approx(1.0, abs=1e-5)
     assert epsilon_of_selection(0.23670438066, geometric(20.0, 60), DELTA) == pytest.approx(1.6076, abs=1e-4)
     assert cost([(PrivateSelection(mu=0.23670438066, law=geometric(20.0, 60)), 1)], DELTA) <= 1.69
-
-
-def test_more_runs_cost_more() -> None:
-    for laws in ([geometric(mean) for mean in (1.0, 2.0, 5.0, 20.0)], [Poisson(rate=r, most=60) for r in (1, 4, 16)]):
-        costs = [epsilon_of_selection(0.3, law, DELTA) for law in laws]
-        assert all(less < more for less, more in pairwise(costs))
 
 
 @for_each("law", thinned(LAWS, 2))
@@ -195,15 +184,6 @@ def test_mu_for_a_choice_is_the_largest_that_fits(law: AnyLaw, epsilon: float) -
     mu = mu_for_selection(epsilon, DELTA, law)
     assert epsilon_of_selection(mu, law, DELTA) <= epsilon
     assert epsilon_of_selection(mu * (1 + 1e-4), law, DELTA) > epsilon
-
-
-@for_each(("epsilon", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0)])
-def test_budgets_out_of_range_are_refused(epsilon: float, delta: float) -> None:
-    with pytest.raises(BadInput):
-        mu_for_selection(epsilon, delta, geometric(5.0))
-    if delta in (0.0, 1.0):
-        with pytest.raises(BadInput, match="delta"):
-            epsilon_of_selection(1.0, geometric(5.0), delta)
 
 
 class TestAccounting:
@@ -261,20 +241,17 @@ class TestChoosing:
             assert len(seen) == count
 
     def test_the_first_of_equally_good_runs_is_returned(self) -> None:
-        chosen = choose(
-            lambda _, s: int(s.words(1)[0]), lambda _, __: 0.0, GRID, geometric(9.0), RandomSource.seeded(3)
+        chosen, again = (
+            choose(lambda _, s: int(s.words(1)[0]), lambda *_: 0.0, GRID, geometric(mean), RandomSource.seeded(3))
+            for mean in (9.0, 1.0)
         )
-        again = choose(lambda _, s: int(s.words(1)[0]), lambda _, __: 0.0, GRID, geometric(1.0), RandomSource.seeded(3))
         assert chosen == again
 
     def test_settings_are_drawn_uniformly(self) -> None:
         runs, counts = 3000, dict.fromkeys(range(1, 4), 0)
         for seed in range(runs):
-            counts[
-                choose(lambda _, __: None, lambda _, __: 0.0, GRID, geometric(1.0), RandomSource.seeded(seed)).settings[
-                    "a"
-                ]
-            ] += 1
+            drawn = choose(lambda *_: None, lambda *_: 0.0, GRID, geometric(1.0), RandomSource.seeded(seed))
+            counts[drawn.settings["a"]] += 1
         # Six standard errors.
         assert all(abs(count - runs / 3) < 6 * math.sqrt(runs * 2 / 9) for count in counts.values())
 
@@ -373,9 +350,8 @@ def test_rounding_is_outwards_and_costs_little(law: AnyLaw) -> None:
 def test_a_choice_of_one_run_costs_that_run(mu: float, epsilon: float) -> None:
     assert delta_of_selection(mu, geometric(1.0), epsilon) == delta_of(mu, epsilon)
     nearly = NegativeBinomial(gamma=1.0 - 1e-9, most=2)
-    assert (
-        delta_of(mu, epsilon) * (1.0 - 1e-9) <= delta_of_selection(mu, nearly, epsilon) <= 1.01 * delta_of(mu, epsilon)
-    )
+    exact = delta_of(mu, epsilon)
+    assert exact * (1.0 - 1e-9) <= delta_of_selection(mu, nearly, epsilon) <= 1.01 * exact
 
 
 def test_more_epsilon_costs_less_delta_and_more_mu_more() -> None:
@@ -467,12 +443,6 @@ def test_draws_follow_the_law(law: Stopping) -> None:
         cells.append((np.array([observed[~large].sum()]), np.array([expected[~large].sum()])))
     statistic = sum(float(np.sum((seen - want) ** 2 / np.maximum(want, 1e-9))) for seen, want in cells)
     assert statistic < chi2.ppf(1 - 1e-6, max(1, int(large.sum())))
-
-
-def test_the_same_source_draws_the_same_count() -> None:
-    law = geometric(30.0)
-    counts = {draw_count(law, RandomSource.seeded(7)) for _ in range(3)}
-    assert len(counts) == 1
 
 
 @given(st.integers(1, 1 << 200), st.integers(0, 100))
