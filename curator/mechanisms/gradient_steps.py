@@ -106,6 +106,19 @@ def descend(
         _many(draws, noise, away, total, done, rule)
 
 
+class _Step(NamedTuple):
+    """What one step does to every coordinate; ``kept`` weighs the iterate before it, ``counts`` is 1 or 0."""
+
+    slope: float
+    counts: float
+    size: float
+    length: float
+    factor: float
+    drift: float
+    kept: float
+    start: float
+
+
 @njit
 def _few(
     draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, done: int, rule: Any, some: int | None
@@ -124,18 +137,14 @@ def _few(
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
             margin += rule.start * (intercept + float(sum_of(record)))
-        slope, counts = _slope(rule.loss, sign * margin)
-        slope = -sign * _clipped(slope, square, intercept, rule.unit, rule.clip)
-        step, decay, drift = _step(rank, rule.scale, rule.regularization, origin)
-        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, done + k, rule.burn, shrink)
-        many += kept
-        summed = fma(place, kept, summed)
-        last_summed = fma(last, kept, last_summed)
-        move = _on_grid(record * slope, counts, noise, _noises(noise, k, 0, some, away))
-        place = fma(move, -length, fma(place, factor, drift))
-        place = _projected(place, rule.start, rule.lasso, step, _ones(some, away), rule.radius)
-        last_move = _last_on_grid(slope * intercept, counts, noise, k, dimension)
-        last = _in_box(fma(last_move, -length, fma(last, factor, drift)), rule.radius)
+        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, _kept(k, done + k, rule.burn, shrink))
+        many += step.kept
+        summed = fma(place, step.kept, summed)
+        last_summed = fma(last, step.kept, last_summed)
+        move = _on_grid(record * step.slope, step.counts, noise, _noises(noise, k, 0, some, away))
+        place = fma(move, -step.length, fma(place, step.factor, step.drift))
+        place = _projected(place, rule.start, rule.lasso, step.size, _ones(some, away), rule.radius)
+        last = _moved_last(last, step, rule, intercept, noise, k, dimension)
         row = row_of(rows, min(k + 1, count - 1))
         record = alike(some_features(matrix, codes, row, 0, 0, some), away)
         square, product = float(sum_of(record * record)), float(sum_of(place * record))
@@ -170,29 +179,38 @@ def _many(draws: Any, noise: AnyArray | None, away: AnyArray, total: AnyArray, d
         margin = shrink * fma(intercept, last, product)
         if rule.start != origin:
             margin += rule.start * (intercept + _entire(matrix, codes, row, k))
-        slope, counts = _slope(rule.loss, sign * margin)
-        slope = -sign * _clipped(slope, square, intercept, rule.unit, rule.clip)
-        step, decay, drift = _step(rank, rule.scale, rule.regularization, origin)
-        length, factor, kept = step * rule.unit, decay * shrink, _kept(k, done + k, rule.burn, shrink)
-        many += kept
-        last_summed = fma(last, kept, last_summed)
-        products = squares = distances = alike(0.0, places)
+        step = _step(rule, sign, margin, square, intercept, rank, origin, shrink, _kept(k, done + k, rule.burn, shrink))
+        many += step.kept
+        last_summed = fma(last, step.kept, last_summed)
+        nothing = alike(0.0, places)
+        found = (nothing, nothing, nothing)
         for j in range(0, whole, WIDTH):
-            products, squares, distances = _move(
-                matrix, codes, row, following, noise, k, j, None, places, sums, slope, counts, step, length, factor,
-                drift, kept, rule.start, rule.lasso, rule.radius, products, squares, distances,
-            )  # fmt: skip
+            at = (row, following, k, j)
+            found = _move(draws, noise, at, None, step, rule.lasso, rule.radius, places, sums, found)
         if left > 0:
-            products, squares, distances = _move(
-                matrix, codes, row, following, noise, k, whole, left, places, sums, slope, counts, step, length, factor,
-                drift, kept, rule.start, rule.lasso, rule.radius, products, squares, distances,
-            )  # fmt: skip
-        last_move = _last_on_grid(slope * intercept, counts, noise, k, dimension)
-        last = _in_box(fma(last_move, -length, fma(last, factor, drift)), rule.radius)
-        product, square = float(sum_of(products)), float(sum_of(squares))
-        shrink = _shrink(fma(last, last, float(sum_of(distances))), rule.radius)
+            at = (row, following, k, whole)
+            found = _move(draws, noise, at, left, step, rule.lasso, rule.radius, places, sums, found)
+        last = _moved_last(last, step, rule, intercept, noise, k, dimension)
+        product, square = float(sum_of(found[0])), float(sum_of(found[1]))
+        shrink = _shrink(fma(last, last, float(sum_of(found[2]))), rule.radius)
     away[:dimension], total[:dimension] = places[:dimension], sums[:dimension]
     _close(away, total, last, last_summed, many, shrink, origin, dimension, done + count > rule.burn)
+
+
+@njit_inlined
+def _step(
+    rule: Any, sign: float, margin: float, square: float, intercept: float, rank: float, origin: float, shrink: float,
+    kept: float,
+) -> Any:  # fmt: skip
+    slope, counts = _slope(rule.loss, sign * margin)
+    slope = -sign * min(slope / rule.unit, rule.clip / np.sqrt(fma(intercept, intercept, square + _LEAST)))
+    if rule.regularization > 0.0:
+        size = 1.0 / (rule.regularization * rank)
+        decay = 1.0 - size * rule.regularization
+        drift = (1.0 - decay) * origin
+    else:
+        size, decay, drift = rule.scale / np.sqrt(rank), 1.0, 0.0
+    return _Step(slope, counts, size, size * rule.unit, decay * shrink, drift, kept, rule.start)
 
 
 @njit_inlined
@@ -251,20 +269,6 @@ def _logistic(margin: Any) -> Any:
 
 
 @njit_inlined
-def _clipped(slope: float, square: float, intercept: float, unit: float, clip: float) -> Any:
-    return min(slope / unit, clip / np.sqrt(fma(intercept, intercept, square + _LEAST)))
-
-
-@njit_inlined
-def _step(rank: float, scale: float, regularization: float, origin: float) -> tuple[float, float, float]:
-    if regularization > 0.0:
-        step = 1.0 / (regularization * rank)
-        decay = 1.0 - step * regularization
-        return step, decay, (1.0 - decay) * origin
-    return scale / np.sqrt(rank), 1.0, 0.0
-
-
-@njit_inlined
 def _kept(k: int, made: int, burn: int, shrink: float) -> float:
     return shrink if k > 0 and made > burn else 0.0
 
@@ -284,11 +288,17 @@ def _on_grid(gradient: Any, counts: float, noise: AnyArray | None, noises: Any) 
 
 
 @njit_inlined
-def _last_on_grid(gradient: float, counts: float, noise: AnyArray | None, k: int, dimension: int) -> Any:
+def _moved_last(
+    last: float, step: Any, rule: Any, intercept: float, noise: AnyArray | None, k: int, dimension: int
+) -> Any:
+    """Move the intercept's coordinate."""
     if noise is None:
-        return gradient * counts
-    present = np.float64(noise.shape[1] > dimension)
-    return fma(nearest(gradient), counts, present * np.float64(noise[k, min(dimension, noise.shape[1] - 1)]))
+        move = step.slope * intercept * step.counts
+    else:
+        present = np.float64(noise.shape[1] > dimension)
+        drawn = np.float64(noise[k, min(dimension, noise.shape[1] - 1)])
+        move = fma(nearest(step.slope * intercept), step.counts, present * drawn)
+    return _in_box(fma(move, -step.length, fma(last, step.factor, step.drift)), rule.radius)
 
 
 @njit_inlined
@@ -310,10 +320,10 @@ def _ones(count: int | None, places: AnyArray) -> Any:
 
 
 @njit_inlined
-def _projected(place: Any, start: float, lasso: float | None, step: float, ones: Any, radius: float | None) -> Any:
+def _projected(place: Any, start: float, lasso: float | None, size: float, ones: Any, radius: float | None) -> Any:
     """Soft-threshold coordinates, where ``ones`` is not 0, and put them in the box: all but the ball's factor."""
     if lasso is not None:
-        threshold = ones * (lasso * step)
+        threshold = ones * (lasso * size)
         origin = 0.0 if radius is None else start
         place = place + origin
         place = place - least(greatest(place, threshold * -1.0), threshold)
@@ -345,23 +355,26 @@ def _entire(matrix: AnyArray, codes: Any, row: int, k: int) -> float:
 
 @njit_inlined
 def _move(
-    matrix: AnyArray, codes: Any, row: int, following: int, noise: AnyArray | None, k: int, j: int, count: int | None,
-    places: AnyArray, sums: AnyArray, slope: float, counts: float, step: float, length: float, factor: float,
-    drift: float, kept: float, start: float, lasso: float | None, radius: float | None, products: Any, squares: Any,
-    distances: Any,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    draws: Any, noise: AnyArray | None, at: Any, count: int | None, step: Any, lasso: float | None,
+    radius: float | None, places: AnyArray, sums: AnyArray, found: Any,
+) -> Any:  # fmt: skip
     """Move coordinates j, ..., j + 7, or the ``count`` that are left, and add to the three sums over all of them.
 
-    Without a branch or loop, as everything that is called for each draw: then the compiler sees that no reference to an
-    array need be counted, which takes longer than the rest.
+    They are of products with the coming record, of its squares, and of squared distances. Without a branch or loop, as
+    everything that is called for each draw: then the compiler sees that no reference to an array need be counted, which
+    takes longer than the rest.
     """
+    products, squares, distances = found
+    row, following, k, j = at
     place = load(places, j)
-    store(sums, j, fma(place, kept, load(sums, j)))
-    gradient = alike(some_features_again(matrix, codes, row, k, j, count), places) * slope
-    move = _on_grid(gradient, counts, noise, _noises(noise, k, j, count, places))
-    place = _projected(fma(move, -length, fma(place, factor, drift)), start, lasso, step, _ones(count, places), radius)
+    store(sums, j, fma(place, step.kept, load(sums, j)))
+    record = alike(some_features_again(draws.matrix, draws.codes, row, k, j, count), places)
+    noises = _noises(noise, k, j, count, places)
+    move = _on_grid(record * step.slope, step.counts, noise, noises)
+    place = fma(move, -step.length, fma(place, step.factor, step.drift))
+    place = _projected(place, step.start, lasso, step.size, _ones(count, places), radius)
     store(places, j, place)
-    coming = alike(some_features(matrix, codes, following, k + 1, j, count), places)
+    coming = alike(some_features(draws.matrix, draws.codes, following, k + 1, j, count), places)
     if radius is not None:
         distances = fma(place, place, distances)
     return fma(place, coming, products), fma(coming, coming, squares), distances
