@@ -78,7 +78,7 @@ def convex_excess(n: int, mu: float, seed: int) -> float:
     source = RandomSource.seeded(seed)
     prepared = prepare(given, settings, mu, source)
     target = Objective(prepared.domains, 0.3, prepared.discrepancy, 20.0, 0.0, 0.0)
-    found = adaptation.solve_convex(given, settings, mu, source)
+    found = adaptation.solve(given, settings, mu, source)
     # The best scales are 1 where kappa_1 exceeds every loss, and F is then weighted least squares.
     return target.value(found.weights, found.scales) - target.value(_best(target), np.ones(SOURCE + n))
 
@@ -101,7 +101,7 @@ def mapping(n: int, mu: float, seed: int) -> float:
     target = Objective(
         prepared.domains, 0.3, prepared.discrepancy, 1.0, 0.1, 0.0, "logistic", convex=False, sharpness=sharpness
     )
-    found = adaptation.solve_nonconvex(given, settings, mu, source)
+    found = adaptation.solve(given, settings, mu, source)
     beta, p = smoothness(settings, given), target.references
     in_weights, in_scales = target.gradients(found.weights, found.scales)
     weights = found.weights - in_weights / beta
@@ -126,7 +126,7 @@ def condition(n: int, mu: float) -> tuple[float, float]:
     """Return the n that Theorem 4.4 wants for kappa_1 = .2 instead, and the squared distance of u that is in it."""
     given = domains(n, 1, labels=False)
     settings = ConvexSettings(alpha=0.3, kappa_1=0.2, kappa_2=0.0, iterations=4000, output="last")
-    target_scales = adaptation.solve_convex(given, settings, None, RandomSource.seeded(1)).scales
+    target_scales = adaptation.solve(given, settings, None, RandomSource.seeded(1)).scales
     p = np.repeat(given.shares(0.3), [SOURCE, n])
     distance = float((((target_scales - 1.0) / p) ** 2).sum())
     bounds = settings.bounds

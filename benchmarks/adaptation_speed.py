@@ -23,7 +23,7 @@ from common.core.arrays import AnyArray
 from common.numerics.kernels import njit_inlined
 from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
-from curator.learners.adaptation import ConvexSettings, fit_convex
+from curator.learners.adaptation import ConvexSettings, solve
 from curator.learners.domains import Domains, DomainSide
 
 MAX_SECONDS = 60.0
@@ -90,9 +90,9 @@ def measure(m: int = 8_000, n: int = 10_000, d: int = 384, iterations: int = 15_
     domains = Domains(sides[0], sides[1])
     settings = ConvexSettings(alpha=0.5, kappa_1=5.0, kappa_2=10.0, kappa_inf=1.0, iterations=iterations)
     mu, source = mu_allowed(1.0, 1e-6), RandomSource.seeded(1)
-    fit_convex(domains, settings.model_copy(update={"iterations": 1}), mu, source)  # loops are compiled
+    solve(domains, settings.model_copy(update={"iterations": 1}), mu, source)  # loops are compiled
     began, busy = time.perf_counter(), time.process_time()
-    fit_convex(domains, settings, mu, source)
+    solve(domains, settings, mu, source)
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     records = np.concatenate([side.features for side in sides]).astype(np.float32).reshape(-1)
     large = np.ones(BEYOND_CACHES // 4, dtype=np.float32)

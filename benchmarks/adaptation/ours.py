@@ -27,7 +27,7 @@ from common.numerics.randomness import RandomSource
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.privacy.theorems.selection import mu_for_selection
 from common.privacy.theorems.stopping import NegativeBinomial
-from curator.learners.adaptation import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
+from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.discrepancy import discrepancy
 from curator.learners.domains import Domains, fit_public
 from curator.mechanisms.selection import choose
@@ -109,8 +109,9 @@ def fit(
     common = {"start": "zero" if mu is None else "public", **common}
     if pair.task == "regression":
         clip = None if mu is None else "public"
-        return fit_convex(domains, ConvexSettings(**{"output": "suffix", "residual_clip": clip, **common}), mu, source)
-    return fit_nonconvex(domains, NonconvexSettings(output="last", **common), mu, source)
+        chosen = ConvexSettings(**{"output": "suffix", "residual_clip": clip, **common})
+        return solve(domains, chosen, mu, source).weights
+    return solve(domains, NonconvexSettings(output="last", **common), mu, source).weights
 
 
 def largest_residual(pair: Pair, split: Split) -> float:

@@ -6,7 +6,6 @@ large as they can be (the radius is small), so the worst case is nearly there, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from common.privacy.auditing import Subject
 from common.privacy.theorems.gaussian_dp import StepNoise, epsilon_of, step_noise
 from curator.learners import adaptation as convex_module
 from curator.learners import adaptation as settings_module
-from curator.learners.adaptation import ConvexSettings, NonconvexSettings, fit_convex, fit_nonconvex
+from curator.learners.adaptation import ConvexSettings, NonconvexSettings, solve
 from curator.learners.discrepancy import private_discrepancy, sensitivity
 from curator.learners.domains import Domains, DomainSide
 from curator.learners.noisy_descent import Bounds, Found, descend
@@ -44,11 +43,11 @@ def person(feature: float, response: float, private: Private = "target", others:
     return Domains(own, other, "source") if private == "source" else Domains(other, own)
 
 
-def fitted(fit: Callable[..., Any], settings: Any, safeguard: Safeguard | None = None, other: Any = None) -> Subject:
+def fitted(settings: Any, safeguard: Safeguard | None = None, other: Any = None) -> Subject:
     """One fit a run; or with something else in the place of a safeguard."""
 
     def shipped(given: Domains, runs: int, source: RandomSource) -> AnyArray:
-        return np.array([fit(given, settings, MU, source.derive(run))[0] for run in range(runs)])
+        return np.array([solve(given, settings, MU, source.derive(run)).weights[0] for run in range(runs)])
 
     return without(safeguard, other, shipped) if safeguard else shipped
 
@@ -63,14 +62,14 @@ def algorithm_cases() -> list[Case]:
     common = {"alpha": 0.5, "radius": SMALL, "kappa_2": 0.0, "iterations": 9, "output": "last", "scales_share": 0.1}
     squared, logistic = ConvexSettings(**common), NonconvexSettings(**common)
 
-    def case(name: str, fit: Callable[..., Any], settings: Any, private: Private) -> Case:
+    def case(name: str, settings: Any, private: Private) -> Case:
         inputs = person(1.0, 1.0, private), person(1.0, -1.0, private)
-        alone = fitted(fit, settings, (settings_module, "step_noise"), one_step)
+        alone = fitted(settings, (settings_module, "step_noise"), one_step)
         return Case(
             name,
             epsilon_of(MU, DELTA),
             inputs,
-            fitted(fit, settings),
+            fitted(settings),
             1600,
             delta=DELTA,
             twins={} if private == "source" else {"no composition": alone},
@@ -78,9 +77,9 @@ def algorithm_cases() -> list[Case]:
         )
 
     return [
-        case("CnvxAdap", fit_convex, squared, "target"),
-        case("CnvxAdap, private source", fit_convex, squared, "source"),
-        case("NCnvxAdap", fit_nonconvex, logistic, "target"),
+        case("CnvxAdap", squared, "target"),
+        case("CnvxAdap, private source", squared, "source"),
+        case("NCnvxAdap", logistic, "target"),
     ]
 
 
@@ -95,10 +94,10 @@ def clipping_case() -> Case:
         "CnvxAdap, a person out of bounds",
         epsilon_of(MU, DELTA),
         (person(5.0, 1.0, others=600), person(-5.0, 1.0, others=600)),
-        fitted(fit_convex, settings),
+        fitted(settings),
         400,
         delta=DELTA,
-        twins={"no clipping": fitted(fit_convex, settings, (DomainSide, "bounded"), as_it_is)},
+        twins={"no clipping": fitted(settings, (DomainSide, "bounded"), as_it_is)},
     )
 
 
@@ -116,12 +115,10 @@ def public_clip_case() -> Case:
         "CnvxAdap, residuals clipped by the public side",
         epsilon_of(MU, DELTA),
         (inputs[0], inputs[1]),
-        fitted(fit_convex, settings),
+        fitted(settings),
         800,
         delta=DELTA,
-        twins={
-            "noise of the clip, residuals without": fitted(fit_convex, settings, (convex_module, "descend"), unclipped)
-        },
+        twins={"noise of the clip, residuals without": fitted(settings, (convex_module, "descend"), unclipped)},
         least=0.1,
     )
 

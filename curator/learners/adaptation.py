@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from common.local.hypotheses.linear import Linear, Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian, NonPrivate
-from common.privacy.theorems.gaussian_dp import StepNoise, scales_share, step_noise
+from common.privacy.theorems.gaussian_dp import scales_share, step_noise
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.discrepancy import private_discrepancy
 from curator.learners.domains import Domains, DomainSide, Loss, PublicFit, Whitening, fit_public, whitening
@@ -51,31 +52,112 @@ class DescentSettings(AlgorithmSettings):
         """The public bounds on a record."""
         return Bounds(self.loss, self.radius, self.norm)
 
+    def clipped(self, domains: Domains) -> Self:
+        """Return the same settings with the numbers that the public side decides: a function of no private record."""
+        return self
+
     def softmax(self, records: int) -> float:
-        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself."""
+        """Return the sharpness of the softmax; with printed steps, F has the greatest weight itself.
+
+        By default (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most.
+        """
         if self.sharpness is not None:
             return self.sharpness
-        return HARD if self.convex and self.steps == "paper" else default_sharpness(records)
+        return HARD if self.convex and self.steps == "paper" else records * float(np.log(max(records, 3)))
 
     def noise(self, domains: Domains, mu: float) -> tuple[float, float]:
         """Return sigma_1 and sigma_2 with which all iterations together are mu-GDP (see ``sensitivities``)."""
         self.check_mu(mu)
         first, second = sensitivities(self.bounds, domains, self.alpha)
-        found = self._division(domains, first, second, mu)
+        share, joint = self.scales_share, self.loss == "squared"
+        if self.calibration == "paper":
+            share, joint = 0.5, False
+        elif share is None:
+            # In the paper's variables: s_2 = p^2 B, and U = 1.
+            weights = self.radius * math.sqrt(domains.dimension) * first
+            scales = math.sqrt(domains.people) * domains.private_share(self.alpha) ** 2 * second
+            share = scales_share(weights, scales)
+        found = step_noise(mu, self.iterations, min(max(share, MIN_SHARE), MAX_SHARE), joint=joint)
         return first * found.gradient, second * found.scales
 
-    def _division(self, domains: Domains, first: float, second: float, mu: float) -> StepNoise:
-        if self.calibration == "paper":
-            return step_noise(mu, self.iterations, 0.5, joint=False)
-        share = self.scales_share
-        if share is None:
-            # In the paper's variables: s_2 = p^2 B, and U = 1.
-            reference = domains.private_share(self.alpha)
-            share = scales_share(
-                self.radius * math.sqrt(domains.dimension) * first, math.sqrt(domains.people) * reference**2 * second
-            )
-        bounded = min(max(share, MIN_SHARE), MAX_SHARE)
-        return step_noise(mu, self.iterations, bounded, joint=self.loss == "squared")
+    @abstractmethod
+    def iterates(self, source: RandomSource) -> tuple[int, int]:
+        """Return how many iterations are made, and how many of them are not averaged."""
+
+    @abstractmethod
+    def printed_steps(self, prepared: Prepared) -> Steps:
+        """Return the paper's step sizes."""
+
+
+class ConvexSettings(ConvexFields, DescentSettings):
+    """Settings of CnvxAdap, and what follows from them."""
+
+    loss: ClassVar[Loss] = "squared"
+    convex: ClassVar[bool] = True
+
+    @property
+    def bounds(self) -> Bounds:
+        if self.residual_clip == "public":
+            raise AssertionError("the clip is not computed yet: call clipped first")
+        return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
+
+    def clipped(self, domains: Domains) -> Self:
+        """Return the same settings with the number that ``residual_clip: public`` stands for.
+
+        The noise and the loop both read it from :attr:`bounds`, so that no other clip is used than the one that the
+        noise is calibrated to.
+        """
+        if self.residual_clip != "public":
+            return self
+        return self.model_copy(update={"residual_clip": _public_fit(domains, self).residual_clip})
+
+    def iterates(self, source: RandomSource) -> tuple[int, int]:
+        burn = {"average": 0, "suffix": self.iterations // 2, "last": self.iterations - 1}[self.output]
+        return self.iterations, burn
+
+    def printed_steps(self, prepared: Prepared) -> Steps:
+        """Return the steps of Algorithm 1, line 4, with m^{3/2}/(sqrt(T) alpha^2 (B + B_bar)) for the public scales.
+
+        Those are for the gradient in u; v = p u moves by p^3 times as much for the gradient in v divided by p.
+        """
+        domains, bounds, root = prepared.domains, self.bounds, math.sqrt(self.iterations)
+        first, second = prepared.noise
+        total = bounds.greatest + self.kappa_1 + self.kappa_2 + self.kappa_inf
+        weights = self.radius / (root * math.hypot(bounds.slope, math.sqrt(domains.dimension) * first))
+        sides = []
+        for side, (size, share) in enumerate(zip(domains.sizes, domains.shares(self.alpha), strict=True)):
+            norm = total + (0.0 if side else bounds.greatest)
+            noise = second if side == (domains.private == "target") else 0.0
+            # p^3 size^{3/2}/(sqrt(T) (size p)^2 norm): sigma_2 of the gradient in u is p^2 times the one here.
+            sides.append(size * share / size**1.5 / (root * math.hypot(norm, noise)))
+        return Steps(weights, *sides)
+
+
+class NonconvexSettings(NonconvexFields, DescentSettings):
+    """Settings of NCnvxAdap, and what follows from them; responses are labels -1 and +1."""
+
+    loss: ClassVar[Loss] = "logistic"
+    convex: ClassVar[bool] = False
+
+    def iterates(self, source: RandomSource) -> tuple[int, int]:
+        stop = self.iterations
+        if self.output == "random":
+            stop = 1 + int(source.derive("iterate").integers(self.iterations, 1)[0])
+        return stop, 0 if self.output == "average" else stop - 1
+
+    def printed_steps(self, prepared: Prepared) -> Steps:
+        """Return 1/beta_bar, :func:`smoothness`, for w and u: p^3 times as much for v and its gradient divided by p."""
+        step = 1.0 / smoothness(self, prepared.domains)
+        source, target = prepared.domains.shares(self.alpha)
+        return Steps(step, step * source**3, step * target**3)
+
+
+class Steps(NamedTuple):
+    """Step sizes of w, and of the source's and the target's scales."""
+
+    weights: float
+    source: float
+    target: float
 
 
 class Prepared(NamedTuple):
@@ -96,6 +178,39 @@ class Prepared(NamedTuple):
     reach: float
 
 
+def solve(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Found:
+    """Run CnvxAdap or NCnvxAdap, as the settings say; only the weights may be released.
+
+    Both are noisy projected gradient descent: CnvxAdap minimizes F of problem (6), NCnvxAdap seeks a stationary point
+    of J of problem (7). The discrepancy and all T iterations together are mu-GDP for the private side (replace one
+    record in its place), by the exact composition of Gaussian mechanisms and post-processing; compare Theorems 4.3,
+    whose noise is too little for large epsilon, and 5.2. Where NCnvxAdap releases a random iterate, its number is drawn
+    first and the loop stops there; the noise and the charge are those of T iterations, so that the number tells nothing
+    and costs nothing more.
+
+    ``paper`` steps are those of Algorithm 1, with the misprint of the public one put right, and 1/beta_bar. With them
+    the scales hardly move. ``scaled`` steps work on v = p u, which is 1 at the lower bound of u, with sensitivity p B
+    and their own step, and have the maximum of the weights smoothed.
+
+    With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
+    the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
+    number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
+    (:mod:`common.privacy.theorems.domain_adaptation`) hold as they are with G = 2 C r and B = C^2. A clip
+    that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
+    without a clip, with its own sensitivity.
+
+    Args:
+        mu: Of everything; None for no privacy.
+        source: Of the noise, and of the number of a random iterate.
+    """
+    with one_thread():
+        settings = settings.clipped(domains)
+        prepared = prepare(domains, settings, mu, source)
+        steps = settings.printed_steps(prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
+        plan = course(settings, prepared, steps, *settings.iterates(source))
+        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
+
+
 def prepare(domains: Domains, settings: DescentSettings, mu: float | None, source: RandomSource) -> Prepared:
     """Calibrate the noise, bring records within public bounds, and estimate the discrepancy with its part of mu."""
     first, noise = None, (0.0, 0.0)
@@ -108,40 +223,49 @@ def prepare(domains: Domains, settings: DescentSettings, mu: float | None, sourc
     )
     if settings.start == "zero":
         return Prepared(domains, found, noise, None, settings.radius)
-    known = public_fit(domains, settings)
+    known = _public_fit(domains, settings)
     return Prepared(domains, found, noise, known.weights, known.reach)
 
 
-def public_fit(domains: Domains, settings: DescentSettings) -> PublicFit:
-    """Return what the public side alone says, its rows within public bounds: a function of no private record."""
+def _public_fit(domains: Domains, settings: DescentSettings) -> PublicFit:
     return fit_public(domains.public.bounded(settings.norm), settings.loss, settings.radius, settings.norm)
 
 
 def scaled_steps(settings: DescentSettings, prepared: Prepared) -> Steps:
-    """Return the steps on v = p u; without a convex objective kappa_1 adds to the force on a scale, over v^2."""
-    return scaled(
-        prepared.domains,
-        settings.bounds,
-        settings.alpha,
-        prepared.noise,
-        settings.iterations,
-        force=settings.bounds.greatest + prepared.discrepancy + (0.0 if settings.convex else settings.kappa_1),
-        euclidean=settings.kappa_2,
-        greatest=settings.kappa_inf,
-        spread=settings.spread,
-        reach=prepared.reach,
-    )
+    """Return steps on v = p u by curvature, and no longer than noise admits.
+
+    The weights sum to at most 1, so the objective is beta-smooth in w: 1/beta. A scale is moved by the row's loss and
+    the norms, over v^2, of curvature at most twice their sum at v = 1: one over that; without a convex objective
+    kappa_1 pulls, too. Noise of deviation sigma takes an iterate by step sigma sqrt(T) in T steps, so a step is also at
+    most reach/(sigma_1 sqrt(d T)) for w (in the proof of Theorem 4.3 reach is the radius) and
+    ``spread``/(sigma_2 sqrt(T)) for a private scale.
+    """
+    domains, root = prepared.domains, math.sqrt(settings.iterations)
+    first, second = prepared.noise
+    force = settings.bounds.greatest + prepared.discrepancy + (0.0 if settings.convex else settings.kappa_1)
+    weights = 1.0 / settings.bounds.smoothness
+    if first > 0.0:
+        weights = min(weights, prepared.reach / (first * root * math.sqrt(domains.dimension)))
+    sizes, shares = domains.sizes, domains.shares(settings.alpha)
+    norm = math.sqrt(sum(size * share**2 for size, share in zip(sizes, shares, strict=True)))
+    sides = []
+    for side, (size, share) in enumerate(zip(sizes, shares, strict=True)):
+        pulled = force + settings.kappa_2 * share / norm + settings.kappa_inf * (2.0 + math.log(sum(sizes))) / size
+        step = 0.5 / pulled
+        if second > 0.0 and side == (domains.private == "target"):
+            step = min(step, settings.spread / (second * root))
+        sides.append(step)
+    return Steps(weights, *sides)
 
 
 def course(settings: DescentSettings, prepared: Prepared, steps: Steps, iterations: int, burn: int) -> Course:
     """Return what the loop does; the last ``iterations - burn`` iterates are averaged."""
-    records = len(prepared.domains.source) + len(prepared.domains.target)
     return Course(
         alpha=settings.alpha,
         kappa_1=settings.kappa_1,
         kappa_2=settings.kappa_2,
         kappa_inf=settings.kappa_inf,
-        sharpness=settings.softmax(records),
+        sharpness=settings.softmax(sum(prepared.domains.sizes)),
         convex=settings.convex,
         discrepancy=prepared.discrepancy,
         iterations=iterations,
@@ -153,135 +277,9 @@ def course(settings: DescentSettings, prepared: Prepared, steps: Steps, iteratio
     )
 
 
-class ConvexSettings(ConvexFields, DescentSettings):
-    """Settings of CnvxAdap, and what follows from them."""
-
-    loss: ClassVar[Loss] = "squared"
-    convex: ClassVar[bool] = True
-
-    @property
-    def bounds(self) -> Bounds:
-        if self.residual_clip == "public":
-            raise AssertionError("the clip is not computed yet: call clipped first")
-        return Bounds(self.loss, self.radius, self.norm, self.residual_clip)
-
-    def clipped(self, domains: Domains) -> ConvexSettings:
-        """Return the same settings with the number that ``residual_clip: public`` stands for.
-
-        The noise and the loop both read it from :attr:`bounds`, so that no other clip is used than the one that the
-        noise is calibrated to.
-        """
-        if self.residual_clip != "public":
-            return self
-        return self.model_copy(update={"residual_clip": public_fit(domains, self).residual_clip})
-
-    @property
-    def burn(self) -> int:
-        """Iterates that are not averaged."""
-        return {"average": 0, "suffix": self.iterations // 2, "last": self.iterations - 1}[self.output]
-
-
-def fit_convex(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Floats:
-    """Learn w by CnvxAdap; see :func:`solve_convex`. Nothing else of it may be released."""
-    return solve_convex(domains, settings, mu, source).weights
-
-
-def solve_convex(domains: Domains, settings: ConvexSettings, mu: float | None, source: RandomSource) -> Found:
-    """Minimize F of problem (6) by noisy projected gradient descent.
-
-    The discrepancy and all iterations together are mu-GDP for the private side (replace one record in its place), by
-    the exact composition of Gaussian mechanisms and post-processing; compare Theorem 4.3, whose noise is too
-    little for large epsilon.
-
-    ``paper`` steps are those of Algorithm 1, with the misprint of the public one put right. With them the scales
-    hardly move: the private ones' noise alone is kept to 1/sqrt(n) on a scale of n. ``scaled`` steps work on
-    v = p u, which is 1 at the lower bound of u, and have the maximum of the weights smoothed.
-
-    With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
-    the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
-    number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
-    (:mod:`common.privacy.theorems.gaussian_dp`) hold as they are with G = 2 C r and B = C^2. A clip
-    that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
-    without a clip, with its own sensitivity.
-
-    Args:
-        mu: Of everything; None for CnvxAdap without privacy.
-        source: Of the noise.
-    """
-    with one_thread():
-        settings = settings.clipped(domains)
-        prepared = prepare(domains, settings, mu, source)
-        steps = convex_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
-        plan = course(settings, prepared, steps, settings.iterations, settings.burn)
-        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
-
-
-def convex_steps(settings: ConvexSettings, prepared: Prepared) -> Steps:
-    """Return the steps of Algorithm 1, line 4, with m^{3/2}/(sqrt(T) alpha^2 (B + B_bar)) for the public scales.
-
-    Those are for the gradient in u; v = p u moves by p^3 times as much for the gradient in v divided by p.
-    """
-    domains, bounds, root = prepared.domains, settings.bounds, math.sqrt(settings.iterations)
-    first, second = prepared.noise
-    total = bounds.greatest + settings.kappa_1 + settings.kappa_2 + settings.kappa_inf
-    weights = settings.radius / (root * math.hypot(bounds.slope, math.sqrt(domains.dimension) * first))
-    sides = []
-    for side, share in enumerate(domains.shares(settings.alpha)):
-        size = (len(domains.source), len(domains.target))[side]
-        norm = total + (0.0 if side else bounds.greatest)
-        noise = second if side == (domains.private == "target") else 0.0
-        # p^3 size^{3/2}/(sqrt(T) (size p)^2 norm): sigma_2 of the gradient in u is p^2 times the one here.
-        sides.append(size * share / size**1.5 / (root * math.hypot(norm, noise)))
-    return Steps(weights, *sides)
-
-
-class NonconvexSettings(NonconvexFields, DescentSettings):
-    """Settings of NCnvxAdap, and what follows from them; responses are labels -1 and +1."""
-
-    loss: ClassVar[Loss] = "logistic"
-    convex: ClassVar[bool] = False
-
-
-def fit_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Floats:
-    """Learn w by NCnvxAdap; see :func:`solve_nonconvex`. Nothing else of it may be released."""
-    return solve_nonconvex(domains, settings, mu, source).weights
-
-
-def solve_nonconvex(domains: Domains, settings: NonconvexSettings, mu: float | None, source: RandomSource) -> Found:
-    """Seek a stationary point of J of problem (7) by noisy projected gradient descent.
-
-    The discrepancy's bound and all T iterations together are mu-GDP for the private side (replace one record in its
-    place), by the exact composition of Gaussian mechanisms and post-processing; compare Theorem 5.2. The number
-    t* of the iterate that is released is drawn first, from 1..T, and the loop stops there; the noise and the charge are
-    those of T iterations, so a chosen t* tells nothing and costs nothing more.
-
-    ``paper`` steps are 1/beta_bar for w and u; the scales then move by O(1/n^2) of themselves. ``scaled`` ones
-    work on v = p u, with sensitivity p B, and their own step.
-
-    Args:
-        mu: Of everything; None for NCnvxAdap without privacy.
-        source: Of t* and of the noise.
-    """
-    with one_thread():
-        prepared = prepare(domains, settings, mu, source)
-        steps = nonconvex_steps(settings, prepared) if settings.steps == "paper" else scaled_steps(settings, prepared)
-        stop = settings.iterations
-        if settings.output == "random":
-            stop = 1 + int(source.derive("iterate").integers(settings.iterations, 1)[0])
-        plan = course(settings, prepared, steps, stop, 0 if settings.output == "average" else stop - 1)
-        return descend(prepared.domains, settings.bounds, plan, source.derive("noise"), prepared.start)
-
-
-def nonconvex_steps(settings: NonconvexSettings, prepared: Prepared) -> Steps:
-    """Return 1/beta_bar, :func:`smoothness`, for w and u: p^3 times as much for v and its gradient divided by p."""
-    step = 1.0 / smoothness(settings, prepared.domains)
-    source, target = prepared.domains.shares(settings.alpha)
-    return Steps(step, step * source**3, step * target**3)
-
-
 def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     """Return beta_bar of Lemma 5.1, J's smoothness in (w, u), from the terms of its proof (20) and (21)."""
-    bounds, (m, n) = settings.bounds, (len(domains.source), len(domains.target))
+    bounds, (m, n) = settings.bounds, domains.sizes
     sharpness = settings.softmax(m + n)
     alpha, other = settings.alpha, 1.0 - settings.alpha
     own = sum(
@@ -301,67 +299,16 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
     return float(bounds.smoothness + own + cross)
 
 
-class Steps(NamedTuple):
-    """Step sizes of w, and of the source's and the target's scales."""
-
-    weights: float
-    source: float
-    target: float
-
-
-def scaled(
-    domains: Domains,
-    bounds: Bounds,
-    alpha: float,
-    noise: tuple[float, float],
-    iterations: int,
-    *,
-    force: float,
-    euclidean: float,
-    greatest: float,
-    spread: float,
-    reach: float,
-) -> Steps:
-    """Return steps by curvature, and no longer than noise admits.
-
-    The weights sum to at most 1, so the objective is beta-smooth in w: 1/beta. A scale is moved by the row's loss and
-    the norms, over v^2, of curvature at most twice their sum at v = 1: one over that. Noise of deviation sigma takes
-    an iterate by step sigma sqrt(T) in T steps, so a step is also at most reach/(sigma_1 sqrt(d T)) for w (in the
-    proof of Theorem 4.3 reach is the radius) and ``spread``/(sigma_2 sqrt(T)) for a private scale.
-
-    Args:
-        noise: sigma_1 and sigma_2, 0 without privacy.
-        force: Greatest loss, with the discrepancy and whatever else pulls at every row.
-        euclidean, greatest: kappa_2 and kappa_inf.
-        reach: How far noise may take w in all.
-    """
-    root = math.sqrt(iterations)
-    weights = 1.0 / bounds.smoothness
-    if noise[0] > 0.0:
-        weights = min(weights, reach / (noise[0] * root * math.sqrt(domains.dimension)))
-    sizes, shares = (len(domains.source), len(domains.target)), domains.shares(alpha)
-    norm = math.sqrt(sum(size * share**2 for size, share in zip(sizes, shares, strict=True)))
-    sides = []
-    for side, (size, share) in enumerate(zip(sizes, shares, strict=True)):
-        pulled = force + euclidean * share / norm + greatest * (2.0 + math.log(sum(sizes))) / size
-        step = 0.5 / pulled
-        if noise[1] > 0.0 and side == (domains.private == "target"):
-            step = min(step, spread / (noise[1] * root))
-        sides.append(step)
-    return Steps(weights, *sides)
-
-
 @central
 @dataclass(frozen=True)
 class Adaptation(CentralMechanism[DomainSide, Floats]):
     """CnvxAdap or NCnvxAdap between a public side and the private one; releases w, and is mu-GDP for the private side.
 
-    Values are a :class:`DomainSide` a block. The algorithms bring all rows within their public bounds before they use
-    them, whatever they are given, and calibrate their noise from mu.
+    Values are a :class:`~curator.learners.domains.DomainSide` a block. The algorithms bring all rows within their
+    public bounds before they use them, whatever they are given, and calibrate their noise from mu.
 
     Attributes:
         settings: Of the algorithm, whose type says which one it is.
-        public: The public side.
         private: Which side is the private one.
         mu: Of everything; None for no privacy at all.
     """
@@ -376,17 +323,14 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
         return NonPrivate() if self.mu is None else Gaussian(mu=self.mu)
 
     def apply(self, values: Iterator[DomainSide], source: RandomSource) -> Floats:
+        if type(self.settings) not in (ConvexSettings, NonconvexSettings):
+            raise TypeError(f"no algorithm has settings of type {type(self.settings).__name__}")
         sides = list(values)
         own = DomainSide(
             np.concatenate([side.features for side in sides]), np.concatenate([side.responses for side in sides])
         )
-        source_side, target = (own, self.public) if self.private == "source" else (self.public, own)
-        domains = Domains(source_side, target, self.private)
-        if type(self.settings) is ConvexSettings:
-            return fit_convex(domains, self.settings, self.mu, source)
-        if type(self.settings) is NonconvexSettings:
-            return fit_nonconvex(domains, self.settings, self.mu, source)
-        raise TypeError(f"no algorithm has settings of type {type(self.settings).__name__}")
+        pair = (own, self.public) if self.private == "source" else (self.public, own)
+        return solve(Domains(*pair, self.private), self.settings, self.mu, source).weights
 
 
 def one_thread() -> AbstractContextManager[Any]:
@@ -404,11 +348,6 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def default_sharpness(records: int) -> float:
-    """Return mu = (m + n) ln(m + n): the softmax is then above the maximum by 1/(m + n) at most."""
-    return records * float(np.log(max(records, 3)))
-
-
 S = TypeVar("S", bound=DescentSettings)
 
 
@@ -418,6 +357,11 @@ class AdaptationLearner(PublicSettings, Learner):
     Both see x' = (x - center, 1), or (whitened x, 1), of the first ``features`` features x. Everything of the sample
     that is released is the hypothesis: mu-GDP in all (replace one record in its place).
     """
+
+    @property
+    def wanted(self) -> int:
+        """Features that a record must have."""
+        return self.features
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         if dimension < self.wanted:
@@ -443,11 +387,6 @@ class AdaptationLearner(PublicSettings, Learner):
                 f"{self.wanted - 1}, public people have {public.dimension}"
             )
         return public
-
-    @property
-    def wanted(self) -> int:
-        """Features that a record must have."""
-        return self.features
 
     def settings(self, kind: type[S]) -> S:
         """Return the algorithm's settings; ``norm`` is of x - center, and the algorithm's of x'."""
@@ -498,10 +437,7 @@ class AdaptationLearner(PublicSettings, Learner):
 
 @LEARNERS.register("cnvx-adap")
 class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
-    """Regression on the curator's sample and a public one of another domain.
-
-    See :mod:`curator.learners.adaptation`.
-    """
+    """Regression on the curator's sample and a public one of another domain."""
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:
@@ -528,10 +464,7 @@ class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
 
 @LEARNERS.register("ncnvx-adap")
 class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
-    """Labels by the curator's sample and a public one of another domain.
-
-    See :mod:`curator.learners.adaptation`.
-    """
+    """Labels by the curator's sample and a public one of another domain."""
 
     @classmethod
     def example(cls) -> tuple[Self, ...]:

@@ -50,9 +50,7 @@ def greatest_loss(loss: Loss, radius: float, norm: float) -> float:
 def discrepancy(domains: Domains, radius: float, norm: float, loss: Loss = "squared") -> Greatest:
     """Return the discrepancy (squared loss), or an upper bound on it (logistic loss), with its certificate.
 
-    Args:
-        domains: Within public bounds: ||x|| <= ``norm``, |y| <= 1.
-        radius: Lambda: the supremum is over ||w|| <= Lambda.
+    The domains are within public bounds, ||x|| <= ``norm`` and |y| <= 1; the supremum is over ||w|| <= ``radius``.
 
     Raises:
         ArithmeticError: If the certificate is wider than :data:`TOLERANCE` of the greatest loss. No input within the
@@ -95,10 +93,7 @@ def private_discrepancy(
     """Estimate the discrepancy: mu-GDP for the private side (replace one), in [0, B].
 
     Gaussian noise of deviation sensitivity/mu on a public grid, then clipped (post-processing).
-
-    Args:
-        domains: Within public bounds.
-        mu: None for the exact value: not private.
+    Without a mu it is the exact value: not private.
     """
     greatest = greatest_loss(loss, radius, norm)
     value = discrepancy(domains, radius, norm, loss).value
@@ -126,13 +121,7 @@ _ROUNDING = 2.0**-50
 
 
 class Greatest(NamedTuple):
-    """The answer: the greatest value is in [value - gap, value].
-
-    Attributes:
-        value: The dual bound.
-        gap: Its distance to what ``point`` reaches, and the allowance for rounding.
-        point: w, shape (d,), within the ball.
-    """
+    """The greatest value is in [value - gap, value]: the dual bound, and what ``point``, (d,), reaches of it at least."""
 
     value: float
     gap: float
@@ -151,15 +140,7 @@ def greatest_on_ball(quadratic: Floats, linear: Floats, constant: float, radius:
     equation); where even the least nu has a shorter w, that w is completed along the first eigenvector (the *hard
     case*, in which b has no part there), or is inside the ball already (nu = 0).
 
-    The difference-of-convex algorithm (DCA), which the paper names, stops at points that are only locally greatest: on
-    the interval [-1, 1] with A = 1, b = -.001, c = 0 it stops at -1, if it begins there, with .998 where 1.002 is
-    right.
-
-    Args:
-        quadratic: A, shape (d, d), symmetric; of any signs.
-        linear: b, shape (d,).
-        constant: c.
-        radius: R, positive.
+    A, shape (d, d), is symmetric, of any signs; b has shape (d,).
     """
     values, vectors = np.linalg.eigh(quadratic)
     b = vectors.T @ linear

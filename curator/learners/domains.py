@@ -19,11 +19,7 @@ Loss = Literal["squared", "logistic"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DomainSide:
-    """k labelled people of one domain.
-
-    Attributes:
-        features: Shape (k, d), float64, finite.
-        responses: Shape (k,), float64, finite; -1 or +1 where they are labels.
+    """k labelled people of one domain: features (k, d) and responses (k,), finite; labels are -1 or +1.
 
     Raises:
         BadData: If the shapes do not belong together, there is nobody, or a number is not finite.
@@ -67,15 +63,11 @@ class DomainSide:
 
 @dataclass(frozen=True)
 class Domains:
-    """Source and target, with the same features.
+    """Source, m people, and target, n people, with the same features; one of them is private.
 
     Neighbouring domains differ in one record of the private side by replacement, in its fixed place; both sizes are
-    public, and so is everything of the other side.
-
-    Attributes:
-        source: m people.
-        target: n people.
-        private: Which of the two is private; ``source`` is the reverse scenario of the paper's Section 7.
+    public, and so is everything of the other side. A private ``source`` is the reverse scenario of the paper's
+    Section 7.
 
     Raises:
         BadScenario: If their features differ in number.
@@ -98,9 +90,14 @@ class Domains:
         return self.source.dimension
 
     @property
+    def sizes(self) -> tuple[int, int]:
+        """M and n."""
+        return len(self.source), len(self.target)
+
+    @property
     def people(self) -> int:
         """Size of the private side."""
-        return len(self.source if self.private == "source" else self.target)
+        return self.sizes[self.private == "target"]
 
     @property
     def public(self) -> DomainSide:
@@ -108,7 +105,7 @@ class Domains:
         return self.target if self.private == "source" else self.source
 
     def shares(self, alpha: float) -> tuple[float, float]:
-        """Return the reference weight of one record of the source, alpha/m, and of the target, (1 - alpha)/n."""
+        """Return the reference weights of one record: of the source, alpha/m, and of the target, (1 - alpha)/n."""
         return alpha / len(self.source), (1.0 - alpha) / len(self.target)
 
     def private_share(self, alpha: float) -> float:
@@ -116,7 +113,7 @@ class Domains:
         return self.shares(alpha)[self.private == "target"]
 
     def bounded(self, norm: float) -> Domains:
-        """Return the same within public bounds; see :meth:`DomainSide.bounded`."""
+        """Return the same within public bounds."""
         return Domains(self.source.bounded(norm), self.target.bounded(norm), self.private)
 
 
@@ -127,19 +124,13 @@ _CONSTANT = 1e-6
 
 
 class Whitening(NamedTuple):
-    """An affine map of features, x -> (x - mean)/deviation @ turn: public, and of each row by itself.
-
-    Attributes:
-        mean, deviation: Shape (d,).
-        turn: Shape (d, d).
-    """
+    """An affine map of features, x -> (x - mean)/deviation @ turn: public, and of each row by itself."""
 
     mean: Floats
     deviation: Floats
     turn: Floats
 
     def moved(self, features: Floats) -> Floats:
-        """Return rows of features, shape (k, d), mapped."""
         return (features - self.mean) / self.deviation @ self.turn
 
     def pulled_back(self, weights: Floats) -> tuple[Floats, float]:
@@ -149,7 +140,7 @@ class Whitening(NamedTuple):
 
 
 def whitening(public: Floats, norm: float) -> Whitening:
-    """Return the map for rows of a public sample.
+    """Return the map for rows of a public sample, shape (m, d), m positive.
 
     ::
 
@@ -158,10 +149,7 @@ def whitening(public: Floats, norm: float) -> Whitening:
     V and D are the eigenvectors and values of the correlations. Gradient descent learns the large directions of
     correlated features and nothing else in its first thousands of steps; (D + I)^-1/2 shortens them, and does not blow
     up small ones, in which there is only noise.
-
-    Args:
-        public: Shape (m, d), m positive.
-        norm: c puts :data:`WITHIN` of the rows within this norm.
+    c puts :data:`WITHIN` of the rows within the norm.
     """
     mean, deviation = public.mean(axis=0), public.std(axis=0)
     deviation = np.where(deviation > _CONSTANT, deviation, 1.0)
@@ -199,12 +187,7 @@ class PublicFit(NamedTuple):
 
 
 def fit_public(side: DomainSide, loss: Loss, radius: float, norm: float) -> PublicFit:
-    """Fit the public side over ||w|| <= ``radius``.
-
-    Args:
-        side: Its rows, within public bounds: ||x|| <= ``norm``, |y| <= 1.
-        loss: ``squared`` or ``logistic``.
-    """
+    """Fit the public side, which is within public bounds (||x|| <= ``norm``, |y| <= 1), over ||w|| <= ``radius``."""
     shares = np.full(len(side), 1.0 / len(side))
     if loss == "squared":
         weights = least_squares(side, shares, radius)
@@ -245,18 +228,11 @@ def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
     by bisection in the eigenbasis of A.
 
     Args:
-        side: k rows.
         shares: q, shape (k,), non-negative.
-        radius: Of the ball.
     """
     weighted = side.features * shares[:, None]
-    return constrained(weighted.T @ side.features, weighted.T @ side.responses, radius)
-
-
-def constrained(curvature: Floats, slope: Floats, radius: float) -> Floats:
-    """Return the minimizer of w'Aw - 2 b'w over ||w|| <= radius, for A positive semidefinite, shape (d, d)."""
-    values, vectors = np.linalg.eigh(curvature)
-    values, projected = np.maximum(values, 0.0), vectors.T @ slope
+    values, vectors = np.linalg.eigh(weighted.T @ side.features)
+    values, projected = np.maximum(values, 0.0), vectors.T @ (weighted.T @ side.responses)
     least = _FLATTEST * max(float(values[-1]), 1e-300)
     if np.linalg.norm(projected / (values + least)) <= radius:
         return np.asarray(vectors @ (projected / (values + least)))
@@ -274,9 +250,8 @@ def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | N
     """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
 
     Args:
-        side: k rows; responses are -1 or +1.
+        side: Responses are -1 or +1.
         shares: q, shape (k,), non-negative; about 1 in sum.
-        penalty: Positive.
         start: Where to begin, shape (d,); 0 by default.
     """
     signed = side.features * side.responses[:, None]
@@ -308,10 +283,6 @@ def logistic_in_ball(
 
     Where the fit is longer, the least penalty at which it is not is found by bisection: the length falls in the
     penalty. That is the minimizer over the ball up to ``penalty ||w||^2/2``, by its Lagrangian.
-
-    Args:
-        side, shares, penalty, start: As of :func:`logistic`.
-        radius: Of the ball, positive.
     """
     weights = logistic(side, shares, penalty, start)
     if np.linalg.norm(weights) <= radius:

@@ -31,11 +31,8 @@ HARD = 1e300
 class Bounds:
     """Public bounds on one record, and what follows from them.
 
-    Attributes:
-        loss: ``squared`` or ``logistic``.
-        radius, norm: Lambda and r: ||w|| <= Lambda, ||x|| <= r; responses in [-1, 1].
-        residual_clip: C: residuals of the squared loss are clipped to [-C, C]; None for Lambda r + 1, which none
-            exceeds.
+    With Lambda = ``radius`` and r = ``norm``, ||w|| <= Lambda and ||x|| <= r; responses are in [-1, 1]. Residuals of the
+    squared loss are clipped to +-``residual_clip``, C; None for Lambda r + 1, which none exceeds.
     """
 
     loss: Loss
@@ -75,17 +72,15 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Course:
-    """What the loop does, all of it public.
+    """What the loop does, all of it public, in the terms of problems (6) and (7) (docs/adaptation.md).
 
     Attributes:
-        alpha, kappa_1, kappa_2, kappa_inf, sharpness, convex: As in problems (6) and (7) (docs/adaptation.md);
-            :data:`HARD` for the maximum itself.
+        sharpness: :data:`HARD` for the maximum itself.
         discrepancy: d, public by now.
-        iterations: How many.
         step_weights: Of w.
         steps_scales: Of the source's and of the target's v, for the gradient divided by p.
         gradient_noise, scales_noise: sigma_1 and, for the gradient of v divided by p, sigma_2; 0 for none.
-        burn: Iterates before this one are not averaged; ``iterations - 1`` gives the last one alone.
+        burn: Iterates before this one are not averaged.
     """
 
     alpha: float
@@ -105,11 +100,9 @@ class Course:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Found:
-    """Averages over the iterates that count: only ``weights`` may be released, a scale is one number per record.
+    """Averages over the iterates that count: only ``weights``, shape (d,), may be released.
 
-    Attributes:
-        weights: Shape (d,).
-        scales: Shape (m + n,), the source first.
+    There is one of the ``scales``, shape (m + n,), for each record, the source's first.
     """
 
     weights: Floats
@@ -155,27 +148,19 @@ def descend(
         domains: Any; records are brought within ``bounds`` first.
         start: A public w within the ball, shape (d,); None for 0.
     """
-    domains = domains.bounded(bounds.norm)
-    sides, shares = (domains.source, domains.target), domains.shares(course.alpha)
-    unit, cell = unit_of(bounds, shares), bounds.greatest / CELLS
+    domains, sizes, private = domains.bounded(bounds.norm), domains.sizes, int(domains.private == "target")
+    unit, cell = unit_of(bounds, domains.shares(course.alpha)), bounds.greatest / CELLS
+    sides = (domains.source, domains.target)
     rows = [(side.features.astype(np.float32), np.ascontiguousarray(side.responses)) for side in sides]
-    sizes = [len(side) for side in sides]
-    cut = sizes[0]
-    references = np.repeat(shares, sizes)
-    scales = np.ones(sum(sizes))
+    scales, noises = np.ones(sum(sizes)), [np.zeros(size) for size in sizes]
     weights = np.zeros(domains.dimension) if start is None else start.copy()
-    parts = [scales[:cut], scales[cut:]]
-    noises = [np.zeros(size) for size in sizes]
-    private = int(domains.private == "target")
+    parts = np.split(scales, sizes[:1])
     average, average_scales = np.zeros_like(weights), np.zeros_like(scales)
     for iteration in range(course.iterations):
         if course.scales_noise > 0.0:
             noises[private][:] = whole_normals(up(course.scales_noise / cell), sizes[private], source)
-        shared = _shared(course, references, scales)
-        sums = np.zeros(domains.dimension, dtype=np.int32)
-        single = weights.astype(np.float32)
-        for side in (0, 1):
-            forces = _forces(course, bounds, shares, side, shared)
+        sums, single = np.zeros(domains.dimension, dtype=np.int32), weights.astype(np.float32)
+        for side, forces in enumerate(_forces(course, bounds, domains, scales)):
             move_rows(*rows[side], single, noises[side], parts[side], sums, forces)
         gradient = whole_sums(sums, sum(sizes))
         if course.gradient_noise > 0.0:
@@ -191,40 +176,33 @@ def descend(
     return Found(average / count, average_scales / count)
 
 
-def _forces(
-    course: Course, bounds: Bounds, shares: tuple[float, float], side: int, shared: tuple[float, float, float]
-) -> Forces:
-    euclidean, greatest, level = shared
-    return Forces(
-        loss=LOSSES.index(bounds.loss),
-        share=shares[side],
-        most=bounds.most,
-        units=1.0 / unit_of(bounds, shares),
-        cells=1.0 / (bounds.greatest / CELLS),
-        addend=0.0 if side else course.discrepancy,
-        pull=course.kappa_1,
-        constant=course.convex,
-        euclidean=euclidean,
-        greatest=greatest,
-        sharpness=course.sharpness,
-        level=level,
-        step=course.steps_scales[side],
-    )
-
-
-def _shared(course: Course, references: Floats, scales: Floats) -> tuple[float, float, float]:
-    """Return what rows get of the norms of all weights: kappa_2 over the Euclidean one, kappa_inf over the greatest's.
-
-    A row's part of the greatest weight is ``exp(sharpness (q - level))`` over their sum, by which kappa_inf is divided;
-    the third number is the level.
-    """
-    weights = references / scales
+def _forces(course: Course, bounds: Bounds, domains: Domains, scales: Floats) -> list[Forces]:
+    """Return the public numbers of source and target; of the norms' parts, those that all rows have in common."""
+    shares = domains.shares(course.alpha)
+    weights = np.repeat(shares, domains.sizes) / scales
     euclidean = course.kappa_2 / math.sqrt(float(np.square(weights).sum()))
-    if course.kappa_inf == 0.0:
-        return euclidean, 0.0, 0.0
-    level = float(weights.max())
-    total = np.exp((weights - level) * course.sharpness).sum()
-    return euclidean, course.kappa_inf / float(total), level
+    greatest = level = 0.0
+    if course.kappa_inf != 0.0:
+        level = float(weights.max())
+        greatest = course.kappa_inf / float(np.exp((weights - level) * course.sharpness).sum())
+    return [
+        Forces(
+            loss=LOSSES.index(bounds.loss),
+            share=shares[side],
+            most=bounds.most,
+            units=1.0 / unit_of(bounds, shares),
+            cells=1.0 / (bounds.greatest / CELLS),
+            addend=0.0 if side else course.discrepancy,
+            pull=course.kappa_1,
+            constant=course.convex,
+            euclidean=euclidean,
+            greatest=greatest,
+            sharpness=course.sharpness,
+            level=level,
+            step=course.steps_scales[side],
+        )
+        for side in (0, 1)
+    ]
 
 
 LOSSES = ("squared", "logistic")
@@ -243,15 +221,12 @@ class Forces(NamedTuple):
     Attributes:
         loss: Place in :data:`LOSSES`.
         share: p, the weight of a row whose scale is 1: alpha/m or (1 - alpha)/n.
-        most: Scores of the logistic loss are clipped to [-most, most], residuals of the squared one, too.
-        units: One over the unit of the gradient's grid.
-        cells: One over the unit of the losses' grid.
-        addend: What is added to the loss: the estimate of the discrepancy, or 0.
-        pull: kappa_1, which draws a scale back to 1 (constant), or weights back to p (with the others, over v^2).
-        constant: Whether ``pull`` is constant.
+        most: Scores of the logistic loss, and residuals of the squared one, are clipped to [-most, most].
+        units, cells: One over the units of the gradient's and of the losses' grid.
+        addend: To the loss: the estimate of the discrepancy, or 0.
+        pull: kappa_1, which draws a scale back to 1 (``constant``), or weights back to p (with the others, over v^2).
         euclidean: kappa_2 over the norm of all weights.
-        greatest: kappa_inf.
-        sharpness, level: A row's part of the greatest weight is ``exp(sharpness (q - level))``.
+        greatest: kappa_inf over the sum of all rows' parts of the greatest weight, ``exp(sharpness (q - level))`` each.
         step: Of the scales.
     """
 

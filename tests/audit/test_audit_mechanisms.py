@@ -17,7 +17,7 @@ from common.local.mechanisms.mechanism import MECHANISMS, Mechanism, parse_mecha
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import AuditFinding, Subject, audit
 from common.privacy.theorems.gaussian_dp import delta_of, joint_step, mu_allowed
-from curator.learners.adaptation import ConvexSettings, fit_convex
+from curator.learners.adaptation import ConvexSettings, solve
 
 pytestmark = pytest.mark.slow
 
@@ -223,7 +223,10 @@ def separation(calibration: str, whole: float) -> tuple[float, float]:
     source = RandomSource.seeded(1, "separation")
     drawn = np.array(
         [
-            [fit_convex(person(1.0, y), settings, whole, source.derive(side, run))[0] for run in range(ADAPTATION_RUNS)]
+            [
+                solve(person(1.0, y), settings, whole, source.derive(side, run)).weights[0]
+                for run in range(ADAPTATION_RUNS)
+            ]
             for side, y in enumerate((1.0, -1.0))
         ]
     )

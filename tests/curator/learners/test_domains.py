@@ -13,12 +13,10 @@ from curator.learners import discrepancy as module
 from curator.learners.adaptation import (
     ConvexSettings,
     NonconvexSettings,
-    fit_convex,
     prepare,
     scaled_steps,
-    solve_convex,
+    solve,
 )
-from curator.learners.adaptation import solve_nonconvex as solve_nonconvex
 from curator.learners.discrepancy import (
     TOLERANCE,
     curvatures,
@@ -274,7 +272,7 @@ def test_one_record_moves_a_step_by_no_more_than_the_sensitivity_of_the_clip(pri
         mine = DomainSide(features, responses)
         given = Domains(mine, public, "source") if private == "source" else Domains(public, mine)
         step = scaled_steps(chosen, prepare(given, chosen, None, SOURCE)).weights
-        moved.append(solve_convex(given, chosen, None, SOURCE).weights / step)
+        moved.append(solve(given, chosen, None, SOURCE).weights / step)
     worst = max(float(np.linalg.norm(one - other)) for one in moved for other in moved)
     allowed = sensitivities(chosen.bounds, given, chosen.alpha)[0]
     assert 0.9 * allowed < worst <= allowed
@@ -283,7 +281,7 @@ def test_one_record_moves_a_step_by_no_more_than_the_sensitivity_of_the_clip(pri
 def test_a_clip_of_residuals_that_are_all_zero_is_still_positive():
     exact = side(100, 1, deviation=0.0)
     assert fit_public(exact, "squared", 1.0, 1.0).residual_clip == 2.0 * LEAST_CLIP
-    assert np.isfinite(fit_convex(Domains(exact, side(30, 2)), settings(), 1.0, SOURCE)).all()
+    assert np.isfinite(solve(Domains(exact, side(30, 2)), settings(), 1.0, SOURCE).weights).all()
 
 
 def test_least_squares_and_logistic_regression_of_the_public_side_within_the_ball():
@@ -336,12 +334,12 @@ def test_a_good_public_source_is_kept_where_noise_drowns_the_target(loss):
     kept, lost = [], []
     for seed in range(3):
         if loss == "squared":
-            new = solve_convex(given, settings(start="public"), 0.1, RandomSource.seeded(seed))
-            old = solve_convex(given, settings(residual_clip=None), 0.1, RandomSource.seeded(seed))
+            new = solve(given, settings(start="public"), 0.1, RandomSource.seeded(seed))
+            old = solve(given, settings(residual_clip=None), 0.1, RandomSource.seeded(seed))
         else:
             common = {"alpha": 0.5, "iterations": 100, "output": "average", "radius": radius}
-            new = solve_nonconvex(given, NonconvexSettings(**common, start="public"), 0.1, RandomSource.seeded(seed))
-            old = solve_nonconvex(given, NonconvexSettings(**common), 0.1, RandomSource.seeded(seed))
+            new = solve(given, NonconvexSettings(**common, start="public"), 0.1, RandomSource.seeded(seed))
+            old = solve(given, NonconvexSettings(**common), 0.1, RandomSource.seeded(seed))
         kept.append(error(new.weights))
         lost.append(error(old.weights))
     alone = error(fit_public(given.source, loss, radius, 1.0).weights)

@@ -19,16 +19,11 @@ from curator.learners import adaptation
 from curator.learners.adaptation import (
     ConvexSettings,
     NonconvexSettings,
-    convex_steps,
     course,
-    default_sharpness,
-    fit_convex,
-    fit_nonconvex,
     prepare,
     scaled_steps,
     smoothness,
-    solve_convex,
-    solve_nonconvex,
+    solve,
 )
 from curator.learners.discrepancy import curvatures, discrepancy, private_discrepancy, sensitivity
 from curator.learners.domains import Domains, DomainSide
@@ -71,7 +66,7 @@ def test_the_optimum_is_that_of_a_general_solver(kappas):
     chosen = settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
     target = objective(given, chosen)
     least, weights = solved(given, target)
-    found = solve_convex(given, chosen, None, SOURCE)
+    found = solve(given, chosen, None, SOURCE)
     soft = kappas[2] / 50  # the softmax may be above the maximum by so much
     assert least - 1e-5 <= target.value(found.weights, found.scales) <= least + soft + 2e-5
     assert np.abs(found.weights - weights).max() < 2e-3 + 0.05 * soft
@@ -81,15 +76,15 @@ def test_printed_steps_reach_it_where_the_scales_may_stay():
     given = domains()
     chosen = settings(kappa_1=5.0, steps="paper", output="average", iterations=20_000)
     target = objective(given, chosen)
-    found = solve_convex(given, chosen, None, SOURCE)
+    found = solve(given, chosen, None, SOURCE)
     assert target.value(found.weights, found.scales) <= solved(given, target)[0] + 5e-3
 
 
 def test_printed_steps_leave_the_scales_where_they_are():
     # Theorem 4.3 holds: its bound has the distance of u to the optimum in it, which is of order n^2 m.
     given = domains(m=300, n=200)
-    moved = solve_convex(given, settings(kappa_1=0.05, steps="paper"), None, SOURCE).scales
-    scaled = solve_convex(given, settings(kappa_1=0.05), None, SOURCE).scales
+    moved = solve(given, settings(kappa_1=0.05, steps="paper"), None, SOURCE).scales
+    scaled = solve(given, settings(kappa_1=0.05), None, SOURCE).scales
     assert moved.max() < 1.05 < 2.0 < scaled.max()
 
 
@@ -99,7 +94,7 @@ def test_relation_of_the_convex_problem_to_the_original_one():
     chosen = settings(kappa_1=0.3, kappa_2=0.5)
     convex = objective(given, chosen)
     original = Objective(given, 0.5, convex.discrepancy, 0.3, 0.5, 0.0, convex=False)
-    found = solve_convex(given, chosen, None, SOURCE)
+    found = solve(given, chosen, None, SOURCE)
     apart = convex.value(found.weights, found.scales) - original.value(found.weights, found.scales)
     scales = found.scales
     assert apart == pytest.approx(0.3 * float(convex.references @ ((scales - 1) ** 2 / scales)), rel=1e-9)
@@ -130,7 +125,7 @@ def test_theorem_4_1(kappa_1):
     given = domains(m=15, n=12)
     convex = objective(given, settings(kappa_1=kappa_1, kappa_2=0.1))
     original = Objective(given, 0.5, convex.discrepancy, kappa_1, 0.1, 0.0, convex=False)
-    found = solve_convex(given, settings(kappa_1=kappa_1, kappa_2=0.1), None, SOURCE)
+    found = solve(given, settings(kappa_1=kappa_1, kappa_2=0.1), None, SOURCE)
     reached = original.value(found.weights, found.scales)
     for most in (1.5, 4.0):  # C: no weight of the solution that it is compared with is below p/C
         weights, scales = alternated(given, original, most)
@@ -162,7 +157,7 @@ def test_gradients_are_those_of_the_values(loss, convex):
 
 def test_kappas_at_the_other_end_give_least_squares():
     given = domains(m=40, n=2000)
-    found = fit_convex(given, settings(alpha=0.001, kappa_1=100.0, kappa_2=0.0, radius=5.0), None, SOURCE)
+    found = solve(given, settings(alpha=0.001, kappa_1=100.0, kappa_2=0.0, radius=5.0), None, SOURCE).weights
     assert np.abs(found - np.linalg.lstsq(given.target.features, given.target.responses)[0]).max() < 0.01
 
 
@@ -198,7 +193,7 @@ def test_what_a_record_adds_is_bounded_whatever_it_is():
     chosen = settings(iterations=200)
     far = replaced(given, [1e200, 0.0, 0.0, 0.0], 1e300)
     near = replaced(given, [1.0, 0.0, 0.0, 0.0], 1.0)
-    assert np.array_equal(fit_convex(far, chosen, 1.0, SOURCE), fit_convex(near, chosen, 1.0, SOURCE))
+    assert np.array_equal(solve(far, chosen, 1.0, SOURCE).weights, solve(near, chosen, 1.0, SOURCE).weights)
 
 
 def test_noise_depends_on_public_numbers_alone():
@@ -210,9 +205,9 @@ def test_noise_depends_on_public_numbers_alone():
 @pytest.mark.parametrize("private", ["source", "target"])
 def test_with_much_privacy_loss_it_is_the_non_private_version(private):
     given = domains(m=400, n=300, private=private)
-    exact = fit_convex(given, settings(iterations=500), None, SOURCE)
-    assert np.abs(fit_convex(given, settings(iterations=500), 1e5, SOURCE) - exact).max() < 0.02
-    noisy = fit_convex(given, settings(iterations=500), 0.05, SOURCE)
+    exact = solve(given, settings(iterations=500), None, SOURCE).weights
+    assert np.abs(solve(given, settings(iterations=500), 1e5, SOURCE).weights - exact).max() < 0.02
+    noisy = solve(given, settings(iterations=500), 0.05, SOURCE).weights
     assert np.abs(noisy - exact).max() > 0.05
     assert np.linalg.norm(noisy) <= 1.0 + 1e-9
 
@@ -226,8 +221,8 @@ def test_a_target_like_the_source_gains_from_it():
     errors = [
         float(((test.features @ weights - test.responses) ** 2).mean())
         for weights in (
-            fit_convex(both, private, 0.5, SOURCE),
-            fit_convex(both, private.model_copy(update={"alpha": 0.01}), 0.5, SOURCE),
+            solve(both, private, 0.5, SOURCE).weights,
+            solve(both, private.model_copy(update={"alpha": 0.01}), 0.5, SOURCE).weights,
         )
     ]
     assert errors[0] < 0.9 * errors[1]
@@ -240,7 +235,7 @@ def test_printed_steps_are_those_of_algorithm_1():
     first, second = prepared.noise
     greatest, slope = 4.0, 4.0
     bar = greatest + 9.0
-    steps = convex_steps(chosen, prepared)
+    steps = chosen.printed_steps(prepared)
     assert steps.weights == pytest.approx(1 / math.sqrt(100 * (slope**2 + 4 * first**2)))
     source = 30**1.5 / (10 * 0.3**2 * (greatest + bar))
     paper = (0.7 / 20) ** 2 * second
@@ -267,7 +262,7 @@ def test_numbers_that_are_not_finite_are_refused():
 
 def test_a_mu_without_whole_numbers_is_refused():
     with pytest.raises(BadScenario, match="too small"):
-        fit_convex(domains(), settings(), 1e-7, SOURCE)
+        solve(domains(), settings(), 1e-7, SOURCE)
 
 
 def nonconvex_settings(**given):
@@ -288,8 +283,8 @@ def test_ends_at_a_stationary_point(kappas):
     given = domains(labels=True)
     chosen = nonconvex_settings(kappa_1=kappas[0], kappa_2=kappas[1], kappa_inf=kappas[2])
     found = prepare(given, chosen, None, SOURCE).discrepancy
-    target = Objective(given, 0.4, found, *kappas, "logistic", convex=False, sharpness=default_sharpness(50))  # type: ignore[call-arg, misc]
-    end = solve_nonconvex(given, chosen, None, SOURCE)
+    target = Objective(given, 0.4, found, *kappas, "logistic", convex=False, sharpness=chosen.softmax(50))  # type: ignore[call-arg, misc]
+    end = solve(given, chosen, None, SOURCE)
     begin = mapping(target, np.zeros(4), np.ones(50), 3.0)
     reached = mapping(target, end.weights, end.scales, 3.0)
     assert reached[0] < 1e-3 * max(1.0, begin[0])
@@ -302,7 +297,7 @@ def test_large_kappa_1_keeps_the_weights_and_gives_logistic_regression():
     from sklearn.linear_model import LogisticRegression
 
     given = domains(m=5, n=4000, labels=True)
-    found = fit_nonconvex(given, nonconvex_settings(alpha=0.001, kappa_1=50.0, kappa_2=0.0, radius=30.0), None, SOURCE)
+    found = solve(given, nonconvex_settings(alpha=0.001, kappa_1=50.0, kappa_2=0.0, radius=30.0), None, SOURCE).weights
     plain = LogisticRegression(C=1e6, fit_intercept=False).fit(given.target.features, given.target.responses)
     assert np.abs(found / np.linalg.norm(found) - plain.coef_[0] / np.linalg.norm(plain.coef_)).max() < 0.05
 
@@ -310,11 +305,11 @@ def test_large_kappa_1_keeps_the_weights_and_gives_logistic_regression():
 def test_the_random_iterate_is_one_of_all():
     given = domains(m=6, n=5, labels=True)
     drawn = {
-        tuple(fit_nonconvex(given, nonconvex_settings(iterations=4, output="random"), None, RandomSource.seeded(seed)))
+        tuple(solve(given, nonconvex_settings(iterations=4, output="random"), None, RandomSource.seeded(seed)).weights)
         for seed in range(60)
     }
     single = {
-        tuple(fit_nonconvex(given, nonconvex_settings(iterations=t, output="last"), None, SOURCE)) for t in range(1, 5)
+        tuple(solve(given, nonconvex_settings(iterations=t, output="last"), None, SOURCE).weights) for t in range(1, 5)
     }
     assert drawn == single
 
@@ -339,8 +334,8 @@ def test_sensitivities(private):
 def test_printed_steps_leave_the_scales_where_they_are_for_nonconvex():
     given = domains(m=300, n=200, labels=True)
     low = {"kappa_1": 0.05, "kappa_2": 0.0}
-    assert solve_nonconvex(given, nonconvex_settings(**low, steps="paper"), None, SOURCE).scales.max() < 1.001
-    assert solve_nonconvex(given, nonconvex_settings(**low), None, SOURCE).scales.max() > 1.5
+    assert solve(given, nonconvex_settings(**low, steps="paper"), None, SOURCE).scales.max() < 1.001
+    assert solve(given, nonconvex_settings(**low), None, SOURCE).scales.max() > 1.5
 
 
 def test_smoothness_bounds_what_the_gradient_changes():
@@ -365,7 +360,7 @@ def test_learns_privately():
     test = side(4000, 1.0, 9, labels=True)
     right = {}
     for mu in (None, 0.5):
-        found = fit_nonconvex(given, nonconvex_settings(iterations=400, kappa_1=5.0, output="average"), mu, SOURCE)
+        found = solve(given, nonconvex_settings(iterations=400, kappa_1=5.0, output="average"), mu, SOURCE).weights
         right[mu] = float((np.sign(test.features @ found) == test.responses).mean())
     assert right[None] > 0.8
     assert right[0.5] > right[None] - 0.03
@@ -471,14 +466,14 @@ def test_known_runs(known: Known) -> None:
     if known.kind == "convex":
         chosen = adaptation.ConvexSettings(**settings)
         prepared = prepare(given, chosen, known.mu, source)
-        printed = adaptation.convex_steps(chosen, prepared)
-        found = adaptation.solve_convex(given, chosen, known.mu, source)
+        printed = chosen.printed_steps(prepared)
+        found = adaptation.solve(given, chosen, known.mu, source)
         steps = printed if chosen.steps == "paper" else scaled_steps(chosen, prepared)
     else:
         other = adaptation.NonconvexSettings(**settings)
         prepared = prepare(given, other, known.mu, source)
-        steps = adaptation.nonconvex_steps(other, prepared) if other.steps == "paper" else scaled_steps(other, prepared)
-        found = adaptation.solve_nonconvex(given, other, known.mu, source)
+        steps = other.printed_steps(prepared) if other.steps == "paper" else scaled_steps(other, prepared)
+        found = adaptation.solve(given, other, known.mu, source)
     assert (prepared.discrepancy, *prepared.noise) == pytest.approx(known.prepared, rel=1e-10)
     assert tuple(steps) == pytest.approx(known.steps, rel=1e-10)
     assert found.weights.tolist() == pytest.approx(known.weights, rel=1e-4, abs=1e-5)
