@@ -35,11 +35,7 @@ from curator.sample.reweighing import Reweighing
 
 
 def check_features(operation: Operation[Any], dimension: int) -> None:
-    """Refuse an operation that looks at features which records lack.
-
-    Raises:
-        PolicyRefused: Saying how many it needs.
-    """
+    """Refuse an operation that looks at features which records lack."""
     if operation.min_features > dimension:
         raise PolicyRefused(f"{operation.kind} needs {operation.min_features} features, records have {dimension}")
 
@@ -50,11 +46,9 @@ class CuratorPolicy:
 
     Attributes:
         n: Number of records.
-        kappa, eta: Of the weights; see :class:`~curator.sample.reweighing.Reweighing`.
         rounds: Most operations of each kind.
         learner: None where nothing is learned.
-        protocol, operations: The protocol that was agreed to, and the kinds of operations that it may ask this curator
-            for.
+        operations: The kinds that the agreed protocol may ask this curator for.
         further: Operations of a kind that it may ask for beyond ``rounds``.
     """
 
@@ -72,7 +66,7 @@ class CuratorPolicy:
         """Return the policy in a resolved scenario, which is for this private and this public sample.
 
         Raises:
-            BadScenario: As :meth:`agreed`.
+            BadScenario: If the learner cannot learn from such samples.
             BadData: If the sample has another size, or holds what is not a number.
         """
         if len(sample) != scenario.curator.n:
@@ -94,8 +88,7 @@ class CuratorPolicy:
 
         Args:
             dtype, dimension: Of the private sample's features, as learners see them.
-            public: The public sample; None where the scenario has none, or it is not read.
-            public_is_read: Whether it was read, if there is one: only then what a learner wants of it is checked.
+            public_is_read: Whether the public sample was read, if there is one: only then it is checked.
 
         Raises:
             BadScenario: If the learner cannot learn from such samples.
@@ -122,11 +115,7 @@ class CuratorPolicy:
         return self.rounds + self.further.get(kind, 0)
 
     def check_agreed(self, kind: str) -> None:
-        """Refuse an operation that the agreed protocol does not use.
-
-        Raises:
-            PolicyRefused: Saying which ones it does.
-        """
+        """Refuse an operation that the agreed protocol does not use."""
         if kind not in self.operations:
             allowed = " and ".join(map(repr, sorted(self.operations))) or "no operation"
             raise PolicyRefused(
@@ -162,10 +151,11 @@ def constant_failure(kind: str) -> Iterator[None]:
 
     The text of an exception may quote a record, and which exception it is may depend on one. That there was a failure
     cannot be hidden from whoever waits for a release; so no learner of ours fails for some samples and not for others,
-    unless its settings are to blame (:meth:`curator.learners.base.Learner.check`).
+    unless its settings are to blame (:meth:`curator.learners.base.Learner.check`). What would end a thread is a failure
+    as well.
 
     Raises:
-        OperationFailed: For every Exception, and for what would end a thread: code that exits has failed as well.
+        OperationFailed: Always the same, whatever was raised.
     """
     try:
         yield
@@ -186,8 +176,6 @@ _BEFORE: list[TextIO] = []
 
 
 class _Filter(io.TextIOBase):
-    """A stream that swallows what silenced threads write, and passes on what others do."""
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
@@ -281,10 +269,7 @@ StoredWeights = tuple[int, list[AnyArray]]
 
 @dataclass
 class Workspace:
-    """The engine's own: its sample, the law of its weights, its learner, and what it released last.
-
-    ``learner`` is None where the policy has none, ``public`` where the scenario has no public sample.
-    """
+    """The engine's own: its sample, the law of its weights, its learner, and what it released last."""
 
     sample: Sample
     reweighing: Reweighing
@@ -320,18 +305,13 @@ class Workspace:
         return event
 
     def check(self, operation: Operation[Any]) -> None:
-        """Refuse what could not be carried out.
-
-        Raises:
-            PolicyRefused: Saying what is missing.
-        """
+        """Refuse what could not be carried out."""
         HANDLERS[operation.kind]().check(operation, self.standing)
 
     def run(self, operation: Operation[R], event: Event, source: RandomSource) -> R:
         """Carry out an operation by what an event pays for, and return what it releases; changes nothing here.
 
-        Raises:
-            Overdrawn: If its code asked for more than that, even if it caught the error.
+        If its code asked for more than that, it raises :class:`Overdrawn`, even if the code caught the error.
         """
         sampler = None if isinstance(event, NoEvent) else self.reweighing.sampler(self.sample)
         access = Access(event, sampler, source, 0 if self.learner is None else self.learner.shown_features)
@@ -363,9 +343,7 @@ def replayed(
 ) -> Workspace:
     """Return the workspace that operations lead to, in their order; nothing is drawn and nothing released.
 
-    Args:
-        sample: Whatever its weights are; they are set.
-        stored: Spares the reweighs before it; None computes all of them.
+    The sample's weights are set; stored ones spare the reweighs before them.
     """
     reweighs = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
     done, cumulative_losses = stored if stored is not None else (0, None)
@@ -380,22 +358,16 @@ def replayed(
 
 
 class Past(Protocol):
-    """An operation of the past."""
+    """An operation of the past; its result, with or without its event, is None where it did not finish."""
 
     @property
-    def operation_id(self) -> str:
-        """Its number."""
-        ...
+    def operation_id(self) -> str: ...
 
     @property
-    def operation(self) -> dict[str, Any]:
-        """Its JSON form."""
-        ...
+    def operation(self) -> dict[str, Any]: ...
 
     @property
-    def result(self) -> dict[str, Any] | None:
-        """What it released, with or without its event; None where it did not finish."""
-        ...
+    def result(self) -> dict[str, Any] | None: ...
 
 
 FindStored = Callable[[list[str]], StoredWeights | None]
@@ -406,11 +378,8 @@ class Engine:
     """A curator's work on its sample, one operation after the other.
 
     Args:
-        policy: What it agrees to do.
         sample: Its people; their weights are set to what the past has made of them.
-        randomness: Secret where people are real. Each operation's randomness is derived from it by the operation's
-            lineage.
-        public: The public sample, if there is one.
+        randomness: Secret where people are real. Each operation's randomness is derived from it by its lineage.
         past: Operations so far, in order; only the last one may be unfinished.
         stored: Where weights that the past led to may be found, instead of computing them again.
     """
@@ -447,8 +416,7 @@ class Engine:
     def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
         """Check whether a further operation may be carried out, and return what it costs; changes nothing.
 
-        Args:
-            afford: Told what it costs; raises if that is more than what is left.
+        ``afford`` raises if that is more than what is left.
 
         Raises:
             PolicyRefused: If the agreed protocol does not use it, records lack features that it needs, the policy's
@@ -468,16 +436,12 @@ class Engine:
     def run(self, number: str, operation: Operation[R], event: Event) -> R:
         """Carry out an operation that was admitted, under a number of its own; return what it releases.
 
-        Until :meth:`advance` the engine takes no other. Should the operation fail, or not be stored, memory may be
-        ahead of what has happened: then this engine is of no use any more, and another one is built from the past.
-
-        Args:
-            event: What was charged: the operation gets no more of the sample than this pays for.
+        The operation gets no more of the sample than the charged event pays for. Until :meth:`advance` the engine takes
+        no other. Should the operation fail, or not be stored, memory may be ahead of what has happened: then this
+        engine is of no use any more, and another one is built from the past.
 
         Raises:
-            OperationFailed: If its code fails, or asks for more: the same sentence whatever happened, since texts of
-                errors, like where they come from, may depend on records. The operator finds the type and the line in
-                the curator's log.
+            OperationFailed: If its code fails, or asks for more (:func:`constant_failure`).
         """
         self._check_settled()
         lineage = self._history.enter(number, operation.wire())

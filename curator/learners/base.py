@@ -21,11 +21,7 @@ from curator.sample.sampling import Sampler
 class CallSizes(NamedTuple):
     """What the memory and the noise of a learner's call depend on, beside its settings; all public.
 
-    Attributes:
-        people: n.
-        public: Size of the public sample.
-        dimension: d.
-        itemsize: Bytes of a feature as learners see it, 4 or 1.
+    ``people`` and ``public`` are the sizes of both samples, ``itemsize`` the bytes of a feature as learners see it.
     """
 
     people: int
@@ -56,25 +52,13 @@ class Learner(LearnerSettings):
         """
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
-        """Refuse a sample that it cannot learn from, before anything is charged; sees the features' type and number.
-
-        Raises:
-            BadScenario: Saying what it wants.
-        """
+        """Refuse features that it cannot learn from, before anything is charged; as what follows, by BadScenario."""
 
     def check_public(self, public: Records | None) -> None:
-        """Refuse a public sample that it cannot work with, before anything is charged; by default take any, or none.
-
-        Raises:
-            BadScenario: Saying what it wants.
-        """
+        """Refuse a public sample that it cannot work with; by default take any, or none."""
 
     def check_people(self, people: int) -> None:
-        """Refuse a sample of a size that it cannot work with, before anything is charged; by default take any.
-
-        Raises:
-            BadScenario: Saying what it wants.
-        """
+        """Refuse a sample of a size that it cannot work with; by default take any."""
 
     def noise_numbers(self, sizes: CallSizes) -> int:
         """Return how many numbers of Gaussian noise one step, or one release, of a call draws at most.
@@ -105,9 +89,7 @@ class Learner(LearnerSettings):
 
         Args:
             access: The curator's people, as far as the charged event pays for them.
-            previous: The hypothesis that the previous call *released* (public), for a warm start; None in the first
-                round.
-            public: The scenario's public sample, if there is one.
+            previous: The hypothesis that the previous call *released* (public), for a warm start.
         """
 
 
@@ -120,15 +102,7 @@ def learn_from(
     *,
     tv_bound: float = 1e-3,
 ) -> Hypothesis:
-    """Have a learner learn from a sampler by what its own event pays for: as an engine does, without its sample.
-
-    Args:
-        sampler, source: The draws, and all randomness.
-        tv_bound: Declared for them.
-
-    Raises:
-        Overdrawn: If it asks for more than its event pays for.
-    """
+    """Have a learner learn from a sampler by what its own event pays for: as an engine does, without its sample."""
     access = Access(learner.event(tv_bound), sampler, source, learner.shown_features)
     learned = learner.learn(access, previous, public)
     access.close()
@@ -139,11 +113,7 @@ LEARNERS: TypeRegistry[Learner] = TypeRegistry("learner", __name__, "name")
 
 
 def parse_learner(settings: LearnerSettings | Any) -> Learner:
-    """Return the learner of these settings, or of their JSON form.
-
-    Raises:
-        BadScenario: If the name is unknown or a setting is wrong.
-    """
+    """Return the learner of these settings, or of their JSON form; raises BadScenario if something is wrong."""
     try:
         return LEARNERS.parse(settings.wire() if isinstance(settings, LearnerSettings) else settings)
     except BadMessage as error:

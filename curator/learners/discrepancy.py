@@ -121,7 +121,7 @@ _ROUNDING = 2.0**-50
 
 
 class Greatest(NamedTuple):
-    """The greatest value is in [value - gap, value]: the dual bound, and what ``point``, (d,), reaches of it at least."""
+    """The greatest value is in [value - gap, value]: the dual bound; ``point``, shape (d,), reaches the lower end."""
 
     value: float
     gap: float

@@ -53,12 +53,10 @@ class Discriminant(DiscriminantSettings, Learner):
 def discriminant(
     moments: Moments, people: int, plain: float, square: float, ridge: float
 ) -> tuple[tuple[float, ...], float]:
-    """Return the discriminant's weights and threshold, in the units of the moments.
+    """Return the discriminant's weights and threshold, in the units of the moments, for n ``people`` of both classes.
 
-    Args:
-        people: n of both classes.
-        plain, square: Standard deviations of the noise on a sum of features and on one of squares.
-        ridge: In units of the spectral norm of the covariance's noise.
+    ``plain`` and ``square`` are the standard deviations of the noise on a sum of features and on one of squares; the
+    ridge is in units of the spectral norm of the covariance's noise.
     """
     least = min(2.0 * plain, people / 2.0)
     negative, positive = 2.0 * moments.first[:, 0]

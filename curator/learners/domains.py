@@ -148,8 +148,7 @@ def whitening(public: Floats, norm: float) -> Whitening:
 
     V and D are the eigenvectors and values of the correlations. Gradient descent learns the large directions of
     correlated features and nothing else in its first thousands of steps; (D + I)^-1/2 shortens them, and does not blow
-    up small ones, in which there is only noise.
-    c puts :data:`WITHIN` of the rows within the norm.
+    up small ones, in which there is only noise. c puts :data:`WITHIN` of the rows within the norm.
     """
     mean, deviation = public.mean(axis=0), public.std(axis=0)
     deviation = np.where(deviation > _CONSTANT, deviation, 1.0)

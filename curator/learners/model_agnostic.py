@@ -41,8 +41,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     only; nothing at all is claimed about features. As it weakens the promise, only this setting turns it on.
 
     Where no label is released (bottom, or after the last), the student is given a fair coin's, as in the paper; with C
-    classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at
-    most.
+    classes, one that is uniform among them. Several classes cost what two cost: one teacher changes two counts at most.
     """
 
     teacher: Trainable
@@ -58,8 +57,6 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
     @property
     def _classes(self) -> TeacherClasses:
         return LabelClasses() if self.classes is None else ColumnClasses.parse(self.classes.wire())
-
-    # Before anything is charged -------------------------------------------------------------------------------------
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:
         dimension = self._classes.before(dimension)
@@ -98,14 +95,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         cast = self.chunks * (self.queries + (MAX_SET_ASIDE if self.sets_aside else 0))
         return taught * (3 * sizes.width + 32) + 2 * cast
 
-    # The work -------------------------------------------------------------------------------------------------------
-
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Label the public points and train the student on them.
-
-        Raises:
-            BadScenario: If the student's model turns out too large.
-        """
         points = self.points(access, public, 0, self.queries)
         return self.transfer(points, self.answers(access, points), access.coins)
 
@@ -147,11 +137,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return [self._classes.released(int(answer)) for answer in answers]
 
     def transfer(self, points: AnyArray, answers: Indices, coins: Callable[[Stream], RandomSource]) -> Hypothesis:
-        """Train the student on answered points; chance fills in where nothing was released (a negative answer).
-
-        Args:
-            coins: Randomness for what is released already; see :meth:`curator.mechanisms.access.Access.coins`.
-        """
+        """Train the student on answered points; chance fills in where nothing was released (a negative answer)."""
         chance = coins("coins").integers(self._classes.number, len(answers))
         classes = np.where(answers < 0, chance, answers)
         return self._classes.taught(self.student, points, classes, coins("student"))

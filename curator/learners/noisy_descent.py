@@ -31,8 +31,8 @@ HARD = 1e300
 class Bounds:
     """Public bounds on one record, and what follows from them.
 
-    With Lambda = ``radius`` and r = ``norm``, ||w|| <= Lambda and ||x|| <= r; responses are in [-1, 1]. Residuals of the
-    squared loss are clipped to +-``residual_clip``, C; None for Lambda r + 1, which none exceeds.
+    With Lambda = ``radius`` and r = ``norm``, ||w|| <= Lambda and ||x|| <= r; responses are in [-1, 1]. Residuals of
+    the squared loss are clipped to +-``residual_clip``, C; None for Lambda r + 1, which none exceeds.
     """
 
     loss: Loss

@@ -25,12 +25,11 @@ BOTTOM = Constant(label=-1)
 class ParityLearner(ParitySettings, Learner):
     """Solve the records' equations <x, a> = [label is +1], privately, in disjoint blocks, and take the majority.
 
-    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix
-    B, have one.
-    It works on the sample itself, weights or not. What is released is post-processing of the blocks'
-    answers: the most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every
-    system, so all blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves
-    testing up to ``blocks`` candidates on agents.
+    The blocks and what they cost: :class:`curator.mechanisms.parities.PlaceParities`; Kohen & Sheffet, Appendix B, have
+    one. It works on the sample itself, weights or not. What is released is post-processing of the blocks' answers: the
+    most frequent one, the earliest of several; :data:`BOTTOM` if there is none. The truth solves every system, so all
+    blocks of full rank agree on it, while one of deficient rank errs at random; the vote saves testing up to ``blocks``
+    candidates on agents.
     """
 
     @classmethod

@@ -75,11 +75,7 @@ class Trainable(settings.Classifier):
         return hypothesis
 
     def tried(self, features: AnyArray, classes: Indices) -> None:
-        """Fit it to points of several classes, and forget it.
-
-        Raises:
-            BadScenario: If it refuses its parameters or the points.
-        """
+        """Fit it to points of several classes, and forget it; raises BadScenario if it refuses something."""
         self._fit(self.build(0), features, classes)
 
     def _fit(self, model: Any, features: AnyArray, classes: Indices) -> None:
@@ -156,12 +152,6 @@ class Scikit(settings.ScikitSettings, Trainable, Learner):
         return self.draws * (2 * sizes.width + 8 * sizes.dimension + 64)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        """Fit on m fresh draws; if all have one label, that label is the hypothesis.
-
-        Raises:
-            BadScenario: If the classifier refuses its parameters or the draws, or its model cannot be written down as
-                data.
-        """
         return self.written(access.records(self.draws), access.source)
 
 

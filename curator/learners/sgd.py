@@ -22,8 +22,7 @@ from curator.mechanisms.clipped_steps import ClippedSteps
 class Sgd(SgdSettings, Learner):
     """Projected SGD, one fresh draw and one Gaussian vector a step (Algorithm 3 of Kohen & Sheffet).
 
-    With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L
-    = ``clip``:
+    With y = (x, intercept), margin m = <h, y>, g the gradient of the loss at the draw, clipped to L2 norm L = ``clip``:
 
         h_{r+1} = project(soft_r(h_r - step_r (clip_L(g) + sigma N(0, I) + lambda (h_r - start)))),  sigma = noise * L
         step_r  = D / (sqrt(L^2 + sigma^2 dim) sqrt(r)),   or 1 / (lambda r) if lambda = ``regularization`` > 0

@@ -38,11 +38,8 @@ def padded(width: int) -> int:
 def add_squares(matrix: AnyArray, rows: AnyArray, sign: float) -> None:
     """Add the sign times sum_i r_i r_i^T to the upper triangle of a matrix.
 
-    Args:
-        matrix: Shape (w, w), w a multiple of 16, float32 or float64; in its precision. Changed, also below the
-            diagonal.
-        rows: r_i, shape (k, w), of the same type; zeros where there is nothing.
-        sign: 1 or -1.
+    The matrix has shape (w, w), w a multiple of 16, and is changed also below the diagonal; the rows have shape (k, w)
+    and the same type, which is that of the sums.
     """
     width = len(matrix)
     for first in range(0, len(rows), _ROWS):
@@ -110,12 +107,7 @@ def factor(matrix: AnyArray) -> bool:
 
 @njit
 def solve(factored: AnyArray, values: AnyArray) -> None:
-    """Put the solution x of U^T U x = values in their place.
-
-    Args:
-        factored: What :func:`factor` left.
-        values: Shape (w,), C-contiguous, of the same type.
-    """
+    """Put the solution x of U^T U x = values, shape (w,), in their place; U is what :func:`factor` left."""
     width = len(factored)
     for i in range(width):
         begin = i // WIDTH * WIDTH
@@ -160,9 +152,6 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
         intercept: Value of the feature appended to every row; 0 for none.
         separate: Stop as soon as every margin is positive: at a hyperplane without a mistake. Where the steps end at
             the minimum before there is one, the result is the minimum.
-
-    Returns:
-        The weights, of the shape of ``start``.
     """
     costs = 2.0 * penalty * rows.times.astype(np.float64)
     known = np.zeros(len(rows), dtype=np.bool_)
@@ -232,12 +221,8 @@ def _objective(weights: Floats, margins: Floats, costs: Floats) -> float:
 def _line_search(slope: float, bend: float, margins: Floats, change: Floats, costs: Floats) -> float:
     """Return the length t that minimizes the objective along the step.
 
-    Its derivative is increasing and piecewise linear: Newton's iteration on it, kept inside a bracket, ends at
-    the root.
-
-    Args:
-        slope, bend: <w, step> and <step, step>.
-        margins, change: The margins at w, and how they change over a step of length 1.
+    Its derivative is increasing and piecewise linear: Newton's iteration on it, kept inside a bracket, ends at the
+    root. ``slope`` and ``bend`` are <w, step> and <step, step>, ``change`` is how margins change over the step.
     """
     low, high, length = 0.0, np.inf, 1.0
     for _ in range(100):
@@ -269,13 +254,8 @@ _EXACT = 1e-16
 class ActiveSet:
     """Signed rows l_i y_i = l_i (x_i, intercept), copied together, with the cost c_i of each.
 
-    Features are kept in single precision, which holds them exactly; sums over them are in double.
-
-    Args:
-        draws: k rows of d features.
-        costs: c_i = 2 C t_i, shape (k,), positive.
-        intercept: Value of the last feature, where ``width`` is d + 1.
-        width: Number of weights: d, or d + 1.
+    Features are kept in single precision, which holds them exactly; sums over them are in double. The costs are
+    c_i = 2 C t_i, and there are ``width`` weights: d, or with an intercept d + 1.
     """
 
     def __init__(self, draws: GatheredRows, costs: Floats, intercept: float, width: int) -> None:

@@ -50,7 +50,6 @@ def votes(
     votes for class 0; one that sees a single class votes for that.
 
     Args:
-        records: The private records.
         chunk: Of each record, shape (n,), in [0, k).
         points: Features of public points, shape (m, d).
         classes: Of each record, shape (n,), in [0, 256); records with a negative one teach nobody. None: 0 and 1 for
@@ -85,7 +84,7 @@ def _vote(classifier: Trainable, features: AnyArray, classes: Indices, points: A
         return NEGATIVE
 
 
-def chunk_of(records: Records, chunks: int, by: Identity, first: int = 0) -> Indices:
+def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
     """Return the chunk of every record, shape (n,), int64 in [0, k).
 
     ``slot``: the record in slot i is in chunk i mod k. Slots are fixed places, so replacing a record changes one chunk.
@@ -95,13 +94,9 @@ def chunk_of(records: Records, chunks: int, by: Identity, first: int = 0) -> Ind
     Splitting *arbitrarily* (for example into k pieces one after the other), as Algorithm 2 of Bassily, Thakkar and
     Thakurta allows, is unsound where records may be added or removed: a single one shifts all others, and can turn
     every vote.
-
-    Args:
-        chunks: k, public.
-        first: Slot of the first of these records.
     """
     if by == "slot":
-        return np.arange(first, first + len(records), dtype=np.int64) % chunks
+        return np.arange(len(records), dtype=np.int64) % chunks
     rows = np.ascontiguousarray(records.features)
     labels = records.labels
     found = (
@@ -135,10 +130,6 @@ def distances(counts: Indices, touched: int = 1) -> Indices:
     moves c1 - c2 by at most 2, so dist has sensitivity 1 for one record, which changes at most ``touched`` teachers;
     and with dist >= 1 no record changes the winner, whatever ties are broken by: dist is the number of records that can
     be replaced without changing it. The printed c1 - c2 - 1 (Algorithm 2) has sensitivity 2.
-
-    Args:
-        counts: Shape (m, classes), at least two classes.
-        touched: Teachers that one record may change, 1 or 2.
     """
     top = np.sort(counts, axis=1)[:, -2:]
     changes = np.maximum(0, (top[:, 1] - top[:, 0] + 1) // 2 - 1)
@@ -182,7 +173,7 @@ class TeacherClasses(Value):
         """Train a student on points of known classes, none negative.
 
         Raises:
-            BadScenario: If it cannot learn, or its model cannot be written down as data.
+            BadScenario: If it cannot learn, or its model cannot be sent as data.
         """
 
 
@@ -258,7 +249,7 @@ MAX_SET_ASIDE = 1 << 12
 
 
 class Taught(NamedTuple):
-    """Who teaches: the private records, and the chunk of each; and who is set aside, if anybody."""
+    """Who teaches, and the chunk of each; and who is set aside, if anybody."""
 
     records: Records
     chunk: Indices
@@ -275,10 +266,7 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
     the guarantee that it declares for that many.
 
     Attributes:
-        aggregation: How votes become answers.
-        teacher: Any classifier: a teacher is its own chunk's.
-        classes: What teachers tell apart.
-        chunks, by: How many chunks, and what identifies a record.
+        by: What identifies a record.
         queries: m, of one whole sequence.
         points: What teachers look at of the public points, shape (count, d).
         drawn: Records are draws from mu: the price is that of all m answers together.
@@ -409,9 +397,7 @@ def release_if_stable(values: Indices, stable: Indices, epsilon: float, delta: f
 
     Says the value if dist + Z > Gamma, Z two-sided geometric noise of epsilon, Gamma the least level with P(Z > Gamma)
     <= delta (:func:`common.privacy.theorems.votes.stability_level`).
-
-    Args:
-        values, stable: Shape (m,): the winners and their distances to instability (:mod:`curator.learners.teachers`).
+    ``values`` and ``stable``, shape (m,), are the winners and their distances to instability.
     """
     noise = geometric_noise(len(values), epsilon, source)
     return np.where(stable + noise > stability_level(epsilon, delta), values, BOTTOM)
@@ -424,10 +410,6 @@ def release_until_cutoff(values: Indices, stable: Indices, law: Thresholds, sour
     bottom (`c < T`; as printed, `c <= T`, there are T+1), distances have sensitivity 1, and the noise is calibrated
     exactly, for any number of classes. The threshold is drawn anew after each bottom. Private as
     :meth:`~common.privacy.theorems.votes.Thresholds.failure` says, for one sequence of queries.
-
-    Args:
-        values, stable: Shape (m,): the winners and their distances to instability.
-        law: T, the threshold and both noises.
     """
     refreshed = law.level + geometric_noise(law.cutoff, law.of_threshold, source.derive("thresholds"))
     noisy = stable + geometric_noise(len(values), law.of_query, source.derive("queries"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -35,17 +36,13 @@ class Overdrawn(RuntimeError):
 
 
 class Meter:
-    """What one charged event pays for, less what was taken.
+    """What one charged event pays for, less what was taken; what asks for more raises :class:`Overdrawn`.
 
     Mechanisms on the same data add up (basic composition): epsilons and deltas of (epsilon, delta)-DP ones, mu^2 of
     Gaussian ones (Dong, Roth and Su 2022, Corollary 3.3). Sums are exact fractions, so no rounding lets anything
     through. A call that is refused takes nothing, and the meter remembers that there was one.
 
-    Args:
-        event: What was charged.
-
-    Attributes:
-        spoilt: Whether more was asked for, or a mechanism failed half-way: then nothing may be released.
+    Once more was asked for, or a mechanism failed half-way, it is ``spoilt``: then nothing may be released.
     """
 
     def __init__(self, event: Event) -> None:
@@ -78,20 +75,12 @@ class Meter:
         return Overdrawn(f"the event {self.event.wire()} does not pay for {what}")
 
     def everybody(self) -> None:
-        """Take a mechanism's look at the whole sample.
-
-        Raises:
-            Overdrawn: If only draws are paid for, or nothing is.
-        """
+        """Take a mechanism's look at the whole sample."""
         if not self.whole_sample:
             raise self.refuse("a mechanism on the sample itself")
 
     def draws(self, count: int) -> None:
-        """Take so many draws from mu.
-
-        Raises:
-            Overdrawn: If so many are not left.
-        """
+        """Take so many draws from mu."""
         if self.free:
             return
         if not 1 <= count <= self._draws:
@@ -99,11 +88,7 @@ class Meter:
         self._draws -= count
 
     def steps(self, count: int, ratio: Fraction) -> None:
-        """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma.
-
-        Raises:
-            Overdrawn: If so many are not left, or the noise is less, or the clip larger, than was declared.
-        """
+        """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma."""
         if self.free:
             return
         if not isinstance(self.event, SubsampledSteps):
@@ -115,21 +100,13 @@ class Meter:
         self._steps -= count
 
     def selection(self) -> None:
-        """Take the one private selection.
-
-        Raises:
-            Overdrawn: If none was declared, or it was made already.
-        """
+        """Take the one private selection."""
         if not self._selections:
             raise self.refuse("a private selection")
         self._selections -= 1
 
     def mechanism(self, price: Event) -> None:
-        """Take a mechanism with this guarantee for the data that it is given.
-
-        Raises:
-            Overdrawn: If it costs more than is left, or is of another kind than was declared.
-        """
+        """Take a mechanism with this guarantee for the data that it is given."""
         if self.free:
             return
         if isinstance(price, Release) and isinstance(self.event, Release | SubsampledRelease):
@@ -155,7 +132,7 @@ Candidate = TypeVar("Candidate")
 Output = TypeVar("Output")
 
 Stream = Literal["coins", "student"]
-PUBLIC_STREAMS: tuple[Stream, ...] = ("coins", "student")
+PUBLIC_STREAMS: tuple[Stream, ...] = get_args(Stream)
 """Streams for work on what is released already; no mechanism draws from them."""
 
 
@@ -169,10 +146,9 @@ class Access:
 
     Records stay behind it. :meth:`release` gives a central mechanism what ``of`` makes of each record, and returns what
     the mechanism releases; :meth:`shares` releases weighted shares, :meth:`descend` makes noisy gradient steps, and
-    :meth:`choose` a private selection. Each is paid from the event first (:class:`Meter`), and
-    what the event does not pay for raises :class:`Overdrawn`: then nothing of the operation is
-    released, whatever its code does with that error, and the charge stays. Only an event that promises nothing
-    (NonPrivate) shows records themselves.
+    :meth:`choose` a private selection. Each is paid from the event first (:class:`Meter`), and what the event does not
+    pay for raises :class:`Overdrawn`: then nothing of the operation is released, whatever its code does with that
+    error, and the charge stays. Only an event that promises nothing (NonPrivate) shows records themselves.
 
     A function of another package is given one record at a time, so that each person's value is made of that person's
     record alone, and is clipped as a whole (:mod:`curator.mechanisms.base`). What this cannot hold: ``of`` sees
@@ -183,7 +159,6 @@ class Access:
     Args:
         event: What was charged.
         sampler: Draws from mu, and the sample itself; None where nothing of it may be seen.
-        source: All randomness of the operation.
         shown: How many features, from the first on, are taken for public, which :meth:`features` shows; 0 unless labels
             alone are protected; None for all.
     """
@@ -199,8 +174,6 @@ class Access:
 
     def __repr__(self) -> str:
         return f"Access({self._meter.event!r})"
-
-    # Public facts -----------------------------------------------------------------------------------------------------
 
     @property
     def people(self) -> int:
@@ -218,11 +191,7 @@ class Access:
         return self._sampler.dtype
 
     def coins(self, stream: Stream) -> RandomSource:
-        """Return randomness for work on what is public or released already; no noise comes from it.
-
-        Raises:
-            Overdrawn: If the stream is another one.
-        """
+        """Return randomness for work on what is public or released already; no noise comes from it."""
         if stream not in PUBLIC_STREAMS:
             raise self._meter.refuse(f"randomness of the stream {stream!r}")
         return self._source.derive(stream)
@@ -231,8 +200,6 @@ class Access:
         """Have people seen through a public task from here on; return this access."""
         self._sampler_or_none = TaskSampler.of(self._sampler, task)
         return self
-
-    # What is paid for -------------------------------------------------------------------------------------------------
 
     def release(
         self, mechanism: CentralMechanism[T, A], of: Callable[[Records], T] = as_it_is, *, draws: int | None = None
@@ -244,9 +211,6 @@ class Access:
             of: Makes of a record what the mechanism wants of a person. A function of another package is called with one
                 record at a time (:mod:`curator.mechanisms.base`), one of the curator's own with blocks of them.
             draws: Of so many fresh draws from mu; None: of the whole sample, in its order.
-
-        Raises:
-            Overdrawn: If the event does not pay for that.
         """
         if type(mechanism) not in CENTRAL:
             raise self._meter.refuse(f"a {type(mechanism).__name__}, which is no central mechanism")
@@ -257,14 +221,9 @@ class Access:
         self._meter.mechanism(mechanism.price)
         source = self._fresh()
         blocks = self._sampler.everybody() if draws is None else self._drawn(draws, source)
-        try:
+        with self._guarded():
             made = of if own(of) else person_by_person(of, mechanism, self.dimension, self.dtype)
             return mechanism.apply(map(made, blocks), source)
-        except NoValue as error:
-            raise self._meter.refuse(str(error)) from None
-        except Exception:
-            self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
-            raise
 
     def shares(self, epsilon: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
         """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
@@ -275,31 +234,29 @@ class Access:
             epsilon: What it costs, pure.
             items: How many, K.
             of: Makes of records the item of each, shape (k,); as for :meth:`release`.
-
-        Raises:
-            Overdrawn: If the event does not pay for that.
         """
         mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
         self._meter.everybody()
         self._meter.mechanism(mechanism.price)
-        try:
+        with self._guarded():
             made = of if own(of) else items_by_person(of, self.dimension, self.dtype)
             values = ((made(records), weights) for records, weights in self._sampler.weighted())
             return mechanism.apply(values, self._fresh()), mechanism.whole
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
         except NoValue as error:
             raise self._meter.refuse(str(error)) from None
         except Exception:
-            self._meter.spoilt = True  # as in :meth:`release`
+            self._meter.spoilt = True  # whether ``of`` fails may depend on a record: whoever catches it gains nothing
             raise
 
     def descend(self, steps: ClippedSteps, first: Floats) -> Floats:
         """Make noisy gradient steps, each on a fresh draw; return what ``steps.output`` asks for, shape (width,).
 
-        Args:
-            first: The iterate to begin with, public, shape (width,).
-
-        Raises:
-            Overdrawn: If so many were not declared, or with more noise for each clip.
+        They begin at ``first``, public, shape (width,).
         """
         if type(steps) is not ClippedSteps:
             raise self._meter.refuse(f"a {type(steps).__name__}")
@@ -324,9 +281,6 @@ class Access:
         Args:
             held: (first place, number of places) -> which of the places are held out, shape (number,), bool; None:
                 nobody is, and scores are functions of what is public.
-
-        Raises:
-            Overdrawn: If no private selection was declared, or it was made already.
         """
         self._meter.selection()
         event = self._meter.event
@@ -346,53 +300,31 @@ class Access:
     def features(self, first: int, count: int) -> AnyArray:
         """Return the public features of ``count`` people from place ``first`` on, shape (count, d); no labels.
 
-        Raises:
-            Overdrawn: Unless features are public: what was charged protects labels only.
+        They are public where what was charged protects labels only.
         """
         if self._shown == 0:
             raise self._meter.refuse("features: records are protected, not labels only")
         return Records.joined(list(self._sampler.everybody())).features[first : first + count, : self._shown]
 
-    # Without a guarantee ----------------------------------------------------------------------------------------------
-
     def records(self, draws: int | None = None) -> Records:
-        """Return so many draws from mu as they are, or the whole sample.
-
-        Raises:
-            Overdrawn: Unless the event is NonPrivate.
-        """
+        """Return so many draws from mu as they are, or the whole sample."""
         self._promise_nothing()
         blocks = self._sampler.everybody() if draws is None else self._drawn(draws, self._source)
         return Records.joined(list(blocks))
 
     def distinct(self, draws: int) -> Distinct:
-        """Return so many draws from mu, as the distinct ones among them.
-
-        Raises:
-            Overdrawn: Unless the event is NonPrivate.
-        """
+        """Return so many draws from mu, as the distinct ones among them."""
         self._promise_nothing()
         return self._sampler.distinct(draws, self._source.derive("draws"))
 
     @property
     def source(self) -> RandomSource:
-        """All randomness of the operation.
-
-        Raises:
-            Overdrawn: Unless the event is NonPrivate: noise comes from it.
-        """
+        """All randomness of the operation."""
         self._promise_nothing()
         return self._source
 
-    # For the engine ---------------------------------------------------------------------------------------------------
-
     def close(self) -> None:
-        """End it: nothing can be had of it any more.
-
-        Raises:
-            Overdrawn: If anything was asked of it that the event does not pay for, or a mechanism failed, caught or
-                not.
-        """
+        """End it: nothing can be had of it any more; refused if anything was before, or a mechanism failed."""
         self._open = False
         for part in self._parts:
             part.close()
@@ -410,7 +342,7 @@ class Access:
         return self._sampler_or_none
 
     def _promise_nothing(self) -> None:
-        if not isinstance(self._meter.event, NonPrivate):
+        if not self._meter.free:
             raise self._meter.refuse("records as they are")
 
     def _fresh(self) -> RandomSource:

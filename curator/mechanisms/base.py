@@ -27,6 +27,7 @@ from common.privacy.events import Event
 
 T = TypeVar("T")
 A = TypeVar("A")
+HOME = __name__.partition(".")[0]
 
 
 class CentralMechanism(ABC, Generic[T, A]):
@@ -44,21 +45,13 @@ class CentralMechanism(ABC, Generic[T, A]):
 
     @abstractmethod
     def apply(self, values: Iterator[T], source: RandomSource) -> A:
-        """Return what may be released.
-
-        Args:
-            values: Of all people that it is given, a block of them at a time, in the sample's order or in that of the
-                draws.
-            source: Of its noise, and of nothing else.
-        """
+        """Return what may be released of values that come in blocks; all noise, and nothing else, is the source's."""
 
     def person(self, value: Any) -> T:
         """Return one person's value, of length 1, of what a function of another package made of one record.
 
-        Only mechanisms that a package may give a function to have it.
-
         Raises:
-            ValueError: If it is none.
+            ValueError: If it is none, or the mechanism takes no such function.
         """
         raise ValueError(f"{type(self).__name__} takes the curator's own functions only")
 
@@ -79,19 +72,11 @@ M = TypeVar("M", bound=type[CentralMechanism[Any, Any]])
 
 
 def central(kind: M) -> M:
-    """Class decorator: trust a mechanism. Only for the curator's own package: plug-ins use those that are there.
-
-    Raises:
-        TypeError: If the class is from elsewhere.
-    """
-    home = __name__.removesuffix("mechanisms.base")
-    if not kind.__module__.startswith(home):
-        raise TypeError(f"{kind.__module__}.{kind.__qualname__}: central mechanisms are part of {home[:-1]}")
+    """Class decorator: trust a mechanism. Only for the curator's own package: plug-ins use those that are there."""
+    if not kind.__module__.startswith(f"{HOME}."):
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__}: central mechanisms are part of {HOME}")
     CENTRAL.add(kind)
     return kind
-
-
-HOME = __name__.partition(".")[0]
 
 
 def own(of: Callable[..., Any]) -> bool:
@@ -110,11 +95,10 @@ def person_by_person(
 ) -> Callable[[Records], T]:
     """Return what gives the mechanism a block's values, each made of one record alone.
 
-    Args:
-        dimension, dtype: Of the records, for the trial; what the function raises there is passed on.
+    What the function raises in its trial, on a record of this dimension and type, is passed on.
 
     Raises:
-        NoValue: If the function makes no person's value of a record of zeros.
+        NoValue: If it makes no person's value of a record of zeros.
     """
     _try(of, mechanism.person, type(mechanism).__name__, dimension, dtype)
 
@@ -127,10 +111,7 @@ def person_by_person(
 def items_by_person(
     of: Callable[[Records], Indices], dimension: int, dtype: np.dtype[Any]
 ) -> Callable[[Records], Indices]:
-    """Return what gives an item for each record of a block, made of that record alone; -1 where there is none.
-
-    Parameters and errors as for :func:`person_by_person`.
-    """
+    """Return what gives an item for each record of a block, as :func:`person_by_person`; -1 where there is none."""
     _try(of, _item, "shares", dimension, dtype)
     return lambda records: np.array(list(_each(of, _item, -1, records)), dtype=np.int64)
 

@@ -54,11 +54,7 @@ class ClippedSteps:
     there, too, and their sum is exact. Iterates are rounded, and moves could get lost in that; so it is done only where
     the noise of the last step still reaches eight last places of the largest coordinate that there can be. Rounding
     errors then have no bias, and add less than 2e-3 to the noise's variance. Iterates are summed up in single precision
-    within a block, and blocks in double.
-
-    Attributes:
-        loss, steps, clip, noise, diameter, domain, regularization, lasso, intercept, start, output: As of
-            :class:`common.learners.half_spaces.OpenSgd`.
+    within a block, and blocks in double. Attributes are those of :class:`common.learners.half_spaces.OpenSgd`.
     """
 
     loss: Literal["logistic", "hinge", "perceptron"]
@@ -180,11 +176,8 @@ def prefetch(prepare: Callable[[int], T], count: int) -> Iterator[T]:
     The caller's own thread prepares, too, where it would have to wait: with the pool's threads, one fewer than there
     are cores for this process, no core is idle, whichever side is slower. On a single core, or where there are only a
     few items, there is no pool, and what was prepared is used while it is in the cache. At most two items a core are
-    held, and as ``prepare`` gets its number alone, what is yielded does not depend on who was quick.
-
-    Args:
-        prepare: Safe to call from several threads at once; spends its time in compiled loops that let others run.
-        count: How many items.
+    held, and as ``prepare``, which must be safe to call from several threads at once, gets its number alone, what is
+    yielded does not depend on who was quick.
     """
     threads = processors() - 1
     if threads == 0 or count <= _FEW:

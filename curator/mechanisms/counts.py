@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -21,33 +21,28 @@ from common.privacy.events import Release
 from common.privacy.rounding import down
 from curator.mechanisms.base import CentralMechanism, central
 
+L = TypeVar("L", bound=Laplace)
+
 
 def geometric_noise(count: int, epsilon: float, source: RandomSource) -> Indices:
     """Draw independent Z with P(Z = z) proportional to q^|z|, q = e^-epsilon rounded up, shape (count,), int64.
 
-    Added to a whole number that changes by at most 1 when a record is replaced, Z makes it epsilon-DP: the same noise
-    as that of an agent's :class:`~common.local.mechanisms.noise.Laplace` answer, drawn in the same way: in a
-    time that depends on epsilon alone. What is released must be cut to its LIMIT
+    Added to a whole number that changes by at most 1 when a record is replaced, Z makes it epsilon-DP, epsilon in
+    [0.001, 30]: the same noise as that of an agent's :class:`~common.local.mechanisms.noise.Laplace` answer, drawn in
+    the same way: in a time that depends on epsilon alone. What is released must be cut to its LIMIT
     (:func:`noisy_counts`), or compared with a number within it.
-
-    Args:
-        count: How many.
-        epsilon: In [0.001, 30].
     """
-    return _noise(epsilon).noise(count, source).astype("int64")
+    return np.asarray(noise_of(Laplace, epsilon).noise(count, source), dtype=np.int64)
 
 
 @lru_cache(maxsize=64)
-def _noise(epsilon: float) -> Laplace:
-    return Laplace(epsilon=epsilon)
+def noise_of(law: type[L], epsilon: float) -> L:
+    """Return the noise, whose chances are worked out once."""
+    return law(epsilon=epsilon)
 
 
 def noisy_counts(counts: Indices, epsilon: float, source: RandomSource) -> Indices:
-    """Return counts with this noise, cut to +-2^39: epsilon-DP where each changes by at most 1.
-
-    Args:
-        counts: Shape (n,), integers from -2^38 to 2^38.
-    """
+    """Return counts, from -2^38 to 2^38, with this noise, cut to +-2^39: epsilon-DP where each changes by at most 1."""
     noisy: Indices = np.clip(counts + geometric_noise(len(counts), epsilon, source), -int(LIMIT), int(LIMIT))
     return noisy
 
@@ -64,19 +59,10 @@ class FineNoise(Laplace):
     above 2^-24. Chances of 192 bits leave epsilon^2 above 2^-88. The digits still end below 2^38, a quarter of the
     flat part, and 2^-66, what is beyond +-LIMIT at the least, is above 2^-105/epsilon, a cell of the flat part times
     e^epsilon/(e^epsilon - 1).
-
-    Attributes:
-        epsilon: In [2^-30, 30].
     """
 
     finer_words: ClassVar[int] = 2
     epsilon: float = Field(ge=FINEST, le=30.0)
-
-
-@lru_cache(maxsize=64)
-def fine_noise(epsilon: float) -> FineNoise:
-    """Return the noise, whose chances are worked out once."""
-    return FineNoise(epsilon=epsilon)
 
 
 @central
@@ -85,10 +71,7 @@ class NoisyCount(CentralMechanism[AnyArray, int]):
     """How many people have a property, with two-sided geometric noise (Ghosh, Roughgarden and Sundararajan 2009).
 
     Values are one truth value a person, shape (k,). The count changes by at most 1 when a record is replaced, so this
-    is pure epsilon-DP, exact on the integers. What is released may lie outside 0..n.
-
-    Attributes:
-        epsilon: In [0.001, 30].
+    pure epsilon-DP, epsilon in [0.001, 30], exact on the integers. What is released may lie outside 0..n.
     """
 
     epsilon: float
@@ -116,11 +99,7 @@ class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
 
     Values are a cell and a number a person, both of shape (k,). Cells outside 0..cells-1 count for nobody, numbers are
     cut to [-1, 1]: so replacing a record changes the sums by 2 in all, and noise of epsilon/2 in every cell makes this
-    pure epsilon-DP.
-
-    Attributes:
-        epsilon: In [0.002, 30].
-        cells: How many.
+    pure epsilon-DP, epsilon in [0.002, 30].
     """
 
     epsilon: float
@@ -153,11 +132,7 @@ class NoisyHistogram(CentralMechanism[tuple[Indices, AnyArray], Indices]):
 
 
 def _one(value: Any) -> AnyArray:
-    """Return one finite number, shape (1,).
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Return one finite number, shape (1,)."""
     found = np.asarray(value)
     if found.shape not in ((), (1,)) or not np.isfinite(found).all():
         raise ValueError(f"one finite number is wanted, found shape {found.shape}")
@@ -169,11 +144,6 @@ def _cut(numbers: AnyArray) -> Indices:
 
 
 def _flat(values: AnyArray) -> AnyArray | Floats:
-    """Return one number a person.
-
-    Raises:
-        ValueError: If there is more than one.
-    """
     found = np.asarray(values)
     if found.ndim != 1:
         raise ValueError(f"one number a person is wanted, found shape {found.shape}")
@@ -223,8 +193,6 @@ class NoisyShares:
         items: K, how many, at most 4096.
         bound: s, above 0 and at most 1, with what floating point adds to half the change.
 
-    Raises:
-        BadInput: If a number is outside its range.
     """
 
     epsilon: float
@@ -240,7 +208,6 @@ class NoisyShares:
 
     @property
     def price(self) -> Release:
-        """Pure epsilon-DP."""
         return Release(epsilon=self.epsilon)
 
     @property
@@ -256,12 +223,8 @@ class NoisyShares:
         return change.numerator // change.denominator + self.items
 
     def apply(self, values: Iterator[tuple[Indices, Floats]], source: RandomSource) -> Indices:
-        """Return the shares with noise, shape (items,), int64, cut to +-2^39: they may be negative or above ``whole``.
-
-        Args:
-            values: As for :meth:`rounded`.
-        """
-        noise = fine_noise(down(self.epsilon / self.sensitivity)).noise(self.items, source)
+        """Return the shares with noise, shape (items,), cut to +-2^39: they may be negative or above ``whole``."""
+        noise = noise_of(FineNoise, down(self.epsilon / self.sensitivity)).noise(self.items, source)
         noisy: Indices = np.clip(self.rounded(values) + noise.astype(np.int64), -int(LIMIT), int(LIMIT))
         return noisy
 

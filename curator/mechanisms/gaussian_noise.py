@@ -55,12 +55,9 @@ _LOW = (1 << 64) - 1
 class RoundedNormal(NamedTuple):
     """Tables to draw a magnitude from.
 
-    Attributes:
-        core: Shape (2048,), uint32: slot s is block s if an 18-bit word is below ``core[s] >> 11``, else ``core[s] &
-            2047``.
-        rest: Shape (32768, 3), uint64: slot s is magnitude s if a 192-bit word is below the number with these words,
-            the highest first,
-        rest_alias: shape (32768,), int16: and this one else.
+    Slot s of ``core``, shape (2048,), is block s if an 18-bit word is below ``core[s] >> 11``, else ``core[s] & 2047``.
+    Slot s of ``rest``, shape (32768, 3), is magnitude s if a 192-bit word is below the number with these words, the
+    highest first, else ``rest_alias[s]``.
     """
 
     core: NDArray[np.uint32]

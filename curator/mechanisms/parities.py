@@ -31,8 +31,7 @@ class Equations:
     Only an echelon form is kept, at most d + 1 equations, so any number can be added in bounded memory. Which
     equations were added says all: neither their order nor how they came in pieces changes the solutions.
 
-    Args:
-        unknowns: d, at least 1.
+    There is at least one unknown.
     """
 
     def __init__(self, unknowns: int) -> None:
@@ -46,11 +45,7 @@ class Equations:
         return f"Equations(unknowns={self._unknowns})"
 
     def add(self, coefficients: Bits, values: Bits) -> None:
-        """Add k equations.
-
-        Args:
-            coefficients: Shape (k, d), 0 or 1.
-            values: Shape (k,), 0 or 1.
+        """Add k equations: coefficients, shape (k, d), and values, shape (k,), 0 or 1.
 
         Raises:
             BadInput: If the shapes do not fit. Nothing changes then.
@@ -178,13 +173,8 @@ class PlaceParities(CentralMechanism[Records, list[FeatureSet | None]]):
     Each block (``Algorithm A`` of Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, Section 4.2) says bottom
     with some probability, keeps each of its records with probability p, and answers with a uniform point of the
     solutions, or bottom if there is none: pure epsilon-DP by the proof in
-    :func:`common.privacy.theorems.randomized_response.rates`.
-    Record i belongs to block i mod ``blocks``, a place, so all blocks together cost epsilon (parallel composition).
-
-    Attributes:
-        dimension: d; features are 0 and 1.
-        rule, epsilon: Which p, and how often bottom.
-        blocks: How many.
+    :func:`common.privacy.theorems.randomized_response.rates`. Record i belongs to block i mod ``blocks``, a place, so
+    all blocks together cost epsilon (parallel composition). ``rule`` and ``epsilon`` say p, and how often bottom.
     """
 
     dimension: int
@@ -224,11 +214,8 @@ class RankParities(CentralMechanism[tuple[Words, Bits, Bits], tuple[Answers, ...
     Record i belongs to part i mod ``parts``, a place: replacing it changes one part only, so all parts together cost
     epsilon (parallel composition). Within its part, the record's place in the order may be another afterwards; the
     others keep their order (ties by their place), so each of the ``blocks`` blocks loses at most one record and gains
-    at most one. The learner of each block is epsilon/blocks-DP for such a change, blocks add up (basic composition).
-
-    Attributes:
-        rule, epsilon: Of all blocks of a part together.
-        parts, blocks: How many.
+    at most one. The learner of each block is epsilon/blocks-DP for such a change, blocks add up (basic composition):
+    ``epsilon`` is that of all blocks of a part together.
     """
 
     rule: Rule

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -32,11 +31,9 @@ def below(bound: int, source: RandomSource) -> int:
 
     Words are drawn again until they are below the bound: how often says nothing about the number that comes at last.
     """
-    bits = bound.bit_length()
-    while True:
-        point = random_bits(bits, source)
-        if point < bound:
-            return point
+    while (point := random_bits(bound.bit_length(), source)) >= bound:
+        pass
+    return point
 
 
 def random_bits(bits: int, source: RandomSource) -> int:
@@ -48,8 +45,7 @@ def random_bits(bits: int, source: RandomSource) -> int:
 def place_of(point: int, weights: Sequence[int]) -> int:
     """Return the place at which the cumulated weights first exceed a point; all weights are gone through always.
 
-    Args:
-        point: In 0..sum-1: uniform, it makes a place as likely as its weight is of all.
+    A point that is uniform in 0..sum-1 makes a place as likely as its weight is of all.
     """
     return sum(bound <= point for bound in accumulate(weights))
 
@@ -136,10 +132,6 @@ class MostFrequent(CentralMechanism[AnyArray, int]):
     Values are rows of truth values, one a person, shape (k, columns). C_i, the number of people who have property i,
     changes by at most 1 when a record is replaced: pure epsilon-DP. With probability 1 - beta,
     C_i >= max C - 2 ln(d/beta)/epsilon.
-
-    Attributes:
-        epsilon: Positive.
-        columns: How many properties.
     """
 
     epsilon: float
@@ -181,15 +173,9 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
     Replacing one record changes every count by at most 1, so this is epsilon-DP (McSherry & Talwar); with probability
     1 - beta the answer has at most 2 ln(|H| / beta) / epsilon mistakes more than the best.
 
-    Counts are small integers: how many hypotheses have each count is all that the choice of a count needs,
-    and within it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels
-    would.
-
-    Attributes:
-        hypotheses: The class; see :class:`common.learners.exponential.OpenExponential`.
-        epsilon: Positive.
-        literals: Of a conjunction.
-        low, high, cells: The grid of stumps.
+    Counts are small integers: how many hypotheses have each count is all that the choice of a count needs, and within
+    it all are alike. So one draw picks the count and one the hypothesis, exactly as |H| Gumbels would.
+    Attributes are those of :class:`common.learners.exponential.OpenExponential`.
     """
 
     hypotheses: Literal["conjunctions", "stumps"]
@@ -210,30 +196,16 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
             BadData: If conjunctions are asked of features other than 0/1, or of fewer features than literals.
         """
         records = Records.joined(list(values))
-        scored: _Class
-        if self.hypotheses == "stumps":
-            scored = _Stumps(records, np.linspace(self.low, self.high, self.cells))
-        else:
-            scored = _Conjunctions(records, self.literals)
+        stumps = self.hypotheses == "stumps"
+        grid = np.linspace(self.low, self.high, self.cells)
+        scored = _Stumps(records, grid) if stumps else _Conjunctions(records, self.literals)
         people = scored.people()
         mistakes = choose_level(people, self.epsilon, source.derive("level"))
         rank = int(source.derive("rank").integers(int(people[mistakes]), 1)[0])
         return scored.find(mistakes, rank)
 
 
-class _Class(ABC):
-    """A finite class with the mistakes of each member."""
-
-    @abstractmethod
-    def people(self) -> Indices:
-        """How many members make c mistakes, shape (m + 1,)."""
-
-    @abstractmethod
-    def find(self, mistakes: int, rank: int) -> Hypothesis:
-        """Return the member with that many mistakes that has that rank among them, from 0."""
-
-
-class _Stumps(_Class):
+class _Stumps:
     """Both signs of every feature at every grid point; mistakes from one cumulated histogram a feature."""
 
     def __init__(self, records: Records, grid: Floats) -> None:
@@ -243,15 +215,17 @@ class _Stumps(_Class):
         self._mistakes = np.stack([above, self._count - above], axis=-1)
 
     def people(self) -> Indices:
+        """How many members make c mistakes, shape (m + 1,)."""
         return np.bincount(self._mistakes.ravel(), minlength=self._count + 1)
 
     def find(self, mistakes: int, rank: int) -> Hypothesis:
+        """Return the member with that many mistakes that has that rank among them, from 0."""
         at = int(np.flatnonzero(self._mistakes.ravel() == mistakes)[rank])
         feature, cell, side = np.unravel_index(at, self._mistakes.shape)
         return Stump(feature=int(feature), threshold=float(self._grid[cell]), sign=-1 if side else 1)
 
 
-class _Conjunctions(_Class):
+class _Conjunctions:
     """Every tuple of features: mistakes by counting bits, 64 draws at a time, twice and never stored."""
 
     def __init__(self, records: Records, literals: int) -> None:
@@ -375,7 +349,6 @@ def choose(
     remains true on the average over the fits. Drawing the settings is such an average.
 
     Args:
-        fit: (settings, randomness) -> output.
         score: (output, randomness) -> a score that is private itself, the higher the better; for example
             :func:`curator.mechanisms.sums.noisy_sum`.
         grid: Public values of each setting.
@@ -408,8 +381,7 @@ def choose(
 def draw_count(law: AnyLaw, source: RandomSource) -> int:
     """Draw K, exactly: the law's probabilities are ratios of integers.
 
-    Nobody but the caller may learn it, from the time that the runs take least of all; so all probabilities are gone
-    through, whichever K it is.
+    All of them are gone through, whichever K it is: nobody but the caller may learn it from the time.
     """
     shares = weights(law)
     return 1 + place_of(below(sum(shares), source), shares)

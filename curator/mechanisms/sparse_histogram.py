@@ -10,7 +10,7 @@ from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from common.privacy.events import Release
 from common.privacy.rounding import down
 from common.protocols.blender import threshold
 from curator.mechanisms.base import CentralMechanism, central
-from curator.mechanisms.counts import noisy_counts
+from curator.mechanisms.counts import noise_of, noisy_counts
 from curator.mechanisms.selection import random_bits
 
 
@@ -39,10 +39,7 @@ class NoisyHead(CentralMechanism[Words, tuple[Words, Indices, int]]):
     in one of the two parts, by its place: both together cost epsilon (parallel composition), and the counts are
     unbiased, since other people chose the list.
 
-    Attributes:
-        bits: Items are below 2^bits; further bits are cut off.
-        most: How many are listed at most.
-        epsilon: In [0.002, 30].
+    Items are below 2^``bits``, further bits are cut off; ``most`` are listed at most; epsilon is in [0.002, 30].
     """
 
     bits: int
@@ -88,7 +85,7 @@ def listed(values: Words, bits: int, most: int, noise: Laplace, source: RandomSo
     people, most_spurious = len(values), most + _FURTHER
     held, counts = np.unique(values, return_counts=True)
     absent = people - len(held)
-    noise = rare_noise(noise.epsilon)
+    noise = noise_of(RareNoise, noise.epsilon)
     tail = tail_of(noise, threshold(bits, noise))
     drawn = noise.noise(people, source.derive("held")).astype(np.int64)
     noisy = np.pad(counts, (0, absent)).astype(np.int64) + drawn
@@ -120,11 +117,7 @@ _RANK_BITS = 192
 def how_many(cells: int, chance: Fraction, most: int, source: RandomSource) -> int:
     """Draw a binomial number of successes given that it is at most ``most``, by ``most`` coins, all flipped.
 
-    The number is that of the successes before the first failure (:func:`coins`).
-
-    Args:
-        cells: In 0..2^64.
-        chance: In (0, 1).
+    The number is that of the successes before the first failure (:func:`coins`); cells are in 0..2^64.
     """
     number, standing = 0, True
     for coin, point in zip(coins(cells, chance, most), _points(most, source), strict=True):
@@ -156,8 +149,7 @@ def which(cells: int, count: int, source: RandomSource) -> list[int]:
 
     Each of the choices has its probability to within 2^-128 of it.
     """
-    taken: list[int] = []
-    drawn: list[int] = []
+    taken, drawn = list[int](), list[int]()
     for place in range(count):
         rank = random_bits(_RANK_BITS, source) * max(cells - place, 1) >> _RANK_BITS
         for earlier in taken:
@@ -173,12 +165,6 @@ class RareNoise(Laplace):
     flat_words: ClassVar[int] = 2
 
 
-@lru_cache(maxsize=64)
-def rare_noise(epsilon: float) -> RareNoise:
-    """Return the noise, whose chances are worked out once."""
-    return RareNoise(epsilon=epsilon)
-
-
 @cache
 def tail_of(noise: Laplace, least: int) -> Tail:
     """Return the noise given that it reaches a threshold, worked out once."""
@@ -187,12 +173,7 @@ def tail_of(noise: Laplace, least: int) -> Tail:
 
 @dataclass(frozen=True)
 class Tail:
-    """The noise of :class:`~common.local.mechanisms.noise.Laplace` given that it reaches a threshold.
-
-    Attributes:
-        noise: The law, as it is drawn: by binary digits, and flat behind them.
-        least: The threshold, in 1..2^39.
-    """
+    """A noise, by binary digits and flat behind them, given that it reaches the threshold ``least``, in 1..2^39."""
 
     noise: Laplace
     least: int

@@ -31,11 +31,6 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
     times sqrt(width), so that rounding cannot take it beyond; rows that are not finite count as 0. Replacing one moves
     the sum by 2 ``norm`` at most, and the noise has a standard deviation of 2 ``norm``/mu (Dong, Roth and Su 2022,
     Theorem 2.7).
-
-    Attributes:
-        norm: Public, positive.
-        width: Numbers a person.
-        mu: Positive.
     """
 
     norm: float
@@ -76,14 +71,7 @@ class ClippedSum(CentralMechanism[AnyArray, Floats]):
 @central
 @dataclass(frozen=True)
 class LossSum(CentralMechanism[AnyArray, int]):
-    """The sum of one loss a person, in whole parts, each cut to 0..parts, with Gaussian noise: mu-GDP.
-
-    Values are whole numbers, shape (k,); see :func:`curator.mechanisms.sums.noisy_sum`.
-
-    Attributes:
-        parts: The greatest value that counts.
-        mu: Positive.
-    """
+    """The sum of one loss a person, whole numbers, each cut to 0..parts, with Gaussian noise (:func:`noisy_sum`)."""
 
     parts: int
     mu: float
@@ -116,8 +104,8 @@ def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
         mu: Positive.
 
     Returns:
-        Whole parts, an integer: total + round(noise) = round(total + noise), post-processing of the exact Gaussian
-        mechanism, to within 2^-180 in total variation.
+        Whole parts: total + round(noise) = round(total + noise), post-processing of the exact Gaussian mechanism, to
+        within 2^-180 in total variation.
 
     Raises:
         BadInput: If the noise is more than 2^58 parts.
@@ -129,8 +117,7 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
     """Return (GNMax) the class with the greatest noisy count for each of m queries, shape (m,), int64.
 
     Counts and noise are whole multiples of one unit: a vote is floor(2^26/sigma) units, the noise has a standard
-    deviation of 2^26 units; the sums are exact (:mod:`.gaussian_noise`). Rounding a vote down is on the
-    private side.
+    deviation of 2^26 units; the sums are exact (:mod:`.gaussian_noise`). Rounding a vote down is on the private side.
 
     Args:
         counts: Shape (m, classes).
@@ -161,10 +148,8 @@ def longest(cells: float, width: int) -> float:
 def clipped(rows: AnyArray, norm: float, cells: float) -> Floats:
     """Return rows on the grid: whole numbers, in double precision, of Euclidean norm ``cells`` at most.
 
-    Args:
-        rows: Shape (k, width). Those that are not finite count as 0, longer ones than ``norm`` are clipped to it.
-        norm: Positive.
-        cells: How many make the norm; :func:`longest` must be positive.
+    Rows, shape (k, width), that are not finite count as 0, longer ones than ``norm`` are clipped to it; ``cells`` make
+    the norm, and :func:`longest` must be positive.
     """
     rows = np.asarray(rows, dtype=np.float64)
     finite = np.asarray(np.isfinite(rows).all(axis=1))
@@ -185,11 +170,9 @@ _ROWS = 1 << 13
 
 
 class Moments(NamedTuple):
-    """Noisy sums over each class, those labelled -1 first; in units of the norm.
+    """Noisy sums over each class, those labelled -1 first, of the constant 1/2 and the features, in units of the norm.
 
-    Attributes:
-        first: Shape (2, d + 1): sums of the constant 1/2, and of the features.
-        second: Shape (2, d + 1, d + 1): sums of their products, symmetric.
+    ``first`` has shape (2, d + 1), ``second``, of their products, (2, d + 1, d + 1).
     """
 
     first: Floats
@@ -201,24 +184,17 @@ class Moments(NamedTuple):
 class ClassMoments(CentralMechanism[Records, Moments]):
     """The sums of z and of z z^T over the people of each class, z = (1/2, x/r): mu-GDP, replace one.
 
-    A record adds the vector v = (a z, b z z^T) to the block of its class and nothing to the other's, with
-    ``<v, v'> = k(<z, z'>)``, ``k(t) = a^2 t + b^2 t^2``. Features are clipped to r and put on a public grid (below r
-    still), so with q = 5/4 it holds that ``|z|^2 <= q`` and ``-3/4 <= <z, z'> <= q``. a and b are such that k(q) = 1
-    and ``b^2 q^2 = second``. Replacing one record moves the sums by ``|v - v'|``, at most sqrt(2) if the class changes
-    and
+    A record adds the vector v = (a z, b z z^T) to the block of its class and nothing to the other's, with ``<v, v'> =
+    k(<z, z'>)``, ``k(t) = a^2 t + b^2 t^2``. Features are clipped to r and put on a public grid (below r still), so
+    with q = 5/4 it holds that ``|z|^2 <= q`` and ``-3/4 <= <z, z'> <= q``. a and b are such that k(q) = 1 and ``b^2 q^2
+    = second``. Replacing one record moves the sums by ``|v - v'|``, at most sqrt(2) if the class changes and
 
         sqrt(2 (1 - min k)),  the minimum over -3/4 <= t <= q,
 
     if not, which is the larger one as min k <= k(0) = 0: :attr:`sensitivity`, Delta. Noise of standard deviation
     Delta/mu on each coordinate of v is mu-GDP (Dong, Roth and Su 2022, Theorem 2.7); a product off the diagonal stands
     twice in v, is released once, and so has the noise of the diagonal divided by sqrt(2). Sums are of whole numbers and
-    exact, and so is the rounding of noise to the same grid (:mod:`curator.mechanisms.gaussian_noise`).
-
-    Attributes:
-        norm: r, public, positive.
-        width: d.
-        second: In (0, 1).
-        mu: Positive.
+    exact, and so is the rounding of noise to the same grid (:mod:`curator.mechanisms.gaussian_noise`). r is ``norm``.
     """
 
     norm: float

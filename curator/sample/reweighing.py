@@ -86,12 +86,7 @@ class Reweighing:
         reweighs: Iterable[Weighing] = (),
         cumulative_losses: Iterable[AnyArray] | None = None,
     ) -> Self:
-        """Set a sample's scores to what they were, and return the law that belongs to them.
-
-        Args:
-            sample: Whatever its scores are; they are set.
-            reweighs: By what it was reweighed until then, in order.
-            cumulative_losses: Those of each shard at that time; None where the sample was never reweighed.
+        """Set a sample's scores to those of each shard after these reweighs, and return the law that belongs to them.
 
         Raises:
             BadData: If the scores cannot be those of the sample after that many reweighs.
@@ -179,19 +174,11 @@ class Reweighing:
 
 @njit
 def project(cumulative_losses: Floats, people: Indices, eta: float, budget: float) -> float:
-    """Find the score from which on the kappa-dense projection is flat.
+    """Find the score from which on the kappa-dense projection is flat; above the highest score nobody is capped.
 
-    With ``w = exp(eta * score)`` and c the smallest number with ``sum people * min(c w, 1) = budget``, that
-    is ``cut = -ln(c) / eta``; all is done relative to the running maximum, so no weight underflows.
-
-    Args:
-        cumulative_losses: Shape (L,), ascending.
-        people: Shape (L,), how many records have each score, each at least 1.
-        eta: Positive.
-        budget: kappa n, in (0, sum of people].
-
-    Returns:
-        The cut. It may lie above the highest score: then nobody is capped.
+    With ``w = exp(eta * score)`` and c the smallest number with ``sum people * min(c w, 1) = budget`` (kappa n), that
+    is ``cut = -ln(c) / eta``; all is done relative to the running maximum, so no weight underflows. Scores ascend, and
+    each is that of at least one of the people.
     """
     above = 0.0
     for i in range(len(people)):

@@ -35,13 +35,8 @@ _FEW = 8
 class Density:
     """A law on n records: mu_i proportional to ``p_i = exp(eta * min(score_i - cut, 0))``, in (0, 1].
 
-    That is every law that the curator's weights can have: the multiplicative weights ``exp(eta *
-    score_i)``, flat from ``cut`` upwards. A cut at (or above) the highest score leaves them as they are.
-
-    Attributes:
-        histogram: How many records have each score.
-        eta: Positive; by one part of the scores.
-        cut: Score from which on the law is flat.
+    That is every law that the curator's weights can have: the multiplicative weights ``exp(eta * score_i)``, flat from
+    ``cut`` upwards. A cut at (or above) the highest score leaves them as they are. ``eta`` is by one part of a score.
     """
 
     histogram: ScoreHistogram
@@ -90,12 +85,7 @@ def _limits(p: Floats) -> Words:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Distinct:
-    """The distinct records among some draws: fewer than these where draws repeat, and quick to go through.
-
-    Attributes:
-        rows: Their numbers, ascending.
-        times: How often each was drawn, at least 1, int64.
-    """
+    """The distinct records among some draws: their numbers, ascending, and how often each was drawn."""
 
     sample: Sample
     rows: Indices
@@ -143,7 +133,6 @@ class Sampler:
     randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
 
     Args:
-        sample: The private sample, n records with their scores.
         density: mu, over the same n records. Done with the sampler before the next reweigh.
         share_bound: See :meth:`curator.sample.reweighing.Reweighing.share_bound`; 1 is good for all laws.
 
@@ -198,11 +187,6 @@ class Sampler:
         numbers = self.indices(count, source)
         return whole.copied(numbers) if self._sample.in_place is None else whole.located(numbers)
 
-    def blocks(self, count: int, size: int, source: RandomSource) -> Iterator[Records]:
-        """Yield ``count`` independent draws in blocks of ``size`` (the last may be shorter)."""
-        for start in range(0, count, size):
-            yield self.draws(min(size, count - start), source)
-
     def distinct(self, count: int, source: RandomSource) -> Distinct:
         """Draw ``count`` records independently from mu, as the distinct ones among them."""
         drawn = self.indices(count, source)
@@ -215,11 +199,7 @@ class Sampler:
         return Distinct(self._sample, rows, times)
 
     def everybody(self) -> Iterator[Records]:
-        """Yield the sample as it is, each record once, in its fixed order, in blocks.
-
-        For mechanisms on the sample itself, whose event declares ``Release``: a record's place is public,
-        and the weights have no part in it.
-        """
+        """Yield the sample as it is, each record once, in its fixed order, in blocks, whatever the weights are."""
         return self._sample.blocks(BLOCK)
 
     def weighted(self) -> Iterator[tuple[Records, Floats]]:
@@ -259,10 +239,6 @@ class TaskSampler(Sampler):
 
     A view is a function of one record, so what is proven of learners on draws from mu holds for them on views of
     draws: it is a learner that begins with the view.
-
-    Args:
-        sample, density, share_bound: As for :class:`~curator.sample.sampling.Sampler`.
-        task: What the learner gets to see.
     """
 
     def __init__(self, sample: Sample, density: Density, task: Task, share_bound: float = 1.0) -> None:
@@ -297,13 +273,7 @@ class TaskSampler(Sampler):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DistinctViews(Distinct):
-    """The distinct records among some draws, each seen through a task.
-
-    Records that are distinct may look alike; how often each was drawn is told by record.
-
-    Attributes:
-        task: What is seen of them.
-    """
+    """The distinct records among some draws, each seen through a task: they may look alike."""
 
     task: Task
 

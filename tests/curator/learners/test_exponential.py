@@ -55,7 +55,7 @@ def test_counts_agree_with_brute_force_and_every_member_can_be_found(name):
     records, build = CLASSES[name]
     members = every_member(records, name)
     mistakes = [int(member.mistakes(records).sum()) for member in members]
-    scored = build(records)
+    scored: Any = build(records)
     people = scored.people()
     np.testing.assert_array_equal(people, np.bincount(mistakes, minlength=len(records) + 1))
     found = [scored.find(c, rank) for c in range(len(people)) for rank in range(people[c])]

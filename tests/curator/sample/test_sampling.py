@@ -152,11 +152,9 @@ def test_a_draw_is_a_whole_record(dtype):
     np.testing.assert_array_equal(drawn.labels, people(dtype=dtype).labels[rows])
 
 
-def test_blocks_are_draws_in_pieces():
+def test_as_many_are_drawn_as_were_asked_for():
     weights, sample = uneven(0.3)
     sampler = weights.sampler(sample)
-    assert [len(block) for block in sampler.blocks(250, 100, RandomSource.seeded(7))] == [100, 100, 50]
-    assert [len(block) for block in sampler.blocks(201, 100, RandomSource.seeded(7))] == [100, 100, 1]
     assert len(sampler.draws(0, RandomSource.seeded(7))) == len(sampler.indices(0, RandomSource.seeded(7))) == 0
     assert len(sampler.draws(200_000, RandomSource.seeded(7))) == 200_000
 
@@ -261,12 +259,11 @@ def sampler():
     "ask",
     [
         lambda sampler, source: [sampler.draws(COUNT, source)],
-        lambda sampler, source: sampler.blocks(COUNT, SIZE, source),
         lambda sampler, source: sampler.distinct(COUNT, source).blocks(SIZE),
         lambda sampler, source: [sampler.distinct(COUNT, source).take(np.arange(0, 50, 2))],
         lambda sampler, source: sampler.everybody(),
     ],
-    ids=["draws", "blocks", "distinct", "some of the distinct", "everybody"],
+    ids=["draws", "distinct", "some of the distinct", "everybody"],
 )
 def test_records_are_seen_through_the_task(sampler, ask):
     whole = next(sampler._sample.blocks(100))
