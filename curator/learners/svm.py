@@ -362,7 +362,7 @@ def _copy(draws: Any, intercept: float, features: Singles, last: Floats) -> None
         row = row_of(rows, k)
         sign = label(matrix, labels, row)
         for j in range(features.shape[1]):
-            features[k, j] = np.float32(sign) * np.float32(feature(matrix, codes, row, k, j))
+            features[k, j] = np.float32(sign) * np.float32(feature(matrix, codes, row, j))
         last[k] = sign * intercept
 
 

@@ -31,13 +31,10 @@ class Sample(ABC):
     What comes out does not depend on how the records are split: shards compute in integers, or of one row alone.
 
     Args:
-        sizes: Number of records of each shard, in the sample's order.
+        sizes: Number of records of each shard, in the sample's order; at least 1 and below 2^32 in all.
         dimension: Number of features d.
         dtype: Type of the features as learners see them, float32 or uint8.
         grid: What codes stand for, where records are kept as codes.
-
-    Raises:
-        BadData: If there are no records, or 2^32 or more.
     """
 
     def __init__(self, sizes: Sequence[int], dimension: int, dtype: np.dtype[Any], grid: Grid | None = None) -> None:
@@ -45,9 +42,7 @@ class Sample(ABC):
             raise BadData(f"a sample must hold between 1 and {MAX_RECORDS} records, found {sum(sizes)}")
         self.sizes = tuple(sizes)
         self._opened = ExitStack()
-        self.dimension = dimension
-        self.dtype = dtype
-        self.grid = grid
+        self.dimension, self.dtype, self.grid = dimension, dtype, grid
 
     def __len__(self) -> int:
         return sum(self.sizes)
@@ -56,20 +51,16 @@ class Sample(ABC):
         return f"{type(self).__name__}(n={len(self)}, d={self.dimension}, shards={len(self.sizes)})"
 
     def on_close(self, opened: ExitStack) -> None:
-        """Close these things, too, when the sample is closed."""
         self._opened.push(opened)
 
     def close(self) -> None:
-        """Let go of files and workers."""
         self._opened.close()
 
     @abstractmethod
     def ask(self, question: Callable[..., Answer], arguments: Mapping[int, tuple[Any, ...]]) -> list[Answer]:
-        """Call a method of :class:`~curator.sample.shard.Shard` on the shards with the given numbers.
+        """Call a method of :class:`~curator.sample.shard.Shard` on the shards with the given numbers and arguments.
 
-        Args:
-            question: The method, as ``Shard.reweigh``.
-            arguments: What each shard that is asked gets. They may work at the same time; answers come in this order.
+        They may work at the same time; answers come in this order.
         """
 
     def _all(self, question: Callable[..., Answer], *arguments: Any) -> list[Answer]:
@@ -85,11 +76,9 @@ class Sample(ABC):
         return ScoreHistogram.merged(self._all(Shard.reweigh, weighing, parts, most))
 
     def refine(self, factor: int, most: int) -> None:
-        """Multiply every score by a factor; see :meth:`Shard.refine`."""
         self._all(Shard.refine, factor, most)
 
     def check_room(self, each: int) -> None:
-        """Refuse what needs more bytes a record than there are where the shards live; see :meth:`Shard.check_room`."""
         self._all(Shard.check_room, each)
 
     def cumulative_losses(self) -> Iterator[AnyArray]:
@@ -100,8 +89,7 @@ class Sample(ABC):
     def restore(self, cumulative_losses: Iterable[AnyArray] | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`cumulative_losses` yielded for the same shards, or all to 0.
 
-        Raises:
-            BadData: If they cannot be these records' scores, none above ``most``.
+        What cannot be these records' scores, none above ``most``, is refused.
         """
         parts = [None] * len(self.sizes) if cumulative_losses is None else cumulative_losses
         counted = [
@@ -123,24 +111,22 @@ class Sample(ABC):
         return None
 
     def check(self) -> None:
-        """Refuse what no computation should see.
-
-        Raises:
-            BadData: As :meth:`common.local.records.Records.check`.
-        """
+        """Refuse what no computation should see, as :meth:`common.local.records.Records.check`."""
         self._all(Shard.check)
 
     def blocks(self, size: int) -> Iterator[Records]:
         """Yield the records in the sample's order, ``size`` at a time (a shard's last may be fewer)."""
-        for shard, count in enumerate(self.sizes):
-            for begin in range(0, count, size):
-                yield from self.ask(Shard.block, {shard: (begin, min(begin + size, count))})
+        for shard, ends in self._pieces(size):
+            yield from self.ask(Shard.block, {shard: ends})
 
     def scored_blocks(self, size: int) -> Iterator[tuple[Records, AnyArray]]:
         """Yield the same, with the records' scores."""
+        for shard, ends in self._pieces(size):
+            yield from self.ask(Shard.scored_block, {shard: ends})
+
+    def _pieces(self, size: int) -> Iterator[tuple[int, tuple[int, int]]]:
         for shard, count in enumerate(self.sizes):
-            for begin in range(0, count, size):
-                yield from self.ask(Shard.scored_block, {shard: (begin, min(begin + size, count))})
+            yield from ((shard, (begin, min(begin + size, count))) for begin in range(0, count, size))
 
     def take(self, rows: Indices) -> Records:
         """Return the records with the given numbers, which ascend (a copy)."""
@@ -169,7 +155,6 @@ class Sample(ABC):
 
 
 def _joined(parts: list[Picked]) -> Picked:
-    """Put what shards picked of the same proposals into the proposals' order."""
     if len(parts) == 1:
         return parts[0]
     places = np.concatenate([part.places for part in parts])
@@ -184,11 +169,9 @@ def _joined(parts: list[Picked]) -> Picked:
 
 
 class LocalSample(Sample):
-    """Shards in this process, asked one after the other; each uses all cores.
+    """Shards in this process, asked one after the other; each uses all cores, or so many threads.
 
-    Args:
-        rows: The rows of each shard; all have the same features.
-        threads: How many threads may work at a time; None: one for each core.
+    The rows of all shards have the same features.
     """
 
     def __init__(self, rows: Sequence[ShardRows], threads: int | None = None) -> None:
@@ -206,7 +189,7 @@ class LocalSample(Sample):
 
     @property
     def in_place(self) -> ShardRows | None:
-        return self._whole if self._whole is not None and self._whole.long and not self._whole.mapped else None
+        return self._whole if self._whole is not None and self._whole.near else None
 
     @property
     def whole(self) -> ShardRows | None:

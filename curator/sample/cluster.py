@@ -40,11 +40,7 @@ _CHANGES = (Shard.reweigh, Shard.refine, Shard.restore, Shard.bucket_sums)
 class ClusterWorker:
     """One shard in a process of its own; brings its people itself, so that no record travels to it.
 
-    Args:
-        source: Where the sample comes from.
-        begin, end: This shard's people.
-        threads: How many threads may work at a time.
-        changes: What changed the shard's scores so far, to be repeated: names of methods, and arguments.
+    ``changes`` are what changed the shard's scores so far, to be repeated: names of methods, and arguments.
     """
 
     def __init__(self, source: Source, begin: int, end: int, threads: int, changes: list[Change]) -> None:
@@ -53,11 +49,9 @@ class ClusterWorker:
             self.answer(question, arguments)
 
     def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
-        """Call a method of the shard."""
         return getattr(self._shard, question)(*arguments)
 
     def process(self) -> int:
-        """Return the worker's process id."""
         return os.getpid()
 
 
@@ -68,9 +62,7 @@ class Cluster(Sample):
     function of public hypotheses; then it is asked what its predecessor left unanswered.
 
     Args:
-        source: Where the sample comes from.
         sizes: Number of records of each shard.
-        population: The people.
         threads: How many threads a worker may use.
         on_progress: Called with a line for each worker that was lost and replaced.
 
@@ -83,9 +75,7 @@ class Cluster(Sample):
     ) -> None:
         layout = source.layout(population)
         super().__init__(sizes, layout.dimension, layout.dtype, layout.grid)
-        self._source = source
-        self._threads = threads
-        self._on_progress = on_progress
+        self._source, self._threads, self._on_progress = source, threads, on_progress
         self._lock = threading.Lock()
         self._changes: list[list[Change]] = [[] for _ in sizes]
         self._workers = [self._start(shard) for shard in range(len(sizes))]
@@ -96,7 +86,6 @@ class Cluster(Sample):
         return remote.remote(self._source, begin, begin + self.sizes[shard], self._threads, self._changes[shard])
 
     def end(self) -> None:
-        """End the workers."""
         while self._workers:
             ray.kill(self._workers.pop())
 

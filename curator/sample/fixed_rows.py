@@ -34,10 +34,6 @@ class Grid:
     ``low`` a multiple of twice the step: float32 holds every value exactly, and 0 is one if the bounds include it.
 
     Rounding a record to the grid costs no privacy: it is done record by record, and by a public rule.
-
-    Attributes:
-        low: Value of code 0.
-        step: Distance of neighbouring values, but for the first feature.
     """
 
     low: float
@@ -45,11 +41,7 @@ class Grid:
 
     @classmethod
     def over(cls, low: float, high: float) -> Grid:
-        """Return the finest grid that reaches from low to high.
-
-        Raises:
-            BadScenario: If the bounds are infinite, or in the wrong order.
-        """
+        """Return the finest grid that reaches from low to high, which have to be finite."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise BadScenario(
                 f"fixed-point numbers need public bounds of the features, found {low} and {high}: "
@@ -87,12 +79,7 @@ class Grid:
 class FixedRows(ShardRows):
     """Codes on a public grid; the label is the lowest bit of the first (1 for +1). A row takes 2 d bytes.
 
-    Args:
-        codes: Shape (n, d), uint16, C-contiguous, not copied; may be mapped from a file, read-only.
-        grid: What the codes stand for.
-
-    Raises:
-        BadData: If the codes have another type or shape.
+    Codes have shape (n, d), uint16, C-contiguous, and are not copied; they may be mapped from a file, read-only.
     """
 
     def __init__(self, codes: AnyArray, grid: Grid) -> None:
@@ -122,25 +109,22 @@ class FixedRows(ShardRows):
         return self._decoded(self._codes[begin:end])
 
     def take(self, rows: Indices) -> Records:
+        return self._decoded(self._copies(rows))
+
+    def _copies(self, rows: Indices) -> AnyArray:
         codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
         gather(self._codes, rows, codes)
-        return self._decoded(codes)
+        return codes
 
     @property
-    def long(self) -> bool:
-        return is_long(self.dimension, self._codes.dtype)
-
-    @property
-    def mapped(self) -> bool:
-        return self._mapped
+    def near(self) -> bool:
+        return not self._mapped and is_long(self.dimension, self._codes.dtype)
 
     def located(self, rows: Indices) -> GatheredRows:
         return GatheredRows(self._codes, None, rows, self._meaning())
 
     def copied(self, rows: Indices) -> GatheredRows:
-        codes = np.empty((len(rows), self.dimension), dtype=np.uint16)
-        gather(self._codes, rows, codes)
-        return GatheredRows(codes, None, None, self._meaning())
+        return GatheredRows(self._copies(rows), None, None, self._meaning())
 
     def _meaning(self) -> Codes:
         bits = np.full(self.dimension, 0xFFFF, dtype=np.uint16)
@@ -164,11 +148,10 @@ class FixedRows(ShardRows):
         Its weights are rounded to 2^-30 of the largest's power of 2 (beyond 127 features less finely). All after
         that is exact, and so depends neither on the machine nor on the order of additions.
         """
-        if not isinstance(weighing, HypothesisLoss) or weighing.loss != "zero-one":
+        plane = weighing.hypothesis if isinstance(weighing, HypothesisLoss) and weighing.loss == "zero-one" else None
+        if not isinstance(plane, Linear):
             return super().losses(weighing)
-        if not isinstance(weighing.hypothesis, Linear):
-            return super().losses(weighing)
-        integers, threshold = self._integers(weighing.hypothesis)
+        integers, threshold = self._integers(plane)
         weights = _unrolled([*integers.tolist(), *[0] * (self.dimension - len(integers))], np.float64)
         compare = _mistakes_unrolled if isinstance(weights, tuple) else _mistakes
 
@@ -180,7 +163,7 @@ class FixedRows(ShardRows):
         return mistakes
 
     def _integers(self, plane: Linear) -> tuple[Indices, float]:
-        """Return integers W and t such that <w, x> > b iff sum_j W_j c_j > t, c_0 without the label's bit."""
+        # Integers W and t such that <w, x> > b iff sum_j W_j c_j > t, c_0 without the label's bit.
         bits = min(_MAX_WEIGHT_BITS, _SUM_BITS - 16 - self.dimension.bit_length())
         weights = np.array(plane.weights)
         weights[:1] *= 2.0

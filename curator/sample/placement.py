@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 def check_sample(scenario: ResolvedScenario, folder: Path, work: Work = in_blocks) -> None:
     """Refuse the sample of a resolved scenario if it does not fit, before any work; see :meth:`Source.check`.
 
-    Args:
-        folder: The curator's state directory; nothing is written there.
-        work: What the work on the sample will take.
-
-    Raises:
-        BadScenario: Saying how much is needed and available, and what to do.
+    Nothing is written into the folder, which is the curator's state directory.
     """
     _source(scenario, folder, 0).check(work)
 
@@ -48,11 +43,9 @@ def open_sample(
     """Return the sample of a resolved scenario, for which there is room (:func:`check_sample`); to be closed.
 
     Args:
-        scenario: Resolved.
         folder: The curator's state directory.
         seed: Public seed that decides who the people are. A durable secret of the directory decides the slots of real
             ones.
-        on_progress: Called with a line of progress where it takes long.
         identify: Called with the people, before their records are kept.
         counted, contributed: As for :func:`common.data.population.open_records`.
 
@@ -83,11 +76,7 @@ def open_sample(
 
 
 def layout_of(scenario: ResolvedScenario) -> RecordLayout:
-    """Return how the sample of a resolved scenario will be laid out; no table is read.
-
-    Raises:
-        BadScenario, BadData: As :meth:`RecordLayout.of`.
-    """
+    """Return how the sample of a resolved scenario will be laid out; no table is read."""
     if scenario.source.table is None:
         return (source := _source(scenario, Path(), 0)).layout(source.population())
     features = np.zeros((1, scenario.source.dimension), dtype=np.float32)

@@ -42,8 +42,7 @@ class Picked:
 
     Attributes:
         places: Which proposals of the batch were accepted, ascending.
-        rows: The number of each accepted record in the whole sample.
-        records: The records themselves, where they were asked for.
+        rows, records: The number of each accepted record in the whole sample, and itself, where that was asked for.
         undecided: How many proposals tie with their limit in the first 32 bits, and were left out because no further
             word was given for them.
     """

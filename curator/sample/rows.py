@@ -30,8 +30,7 @@ class ShardRows(ABC):
     """
 
     @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of records."""
+    def __len__(self) -> int: ...
 
     @property
     @abstractmethod
@@ -53,13 +52,8 @@ class ShardRows(ABC):
 
     @property
     @abstractmethod
-    def long(self) -> bool:
-        """Whether loops had better read single rows where they lie, if these are in memory."""
-
-    @property
-    @abstractmethod
-    def mapped(self) -> bool:
-        """Whether they are mapped from a file: a loop that reads single rows would wait for the disk."""
+    def near(self) -> bool:
+        """Whether loops had better read single rows where they lie: long ones, in memory and not mapped from a file."""
 
     @abstractmethod
     def located(self, rows: Indices) -> GatheredRows:
@@ -75,11 +69,7 @@ class ShardRows(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse what no computation should see.
-
-        Raises:
-            BadData: As :meth:`common.local.records.Records.check`.
-        """
+        """Refuse what no computation should see, as :meth:`common.local.records.Records.check`."""
 
     def losses(self, weighing: Weighing) -> Callable[[int, int], AnyArray]:
         """Return what computes the losses of records begin, ..., end - 1: :meth:`Weighing.count`."""
@@ -119,7 +109,6 @@ def _gather(matrix: AnyArray, rows: Indices, width: int, out: AnyArray) -> None:
             out[k, j] = matrix[row, j]
 
 
-"""Bytes in a cache line."""
 _ONES = np.ones(WIDTH, dtype=np.float32)
 _ROWS_AHEAD = 8
 """Records ahead that memory is asked for one where it lies."""
@@ -187,28 +176,18 @@ def label(matrix: AnyArray, labels: Labels | None, row: int) -> float:
 
 
 @njit_inlined
-def feature(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
-    """Return feature j of a row, draw k, which is then at hand for :func:`feature_again` until draw k + 2 is read."""
+def feature(matrix: AnyArray, codes: Any, row: int, j: int) -> Any:
+    """Return feature j of a row."""
     if codes is None:
         return np.float32(matrix[row, j])
-    value = codes.low + np.float32(np.uint16(matrix[row, j] & codes.bits[j])) * codes.step
-    codes.room[k & 1, j] = value
-    return value
-
-
-@njit_inlined
-def feature_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int) -> Any:
-    """Return feature j of a row, draw k, that was read before."""
-    if codes is None:
-        return np.float32(matrix[row, j])
-    return codes.room[k & 1, j]
+    return codes.low + np.float32(np.uint16(matrix[row, j] & codes.bits[j])) * codes.step
 
 
 @njit_inlined
 def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features j, ..., j + 7 of a row, draw k, as a vector of float32; only ``count`` of them, if not None.
 
-    They are then at hand for :func:`some_features_again`, as in :func:`feature`.
+    They are then at hand for :func:`some_features_again` until draw k + 2 is read.
     """
     place = row * matrix.shape[1] + j
     found = load(matrix, place) if count is None else load_some(matrix, place, count)
@@ -256,11 +235,7 @@ _MANY = 4
 
 
 class SingleRows(ShardRows):
-    """Records as they are; features and labels may be mapped from files, read-only.
-
-    Args:
-        records: The records, not copied.
-    """
+    """Records as they are, not copied; features and labels may be mapped from files, read-only."""
 
     def __init__(self, records: Records) -> None:
         # numba wants plain arrays; these are views of what may be memory maps.
@@ -291,12 +266,8 @@ class SingleRows(ShardRows):
         return Records(features, labels[:, 0])
 
     @property
-    def long(self) -> bool:
-        return is_long(self.dimension, self._features.dtype)
-
-    @property
-    def mapped(self) -> bool:
-        return self._mapped
+    def near(self) -> bool:
+        return not self._mapped and is_long(self.dimension, self._features.dtype)
 
     def located(self, rows: Indices) -> GatheredRows:
         return GatheredRows(self._features, self._labels, rows, None)

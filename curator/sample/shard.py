@@ -30,12 +30,7 @@ MAX_CUMULATIVE_LOSS = int(np.iinfo(np.uint32).max)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ScoreHistogram:
-    """How many records have each score.
-
-    Attributes:
-        levels: Scores that occur, ascending, int64.
-        people: How many records have each, at least 1, int64.
-    """
+    """The scores (``levels``) that occur, ascending, and how many records (``people``) have each, at least 1; int64."""
 
     levels: Indices
     people: Indices
@@ -55,8 +50,7 @@ class Shard:
     So whatever the number of shards and threads, the whole sample's results are the same, bit for bit.
 
     Args:
-        rows: The records.
-        first: Number of the first of them in the whole sample.
+        first: Number of the first record in the whole sample.
         threads: How many threads may work at a time; None: one for each core.
     """
 
@@ -75,11 +69,9 @@ class Shard:
         return f"Shard({self._rows!r})"
 
     def check(self) -> None:
-        """Check the records; see :meth:`ShardRows.check`."""
         self._rows.check()
 
     def block(self, begin: int, end: int) -> Records:
-        """Return the records begin, ..., end - 1 of this shard."""
         return self._rows.block(begin, end)
 
     def scored_block(self, begin: int, end: int) -> tuple[Records, AnyArray]:
@@ -96,12 +88,9 @@ class Shard:
         """Add to each score the record's loss, and count the scores.
 
         Args:
-            weighing: Whose values are added.
-            parts: How much a value of 1 adds: the weighing's own grain, or a multiple of it.
-            most: Greatest score that can come out.
-
-        Raises:
-            ValueError: If a greater one could: then the scores are not those that the caller thinks of.
+            parts: How much a value of 1 of the weighing adds: its own grain, or a multiple of it.
+            most: Greatest score that can come out. If a greater one could, the scores are not those that the caller
+                thinks of, and a ValueError is raised.
         """
         self._advance(self._most + parts, most)
         self._cumulative_losses = self._cumulative_losses.astype(_width(most), copy=False)
@@ -127,8 +116,7 @@ class Shard:
     def restore(self, cumulative_losses: AnyArray | None, most: int) -> ScoreHistogram:
         """Set the scores to what :meth:`cumulative_losses` returned, or all to 0 (None), and count them.
 
-        Raises:
-            BadData: If they cannot be scores of these records, none above ``most``. Nothing changes then.
+        What cannot be scores of these records, none above ``most``, is a BadData, and changes nothing.
         """
         if cumulative_losses is None:
             cumulative_losses = np.zeros(len(self), dtype=np.uint8)
@@ -170,11 +158,7 @@ class Shard:
             return ScoreHistogram.merged(list(pool.map(share, starts)))
 
     def check_room(self, each: int) -> None:
-        """Refuse work for which so many more bytes a record are needed and not there.
-
-        Raises:
-            BadScenario: Saying how many are needed and available.
-        """
+        """Refuse work for which so many more bytes a record are needed and not there."""
         check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
 
     # Draws ----------------------------------------------------------------------------------------------------------
@@ -186,21 +170,11 @@ class Shard:
             words: Uniform 64-bit words, one a proposal; the same for all shards.
             ties: As many further words, or none; see :func:`~curator.sample.rejection.accept`.
             size: Number of records of the whole sample.
-            acceptance_table: Acceptance limits by score.
             gather: Whether the records are wanted too, or their numbers only.
         """
         places, rows = np.empty((2, len(words)), dtype=np.int64)
-        found, undecided = accept(
-            words,
-            ties,
-            size,
-            self._first,
-            self._cumulative_losses,
-            acceptance_table.base,
-            acceptance_table.limits,
-            places,
-            rows,
-        )
+        table = (acceptance_table.base, acceptance_table.limits)
+        found, undecided = accept(words, ties, size, self._first, self._cumulative_losses, *table, places, rows)
         return self._picked(places[:found], rows[:found], undecided, gather)
 
     def bucket_sums(self, acceptance_table: AcceptanceTable) -> int:

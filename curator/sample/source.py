@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,6 +36,11 @@ PROCESS = 256 << 20
 STORE = 256 << 20
 """Bytes of shared memory in which proposals and draws travel to and from workers on this machine."""
 
+OnProgress = Callable[[str], None]
+"""Called with each line of progress."""
+Done = TypeVar("Done")
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
 Work = Callable[[int, int], int]
 """How many bytes the work on a sample takes beside it, by its number of features and the bytes of one."""
 
@@ -68,30 +72,31 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Number of records n."""
         return self.scenario.curator.n
 
     def population(self, counted: Callable[[Notes], None] | None = None) -> RecordSource:
-        """Return the people; ``counted`` as for :func:`common.data.population.open_records`."""
         order = None if self.order is None else RandomSource(self.order, simulated=False)
         return open_records(
             self.scenario.source, self.data, self.seed, self.size, order, counted=counted, contributed=self.contributed
         )
 
     def layout(self, population: RecordSource) -> RecordLayout:
-        """Return how their records are laid out."""
         return RecordLayout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
 
     def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> ShardRows:
         """Bring the records of people begin, ..., end - 1 to where they are kept."""
-        layout = self.layout(population)
-        if self.scenario.curator.storage.place == "memory":
-            return keep_in_memory(population, begin, end, layout, threads, on_progress)
-        return keep_on_disk(population, begin, end, layout, threads, on_progress, self.folder, self._digest(population))
+        layout, storage, source = self.layout(population), self.scenario.curator.storage, self.scenario.source
+        if storage.place == "memory":
+            return _people_rows(population, begin, end, layout, threads, on_progress)
+        people = [source.wire(), str(self.seed), self.size, storage.numbers, population.fingerprint()]
+        file = RowFile(self.folder / f"rows-{begin}-{end}", layout, end - begin, canonical.digest(people))
+        if not _intact(file, threads, on_progress):
 
-    def _digest(self, population: RecordSource) -> str:
-        storage, source = self.scenario.curator.storage, self.scenario.source
-        return canonical.digest([source.wire(), str(self.seed), self.size, storage.numbers, population.fingerprint()])
+            def encoded(first: int, last: int) -> list[AnyArray]:
+                return _encoded(population, begin + first, begin + last, layout)
+
+            file.write(encoded, threads, on_progress)
+        return layout.rows(file.columns())
 
     def check(self, work: Work) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
@@ -137,7 +142,6 @@ class Source:
         check_disk(what, wanted, self.folder, fewer if in_memory else f"{halve}{'or ' if halve else ''}{fewer}")
 
     def _can_halve(self) -> bool:
-        """Tell whether rows could be kept as fixed-point numbers, and are not."""
         storage, source = self.scenario.curator.storage, self.scenario.source
         if storage.numbers == "fixed" or source.table is not None:
             return storage.numbers != "fixed"
@@ -153,14 +157,7 @@ def _counts(n: int, rounds: int) -> tuple[int, int]:
     return n * widths[-1], n * sum(widths[-2:])
 
 
-OnProgress = Callable[[str], None]
-"""Called with each line of progress."""
-Done = TypeVar("Done")
-PAUSE = 5.0
-"""Seconds between two lines of progress."""
-
-
-def keep_in_memory(
+def _people_rows(
     population: RecordSource, begin: int, end: int, layout: RecordLayout, threads: int, on_progress: OnProgress
 ) -> ShardRows:
     """Return the records of people begin, ..., end - 1 in memory; beside them it takes a few MiB a thread."""
@@ -173,34 +170,6 @@ def keep_in_memory(
     for _ in each_block(fill, end - begin, layout.block, threads, "people drawn", on_progress):
         pass
     return layout.rows(columns)
-
-
-def keep_on_disk(
-    population: RecordSource,
-    begin: int,
-    end: int,
-    layout: RecordLayout,
-    threads: int,
-    on_progress: OnProgress,
-    folder: Path,
-    people: str,
-) -> ShardRows:
-    """Return the records of people begin, ..., end - 1 mapped from a file, which is written if it is not there whole.
-
-    Args:
-        folder: Where the file is.
-        people: Digest of everything that decides who these people are: a file of others is not used.
-    """
-    file = RowFile(folder / f"rows-{begin}-{end}", layout, end - begin, people)
-    if not _intact(file, threads, on_progress):
-        with file.written() as writer:
-
-            def fill(first: int, last: int) -> str:
-                return writer.write(first, _encoded(population, begin + first, begin + last, layout))
-
-            for checksum in each_block(fill, end - begin, layout.block, threads, "people written", on_progress):
-                writer.checksums.append(checksum)
-    return layout.rows(file.columns())
 
 
 def _intact(file: RowFile, threads: int, on_progress: OnProgress) -> bool:
@@ -237,15 +206,15 @@ def each_block(
 
 
 _CELLS = 1 << 19
+_PAGE = 4096
+_FORMAT = 1
 
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """The columns in which records are kept, one array each with a row a record.
+    """The type and width of the columns in which records are kept, one array each with a row a record.
 
-    Attributes:
-        columns: Type and width of each column.
-        grid: What codes stand for; None where features are kept as they are, with labels beside them.
+    ``grid`` says what codes stand for; None where features are kept as they are, with labels beside them.
     """
 
     columns: tuple[tuple[np.dtype[Any], int], ...]
@@ -253,7 +222,6 @@ class RecordLayout:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return self.columns[0][1]
 
     @property
@@ -297,10 +265,6 @@ class RecordLayout:
         return SingleRows(Records(columns[0], np.asarray(columns[1]).reshape(-1)))
 
 
-_PAGE = 4096
-_FORMAT = 1
-
-
 class RowFile:
     """Columns one after the other in one file, each from a page's beginning on; and beside it SHA-256 of every block.
 
@@ -310,24 +274,18 @@ class RowFile:
         path: Its name; ``.json`` and ``.part`` are put behind it.
         layout: The columns.
         count: Number of records.
-        people: Digest of who these people are.
+        people: Digest of everything that decides who these people are: a file of others is not used.
     """
 
     def __init__(self, path: Path, layout: RecordLayout, count: int, people: str) -> None:
-        self.path = path
-        self.layout = layout
-        self.count = count
+        self.path, self.layout, self.count = path, layout, count
         self._sidecar = path.with_name(path.name + ".json")
         self._facts = {"format": _FORMAT, "people": people, "count": count, "block": layout.block}
         self._offsets = [0]
         for dtype, width in layout.columns:
             end = self._offsets[-1] + count * width * dtype.itemsize
             self._offsets.append(-(-end // _PAGE) * _PAGE)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self._offsets[-1]
+        self.size = self._offsets[-1]
 
     def known(self) -> list[str] | None:
         """Return the checksums that were written for these people; None if the file was never finished, or cut off."""
@@ -355,17 +313,32 @@ class RowFile:
             for (dtype, width), offset in zip(self.layout.columns, self._offsets, strict=False)
         ]
 
-    @contextmanager
-    def written(self) -> Iterator[Writer]:
-        """Give a writer; after it, put the file in its place, and then its checksums."""
+    def write(self, encoded: Callable[[int, int], list[AnyArray]], threads: int, on_progress: OnProgress) -> None:
+        """Write the columns of each block of records; then put the file in its place, and then its checksums.
+
+        Raises:
+            OSError: If the disk is full; then nothing is left of it.
+        """
         part = self.path.with_name(self.path.name + ".part")
         self._sidecar.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+        def written(first: int, last: int) -> str:
+            digest = hashlib.sha256()
+            for column, offset in zip(encoded(first, last), self._offsets, strict=False):
+                content = np.ascontiguousarray(column).data.cast("B")
+                digest.update(content)
+                place = offset + first * column.shape[1] * column.itemsize
+                while content:
+                    done = os.pwrite(descriptor, content, place)
+                    content, place = content[done:], place + done
+            return digest.hexdigest()
+
         try:
             os.posix_fallocate(descriptor, 0, self.size)
-            writer = Writer(descriptor, self._offsets)
-            yield writer
+            block, what = self.layout.block, "people written"
+            checksums = list(each_block(written, self.count, block, threads, what, on_progress))
             os.fsync(descriptor)
         except BaseException:
             part.unlink(missing_ok=True)
@@ -373,30 +346,4 @@ class RowFile:
         finally:
             os.close(descriptor)
         os.replace(part, self.path)
-        content = json.dumps({**self._facts, "checksums": writer.checksums}).encode()
-        write_durably(self._sidecar, content, mode=0o600)
-
-
-class Writer:
-    """Writes blocks of records to their places in a file, from any thread, in any order."""
-
-    def __init__(self, descriptor: int, offsets: list[int]) -> None:
-        self._descriptor = descriptor
-        self._offsets = offsets
-        self.checksums: list[str] = []
-
-    def write(self, first: int, columns: list[AnyArray]) -> str:
-        """Write the columns of a block that begins with record ``first``; return SHA-256 of what was written, in hex.
-
-        Raises:
-            OSError: If the disk is full.
-        """
-        digest = hashlib.sha256()
-        for column, offset in zip(columns, self._offsets, strict=False):
-            content = np.ascontiguousarray(column).data.cast("B")
-            digest.update(content)
-            place = offset + first * column.shape[1] * column.itemsize
-            while content:
-                done = os.pwrite(self._descriptor, content, place)
-                content, place = content[done:], place + done
-        return digest.hexdigest()
+        write_durably(self._sidecar, json.dumps({**self._facts, "checksums": checksums}).encode(), mode=0o600)

@@ -21,7 +21,7 @@ from curator.learners.sgd import Sgd
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
 from curator.sample.reweighing import Reweighing
-from curator.sample.rows import GatheredRows, SingleRows, feature, feature_again, how_many, label, row_of
+from curator.sample.rows import GatheredRows, SingleRows, feature, how_many, label, row_of
 from tests.tiers import for_each
 
 N = 1000
@@ -286,25 +286,17 @@ def rows(kind, records):
 
 
 @njit
-def read(matrix, labels, rows, codes, features, again, signs):
+def read(matrix, labels, rows, codes, features, signs):
     for k in range(how_many(matrix, rows)):
         row = row_of(rows, k)
         signs[k] = label(matrix, labels, row)
         for j in range(matrix.shape[1]):
-            features[k, j] = feature(matrix, codes, row, k, j)
-        # The draw before is still at hand.
-        before = max(k - 1, 0)
-        for j in range(matrix.shape[1]):
-            again[before, j] = feature_again(matrix, codes, row_of(rows, before), before, j)
-    for j in range(matrix.shape[1]):
-        again[k, j] = feature_again(matrix, codes, row, k, j)
+            features[k, j] = feature(matrix, codes, row, j)
 
 
 def seen(draws):
-    shape = draws.size, draws.matrix.shape[1]
-    features, again, signs = np.empty(shape, np.float32), np.empty(shape, np.float32), np.empty(shape[0], np.int8)
-    read(*draws, features, again, signs)  # type: ignore[call-arg]
-    np.testing.assert_array_equal(features, again)
+    features, signs = np.empty((draws.size, draws.matrix.shape[1]), np.float32), np.empty(draws.size, np.int8)
+    read(*draws, features, signs)
     return Records(features, signs)
 
 
@@ -318,7 +310,7 @@ def same(one, other):
 def test_a_loop_reads_the_rows_that_would_be_copied(kind, d, dtype, order):
     held = rows(kind, rows_people(d, dtype))
     chosen = np.array(order, dtype=np.int64)
-    assert held.long
+    assert held.near
     same(held.take(chosen), seen(held.located(chosen)))
     same(held.take(chosen), seen(GatheredRows.of(held.take(chosen))))
 
@@ -337,8 +329,7 @@ def test_rows_in_a_file_or_in_several_shards_are_copied(tmp_path):
     codes = ROWS_GRID.encode(rows_people(70))
     codes.tofile(tmp_path / "rows")
     mapped = FixedRows(np.memmap(tmp_path / "rows", np.uint16, "r", 0, codes.shape), ROWS_GRID)
-    assert mapped.long
-    assert mapped.mapped
+    assert not mapped.near
     assert LocalSample([mapped]).in_place is None
     assert LocalSample([rows("fixed", rows_people(70))] * 2).in_place is None
     assert LocalSample([rows("fixed", rows_people(70))]).in_place is not None
