@@ -69,6 +69,10 @@ class Shop:
         groups = {"console_scripts": {package: "nothing:here"}, f"tandem.{self.name}": entries}
         leave(folder or self.folder, package, version, metadata, groups)
 
+    def kennel(self) -> None:
+        self.write(f"{self.name}_dogs", self.animal("dog"))
+        self.install("kennel", {"dog": f"{self.name}_dogs"})
+
     @property
     def animals(self) -> Any:
         return import_module(f"{self.name}.base").ANIMALS
@@ -90,9 +94,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 
 
 def test_an_installed_package_adds_its_own(shop: Shop) -> None:
-    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
-    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    shop.kennel()
     assert shop.animals.names() == ["cat", "dog"]
+    assert shop.houses.names() == []  # which a module of the group may leave out
     assert shop.animals.shipped() == ["cat"]
     assert shop.animals.parse({"kind": "dog"}).kind == "dog"
 
@@ -150,17 +154,9 @@ def test_an_entry_that_registers_something_else_is_refused(shop: Shop) -> None:
         shop.animals.names()
 
 
-def test_a_registry_may_leave_it_open_whether_a_module_of_the_group_adds_to_it(shop: Shop) -> None:
-    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
-    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
-    assert shop.houses.names() == []
-    assert shop.animals.names() == ["cat", "dog"]
-
-
 def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(shop: Shop, tmp_path: Path) -> None:
     behind = tmp_path / "behind"
-    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
-    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    shop.kennel()
     shop.install("kennel", {"wolf": "wolves"}, version="1.0", folder=behind)
     sys.path.insert(1, str(behind))
     try:
@@ -170,8 +166,7 @@ def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(shop: Sho
 
 
 def test_of_what_is_installed_only_packages_with_a_group_of_ours_are_parsed(shop: Shop) -> None:
-    shop.write(f"{shop.name}_dogs", shop.animal("dog"))
-    shop.install("kennel", {"dog": f"{shop.name}_dogs"})
+    shop.kennel()
     parsed: list[str] = []
     entry_points = cast(property, Distribution.entry_points).fget
     assert entry_points is not None

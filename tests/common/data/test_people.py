@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import yaml
 
-from common.core.durable import claim_people
 from common.core.errors import BadInput, BadScenario
 from common.crypto.identity import Identity
 from common.data.loading import load as load_table
@@ -17,7 +16,6 @@ from common.data.population import locate
 from common.log.entries import Extension, Head
 from common.net.messages import Terms
 from common.protocols.base import demands_of
-from common.scenario import loading
 from common.scenario.loading import load, shipped
 from common.scenario.resolved import parse_resolved
 from common.scenario.scenario import parse, policy_digest, public_sample
@@ -253,16 +251,6 @@ def test_a_state_directory_refuses_another_table(tmp_path):
     (tmp_path / "people.csv").write_text(CSV.replace("1,yes", "2,yes", 1))
     with pytest.raises(BadInput, match="the table has changed"):
         open_curator(chosen, tmp_path / "state", None, None)
-
-
-def test_simulated_people_leave_no_fingerprint(tmp_path):
-    claim_people(tmp_path, None)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_shipped_table_scenarios_say_what_they_are():
-    for name in ("adult", "adult-biased"):
-        assert loading.load(name).people == "real"
 
 
 def test_real_people_are_looked_at_for_the_truth_only_in_an_experiment(tmp_path):

@@ -101,20 +101,10 @@ def test_a_table_has_no_further_people(folder):
     assert rows(population.shifted(1000)) == rows(population)
 
 
-def test_more_people_than_a_table_has_are_refused(folder):
-    with pytest.raises(BadData, match="101 people are wanted, the table has fewer that fit"):
-        open_records(TABLE, folder, seed=3, size=101)
-
-
 @for_each("people", [[-1], [50], [0, 50]])
 def test_people_who_are_not_there_are_refused(people):
     with pytest.raises(BadData, match=r"numbered 0\.\.49"):
         open_records(SIMULATED, None, seed=3, size=50).records(np.array(people))
-
-
-def test_nobody_can_be_asked_for(folder):
-    for people in (SIMULATED, TABLE):
-        assert len(open_records(people, folder, seed=3, size=50).records(np.arange(0))) == 0
 
 
 def test_a_table_needs_its_directory_and_a_simulation_its_size(folder):
@@ -148,10 +138,6 @@ def real(name: str) -> Scenario | None:
 REAL = [name for name in shipped() if real(name) is not None]
 SLOW = ("adult-biased", "domain-adaptation")
 """One of groups of people, one of two domains; the others take minutes."""
-
-
-def test_these_are_the_scenarios_with_tables():
-    assert {"adult", "adult-biased", "domain-adaptation", "model-agnostic", "reverse-adaptation"} <= set(REAL)
 
 
 def changes(table: TableSource, folder: Path) -> list[tuple[str, int, str, str]]:

@@ -25,7 +25,7 @@ from common.data.examining import examine
 from common.data.files import SETTLED, Piece, PieceCache, pieces
 from common.data.loading import load
 from common.data.loading import load as load_table
-from common.data.tables import Category, Layout, TableSource
+from common.data.tables import Layout, TableSource
 from common.scenario.fitting import advice_of
 from common.scenario.loading import load as load_scenario
 from tests.tiers import for_each
@@ -66,20 +66,10 @@ class TestEncoding:
         np.testing.assert_array_equal(records.features, [[0, 1, 0], [0.5, 0, 1], [1, 0, 1]])
         np.testing.assert_array_equal(records.labels, [1, -1, 1])
 
-    def test_numbers_beyond_the_bounds_are_clipped(self, tmp_path):
-        records = read(tmp_path, HEADER + "-1e300,clerk,>50K,a\n71,clerk,>50K,a\n")
-        np.testing.assert_array_equal(records.features[:, 0], [0, 1])
-
     @for_each("missing", ["", "?", " ? "])
     def test_missing_and_unlisted_fields_are_zeros(self, tmp_path, missing):
         records = read(tmp_path, HEADER + f"{missing},{missing},>50K,a\n?,astronaut,>50K,a\n")
         np.testing.assert_array_equal(records.features, np.zeros((2, 3)))
-
-    def test_a_row_is_encoded_by_itself_whatever_the_others_are(self, tmp_path):
-        rows = GOOD.splitlines()[1:]
-        together = read(tmp_path, GOOD, norm=0.7).features
-        alone = [read(tmp_path, HEADER + row + "\n", norm=0.7).features[0] for row in rows]
-        np.testing.assert_array_equal(together, alone)
 
     @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0.01, 2))
     def test_no_feature_vector_is_longer_than_the_norm(self, tmp_path_factory, ages, norm):
@@ -93,9 +83,6 @@ class TestEncoding:
     def test_where_keeps_the_rows_with_the_listed_values(self, tmp_path):
         records = read(tmp_path, GOOD, where={"secret": ["a", "c"], "job": ["nurse"]})
         np.testing.assert_array_equal(records.features, [[1, 0, 1]])
-
-    def test_the_dimension_is_known_before_any_data(self, tmp_path):
-        assert source().dimension == read(tmp_path, GOOD).dimension == 3
 
 
 class TestLayout:
@@ -111,17 +98,6 @@ class TestLayout:
     def test_carriage_returns_do_not_matter(self, tmp_path):
         assert len(read(tmp_path, GOOD.replace("\n", "\r\n"))) == 3
 
-    @pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
-    def test_compressed_files_read_as_plain_ones(self, tmp_path, suffix, compress):
-        (tmp_path / f"people.csv{suffix}").write_bytes(compress(GOOD.encode()))
-        assert len(load(tmp_path, source(files=[f"people.csv{suffix}"]))) == 3
-
-    def test_parquet_reads_as_text_does(self, tmp_path):
-        frame = {"age": [20, 45, None], "job": ["clerk", None, "nurse"], "income": [">50K", "<=50K", ">50K."]}
-        polars.DataFrame(frame).write_parquet(tmp_path / "people.parquet")
-        records = load(tmp_path, source(files=["people.parquet"]))
-        np.testing.assert_array_equal(records.features, [[0, 1, 0], [0.5, 0, 0], [0, 0, 1]])
-
     def test_several_files_follow_each_other(self, tmp_path):
         (tmp_path / "more.csv").write_text(HEADER + "30,clerk,<=50K,d\n")
         assert read(tmp_path, GOOD, files=["people.csv", "more.csv"]).labels.tolist() == [1, -1, 1, -1]
@@ -133,14 +109,14 @@ class TestLayout:
 
 
 class TestFlaws:
-    def test_missing_file(self, tmp_path):
-        with pytest.raises(BadData, match=r"people\.csv: there is no such file"):
-            load(tmp_path, source())
-
-    def test_a_folder_in_place_of_a_file(self, tmp_path):
-        (tmp_path / "people.csv").mkdir()
-        with pytest.raises(BadData, match="cannot be read"):
-            load(tmp_path, source())
+    def test_nothing_that_is_left_or_there(self, tmp_path):
+        for text in ("", "\n\n", HEADER):
+            assert "no" in flaw(tmp_path, text)
+        assert "no row is left" in flaw(tmp_path, GOOD, where={"job": ["astronaut"]})
+        assert "has no column 'weight'" in flaw(tmp_path, GOOD, where={"weight": ["1"]})
+        # Line numbers are those of the file.
+        message = flaw(tmp_path, "# one\n" + HEADER + "\n# four\n20,clerk,?,a\n", layout={"comment": "#"})
+        assert "line 5," in message
 
     @for_each(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
     @for_each("damage", ["cut", "overwrite", "replace"])
@@ -156,54 +132,12 @@ class TestFlaws:
         with pytest.raises(BadData, match="the compressed file is cut off or corrupt"):
             load(tmp_path, source(files=[f"people.csv{suffix}"]))
 
-    def test_a_file_that_is_not_parquet(self, tmp_path):
-        (tmp_path / "people.parquet").write_text(GOOD)
-        with pytest.raises(BadData, match="not a readable Parquet file"):
-            load(tmp_path, source(files=["people.parquet"]))
-
-    def test_bytes_that_are_not_utf_8(self, tmp_path):
-        expected = "people.csv: line 5 is not UTF-8 text: save the file as CSV in UTF-8"
-        assert flaw(tmp_path, GOOD.encode() + b"20,\xff,>50K,a\n") == expected
-
-    @for_each("row", ["20,clerk,>50K", "20,clerk,>50K,a,b", "20"])
-    def test_rows_with_a_wrong_number_of_fields(self, tmp_path, row):
-        found = row.count(",") + 1
-        message = flaw(tmp_path, GOOD + row + "\n")
-        assert message == f"people.csv: line 5 has {found} fields where there are 4 columns: " + (
-            "a field that holds the separator needs quotes around it"
-        )
-
-    @pytest.mark.parametrize("row", ['20,"clerk,>50K,a', '20,"clerk"x,>50K,a'])
-    def test_quotes_that_do_not_match(self, tmp_path, row):
-        assert "not well-formed CSV" in flaw(tmp_path, GOOD + row + "\n")
-
     @for_each("number", ["nan", "NaN", "inf", "-inf", "1e999", "old", "0x10"])
     def test_numbers_that_are_no_finite_numbers(self, tmp_path, number):
         message = flaw(tmp_path, GOOD + f"{number},clerk,>50K,a\n" * 2)
         assert message == "people.csv: line 5, column 'age': must be a finite number (and 1 more such rows); " + (
             "a text that stands for a missing one is listed in layout.missing"
         )
-
-    def test_labels_outside_the_declared_set(self, tmp_path):
-        message = flaw(tmp_path, GOOD + "20,clerk,>60K,a\n")
-        assert message == "people.csv: line 5, column 'income': the label is outside the declared set; " + (
-            "declare it, or leave such rows out with where"
-        )
-
-    def test_line_numbers_are_those_of_the_file(self, tmp_path):
-        layout = {"comment": "#"}
-        message = flaw(tmp_path, "# one\n" + HEADER + "\n# four\n20,clerk,?,a\n", layout=layout)
-        assert "line 5," in message
-
-    @for_each("text", ["", "\n\n", HEADER])
-    def test_no_rows_at_all(self, tmp_path, text):
-        assert "no" in flaw(tmp_path, text)
-
-    def test_no_row_left_by_the_filters(self, tmp_path):
-        assert "no row is left" in flaw(tmp_path, GOOD, where={"job": ["astronaut"]})
-
-    def test_a_column_that_is_not_there(self, tmp_path):
-        assert "has no column 'weight'" in flaw(tmp_path, GOOD, where={"weight": ["1"]})
 
     @given(st.binary(max_size=400))
     def test_any_bytes_are_read_or_refused(self, tmp_path_factory, noise):
@@ -240,20 +174,14 @@ class TestDescription:
         with pytest.raises(BadMessage, match=says):
             source(**wrong)
 
-    def test_survives_the_wire(self):
-        described = source(norm=1.5, where={"job": ["clerk"]})
-        assert TableSource.parse(described.wire()) == described
-
-    def test_a_group_of_texts_is_one_value(self):
-        assert Category(column="job", values=("a", ("b", "c"))).groups == (("a",), ("b", "c"))
-
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])
 def test_a_file_that_is_named_plain_is_found_compressed(tmp_path, suffix, compress):
     plain = read(tmp_path, GOOD).features
     (tmp_path / "people.csv").unlink()
     (tmp_path / f"people.csv{suffix}").write_bytes(compress(GOOD.encode()))
-    np.testing.assert_array_equal(load(tmp_path, source()).features, plain)
+    for named in ("people.csv", f"people.csv{suffix}"):
+        np.testing.assert_array_equal(load(tmp_path, source(files=[named])).features, plain)
 
 
 FILES_HEADER = "age,renews"
@@ -313,11 +241,6 @@ def test_a_broken_file_says_what_where_and_what_to_do(tmp_path, name):
         assert private not in said
 
 
-def test_the_sound_file_is_read(tmp_path):
-    (tmp_path / "people.csv").write_bytes(lines())
-    assert len(load(tmp_path, TableSource.parse(SOURCE))) == 9
-
-
 def test_one_class_is_read_like_any_other_file(tmp_path):
     """Whether all labels are alike is private: a run that stopped there would tell it. ``referee check`` says it."""
     (tmp_path / "people.csv").write_bytes(lines().replace(b",no", b",yes"))
@@ -354,7 +277,15 @@ def test_odd_columns_of_archives_are_not_looked_at(tmp_path):
         assert len(load(tmp_path, TableSource.parse(SOURCE | {"files": ["people.npz"]}))) == 2
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_or_another_file_is_no_file(tmp_path):
+    with pytest.raises(BadData, match=r"people\.csv: there is no such file"):
+        load(tmp_path, TableSource.parse(SOURCE))
+    (tmp_path / "people.csv").mkdir()
+    with pytest.raises(BadData, match="cannot be read"):
+        load(tmp_path, TableSource.parse(SOURCE))
+    (tmp_path / "text.parquet").write_bytes(lines())
+    with pytest.raises(BadData, match="not a readable Parquet file"):
+        load(tmp_path, TableSource.parse(SOURCE | {"files": ["text.parquet"]}))
     (tmp_path / "people.parquet").mkdir()
     PEOPLE.write_parquet(tmp_path / "people.parquet" / "a.parquet")
     source = TableSource.parse(SOURCE | {"files": ["people.parquet"]})
@@ -465,11 +396,6 @@ def test_who_reads_only_its_beginning_leaves_nothing_behind(tmp_path, monkeypatc
     next(memory.pieces(path, Layout(), BOTH))
     assert memory.rows(path) == [("1", "2")]
     assert memory.reads == 2
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path, memory):
-    with pytest.raises(BadData, match="there is no such file"):
-        memory.rows(tmp_path / "none.csv")
 
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data"

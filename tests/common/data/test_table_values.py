@@ -21,7 +21,7 @@ import tandem
 from common.core.errors import BadData, BadMessage, BadScenario
 from common.data.loading import encode, load, rows_of, select_rows
 from common.data.schema import parse_schema
-from common.data.spelling import NUMBER, NoText, as_listed, canonical, canonical_text, look_alikes, matching
+from common.data.spelling import NUMBER, as_listed, canonical, canonical_text, look_alikes, matching
 from common.data.tables import TableSource, disjoint, record_of
 from common.data.texts import canonical_texts
 from tests.tiers import for_each, thinned
@@ -163,12 +163,6 @@ def test_what_has_no_text_is_named_by_its_type(column, what):
         canonical_texts(column, "visits")
     assert "column 'visits'" in error.value.detail
     assert what in error.value.detail
-
-
-def test_a_value_without_a_text_has_none_alone():
-    for value in ([1], {}, dt.timedelta(1), 1j, b"\xff", object()):
-        with pytest.raises(NoText):
-            canonical_text(value)
 
 
 SOURCE = TableSource.parse(
@@ -347,13 +341,8 @@ def test_a_missing_one_is_met_in_any_spelling():
 def test_both_spellings_may_be_listed_as_one_value_and_not_as_two(tmp_path):
     (tmp_path / "ward.csv").write_text("smoker,site,sick\n1,2,yes\n1.0,2,no\n")
     assert load(tmp_path, with_values(["1", "1.0"])).features.tolist() == [[1], [1]]
-    for one, other in (
-        ("1", "1.0"),
-        ("7", "007"),
-        ("True", "true"),
-        ("2024-01-01", "2024-01-01 00:00:00"),
-        ("a", "a "),
-    ):
+    dates = ("2024-01-01", "2024-01-01 00:00:00")
+    for one, other in (("1", "1.0"), ("7", "007"), ("True", "true"), dates, ("a", "a ")):
         with pytest.raises(BadMessage, match="one value in two spellings") as error:
             with_values(one, other)
         assert f'[["{one}", "{other}"]]' in error.value.detail
@@ -371,23 +360,14 @@ def test_both_spellings_may_be_listed_as_one_value_and_not_as_two(tmp_path):
 def test_look_alikes_are_refused_wherever_they_are_listed(changes):
     with pytest.raises(BadMessage, match="one value in two spellings"):
         TableSource.parse({**SPELLING_SOURCE.wire(), **changes})
-
-
-def test_a_schema_is_as_strict():
     tree = {"features": [{"kind": "category", "column": "smoker", "values": ["1"]}], "layout": {"missing": ["1.0"]}}
-    with pytest.raises(Exception, match="one value in two spellings"):
+    with pytest.raises(BadScenario, match="one value in two spellings"):
         parse_schema(tree)
+    assert look_alikes([["9007199254740993"], ["9007199254740992"]]) is None
 
 
 def test_a_listed_value_that_is_missing_in_the_same_spelling_is_listed():
     assert encode(polars.DataFrame({"smoker": ["?"]}), with_values("?", "1")).tolist() == [[1, 0]]
-
-
-def test_numbers_are_compared_exactly():
-    assert (
-        matching([["100000000000000000000"]])[0] == matching([["1e20"]])[0] != matching([["100000000000000000001"]])[0]
-    )
-    assert look_alikes([["9007199254740993"], ["9007199254740992"]]) is None
 
 
 def test_booleans_are_1_and_0_where_no_number_is_listed():
@@ -398,13 +378,8 @@ def test_booleans_are_1_and_0_where_no_number_is_listed():
 
 
 def test_what_is_sealed_is_spelled_as_it_is_listed():
-    assert [as_listed(text, ("1", "true", "Basic")) for text in ("1.0", "TRUE", "Basic", "basic", "")] == [
-        "1",
-        "true",
-        "Basic",
-        "basic",
-        "",
-    ]
+    texts = ("1.0", "TRUE", "Basic", "basic", "")
+    assert [as_listed(text, ("1", "true", "Basic")) for text in texts] == ["1", "true", "Basic", "basic", ""]
 
 
 def test_tables_are_apart_by_values_and_not_by_spellings():
@@ -422,12 +397,6 @@ def test_tables_are_apart_by_values_and_not_by_spellings():
 def test_a_column_that_is_there_twice_is_refused(tmp_path):
     (tmp_path / "ward.csv").write_text("smoker,site,sick,smoker\n1,2,yes,0\n")
     with pytest.raises(BadData, match=r"ward\.csv: column 'smoker' is there 2 times"):
-        load(tmp_path, SPELLING_SOURCE)
-
-
-def test_a_spreadsheet_in_utf_16_is_called_so(tmp_path):
-    (tmp_path / "ward.csv").write_text("smoker,site,sick\n1,2,yes\n", encoding="utf-16")
-    with pytest.raises(BadData, match="line 1 is UTF-16 text, not UTF-8: save the file as CSV in UTF-8"):
         load(tmp_path, SPELLING_SOURCE)
 
 
@@ -453,11 +422,6 @@ def test_rows_at_hand_are_encoded_as_from_a_file(tmp_path_factory, rows):
     frame = polars.DataFrame(rows, schema=schema, orient="row")
     frame.with_columns(renews=polars.lit("yes")).write_parquet(folder / "people.parquet")
     np.testing.assert_array_equal(encode(frame, ENCODING_SOURCE), load(folder, ENCODING_SOURCE).features)
-
-
-def test_a_column_that_is_missing_is_named():
-    with pytest.raises(BadData, match="has no column 'visits'"):
-        encode(polars.DataFrame({"plan": ["pro"]}), ENCODING_SOURCE)
 
 
 RECORD_SOURCE = TableSource.parse(
