@@ -139,14 +139,6 @@ def test_a_name_that_is_taken_is_refused_naming_both(shop: Shop) -> None:
     )
 
 
-def test_two_packages_that_want_the_same_name_are_refused(shop: Shop) -> None:
-    for package in ("kennel", "pound"):
-        shop.write(f"{shop.name}_{package}", shop.animal("dog"))
-        shop.install(package, {"dog": f"{shop.name}_{package}"})
-    with pytest.raises(BadPlugin, match=rf"twice, by {shop.name}_\w+\.Dog and {shop.name}_\w+\.Dog"):
-        shop.animals.names()
-
-
 def test_an_entry_that_registers_something_else_is_refused(shop: Shop) -> None:
     shop.write(f"{shop.name}_dogs", shop.animal("dog"))
     shop.install("kennel", {"hound": f"{shop.name}_dogs"})

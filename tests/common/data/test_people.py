@@ -88,15 +88,6 @@ class TestAdult:
         assert men.dimension == women.dimension == 61
 
     @pytest.mark.slow
-    def test_features_are_bounded_as_declared_and_every_one_is_used(self):
-        men, women = self.read("adult")
-        for people in (men, women):
-            assert people.features.min() >= 0
-            assert people.features.max() <= 1
-            assert np.linalg.norm(people.features.astype(np.float64), axis=1).max() <= 3.0
-        assert np.all(np.abs(men.features).sum(axis=0) + np.abs(women.features).sum(axis=0) > 0)
-
-    @pytest.mark.slow
     def test_volunteers_are_enough_and_biased_and_the_population_is_not(self):
         scenario = load("adult-biased")
         volunteers, population = self.read("adult-biased")

@@ -92,11 +92,8 @@ class TestLayout:
         np.testing.assert_array_equal(read(tmp_path, text, layout=layout).features, [[0, 1, 0], [0.5, 0, 1]])
 
     def test_another_separator_quotes_and_a_byte_order_mark(self, tmp_path):
-        text = '\ufeff"age";"job";"income"\n20;"clerk";">50K"\n'
+        text = f'\ufeff"age";"job";"income";"notes"\r\n20;"clerk";">50K";{"a" * 1_000_000}\r\n'
         assert len(read(tmp_path, text, layout={"separator": ";"})) == 1
-
-    def test_carriage_returns_do_not_matter(self, tmp_path):
-        assert len(read(tmp_path, GOOD.replace("\n", "\r\n"))) == 3
 
     def test_several_files_follow_each_other(self, tmp_path):
         (tmp_path / "more.csv").write_text(HEADER + "30,clerk,<=50K,d\n")
@@ -295,11 +292,6 @@ def test_a_folder_or_another_file_is_no_file(tmp_path):
     assert "is a folder" in finding.what
 
 
-def test_a_long_field_is_a_field(tmp_path):
-    (tmp_path / "people.csv").write_text(f"age,notes,renews\n20,{'a' * 1_000_000},yes\n30,,no\n")
-    assert len(load(tmp_path, TableSource.parse(SOURCE))) == 2
-
-
 BOTH = frozenset({"a", "b"})
 
 
@@ -333,10 +325,11 @@ def written(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_file_is_read_once_for_the_same_columns(tmp_path, monkeypatch, memory):
     path = written(tmp_path / "people.csv", "a,b\n1,2\n3,4\n", monkeypatch)
+    next(memory.pieces(path, Layout(), BOTH))  # who reads only its beginning leaves nothing behind
     assert memory.rows(path) == memory.rows(path) == [("1", "2"), ("3", "4")]
-    assert memory.reads == 1
-    assert memory.rows(path, frozenset({"b"})) == [("2",), ("4",)]
     assert memory.reads == 2
+    assert memory.rows(path, frozenset({"b"})) == [("2",), ("4",)]
+    assert memory.reads == 3
 
 
 def test_a_changed_file_is_read_again_if_its_size_and_its_time_of_writing_are_the_same(tmp_path, monkeypatch, memory):
@@ -354,15 +347,9 @@ def test_what_was_changed_just_now_is_read_each_time(tmp_path, memory):
     for value in range(20):
         path.write_text(f"a,b\n{value % 10},2\n")
         assert memory.rows(path) == [(str(value % 10), "2")]
-    assert memory.reads == 20
-
-
-def test_a_time_of_writing_that_is_yet_to_come_hides_no_change(tmp_path, memory):
-    path = tmp_path / "people.csv"
-    path.write_text("a,b\n1,2\n")
-    os.utime(path, (1e10, 1e10))
-    assert memory.rows(path) == memory.rows(path) == [("1", "2")]
-    assert memory.reads == 2
+    os.utime(path, (1e10, 1e10))  # a time of writing that is yet to come hides no change
+    assert memory.rows(path) == [("9", "2")]
+    assert memory.reads == 21
 
 
 def test_what_does_not_fit_is_not_kept_and_what_was_used_longest_ago_goes_first(tmp_path, monkeypatch, memory):
@@ -388,13 +375,6 @@ def test_nothing_of_a_file_with_a_flaw_is_kept(tmp_path, monkeypatch, memory):
     for _ in range(2):
         with pytest.raises(BadData, match=r"people\.csv: line 3 has 1 fields"):
             memory.rows(path)
-    assert memory.reads == 2
-
-
-def test_who_reads_only_its_beginning_leaves_nothing_behind(tmp_path, monkeypatch, memory):
-    path = written(tmp_path / "people.csv", "a,b\n1,2\n", monkeypatch)
-    next(memory.pieces(path, Layout(), BOTH))
-    assert memory.rows(path) == [("1", "2")]
     assert memory.reads == 2
 
 

@@ -39,11 +39,6 @@ def test_a_scenario_of_which_nothing_is_open_is_resolved_as_it_stands():
     assert resolve(SETTLED) == parse_resolved(SETTLED.wire()) == found
 
 
-def test_the_json_form_is_read_back():
-    wire = settled(SETTLED).wire()
-    assert parse(wire).wire() == parse_resolved(wire).wire() == wire
-
-
 @for_each(
     "opened", ["curator.n", "curator.rounds", "curator.eta", "curator.kappa", "agents.count", "curator.learner.noise"]
 )
@@ -97,12 +92,11 @@ def test_a_key_of_a_newer_version_is_named_with_its_line_and_this_version(tmp_pa
     said = refused(tmp_path, f"{text}version: 7\n")
     assert said.startswith(f"version: unknown key (mine.yaml, line {line}, column 1; ")
     assert said.endswith(f"a key of a newer version is unknown to this one, {version()})")
-
-
-def test_a_key_inside_a_section_is_named_with_its_line(tmp_path):
-    text = scenarios.text("ball").replace("\nagents:\n", "\nagents:\n  turbo: 1\n")
-    line = 1 + text.splitlines().index("  turbo: 1")
-    assert f"agents.turbo: unknown key (mine.yaml, line {line}, column 3;" in refused(tmp_path, text)
+    inner = text.replace("\nagents:\n", "\nagents:\n  turbo: 1\n")
+    line = 1 + inner.splitlines().index("  turbo: 1")
+    assert f"agents.turbo: unknown key (mine.yaml, line {line}, column 3;" in refused(tmp_path, inner)
+    assert "mine.yaml" not in refused(tmp_path, text, "alpha=7")  # what an option sets stands in no file
+    assert refused(tmp_path, text.replace("name: sgd", "name: nothing-like-it")).endswith("(mine.yaml)")
 
 
 def test_a_wrong_value_is_named_with_its_line_and_no_version(tmp_path):
@@ -114,16 +108,6 @@ def test_a_wrong_value_is_named_with_its_line_and_no_version(tmp_path):
     )
     assert f"(mine.yaml, line {line}, column 1)" in said or f"(mine.yaml, line {line - 1}, column 1)" in said
     assert "newer" not in said
-
-
-def test_what_an_option_sets_stands_in_no_file(tmp_path):
-    assert refused(tmp_path, scenarios.text("ball"), "alpha=7").count("mine.yaml") == 0
-
-
-def test_what_does_not_fit_together_names_the_file(tmp_path):
-    text = scenarios.text("ball").replace("name: sgd", "name: nothing-like-it")
-    assert text != scenarios.text("ball")
-    assert refused(tmp_path, text).endswith("(mine.yaml)")
 
 
 @for_each(("path", "expected"), [

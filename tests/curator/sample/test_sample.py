@@ -30,7 +30,6 @@ from curator.sample.placement import check_sample, open_sample
 from curator.sample.rejection import AcceptanceTable
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
-from curator.sample.shard import ScoreHistogram, Shard
 from curator.sample.source import RecordLayout, RowFile, each_block
 from tests.curator.given import cumulative_losses, losses_of, split
 from tests.support import tiny
@@ -102,12 +101,6 @@ def test_counting_by_sorting_gives_what_tables_give(monkeypatch):
     assert wanted.people.sum() == N
 
 
-def test_a_census_is_merged_level_by_level():
-    parts = [ScoreHistogram(np.array([0, 2]), np.array([5, 1])), ScoreHistogram(np.array([2, 9]), np.array([3, 4]))]
-    merged = ScoreHistogram.merged(parts)
-    assert (merged.levels.tolist(), merged.people.tolist()) == ([0, 2, 9], [5, 4, 4])
-
-
 @pytest.mark.parametrize(("most", "before", "wider"), [(255, np.uint8, np.uint16), (65535, np.uint16, np.uint32)])
 def test_scores_widen_before_they_overflow(most, before, wider):
     sample = LocalSample.of(losses_of(np.ones((1, 20), dtype=np.uint8)))
@@ -138,18 +131,8 @@ def test_impossible_stored_scores_are_refused(stored, says):
     with pytest.raises(BadData, match=says):
         Reweighing.restore(sample, 1.0, 0.1, [HypothesisLoss(Constant(label=1))] * 3, stored)
     assert not cumulative_losses(sample).any()
-
-
-def test_nobody_writes_into_the_scores_from_outside():
-    sample = LocalSample.of(losses_of(np.zeros((1, 20), dtype=np.uint8)))
     with pytest.raises(ValueError, match="read-only"):
         next(iter(sample.cumulative_losses()))[0] = 1
-
-
-def test_the_sample_is_never_copied():
-    records = people()
-    block = Shard(SingleRows(records)).block(0, N)
-    assert np.shares_memory(block.features, records.features)
 
 
 @for_each("cuts", [[], [1], [700, 1300]])
@@ -167,14 +150,6 @@ def test_each_point_of_the_pile_lies_on_one_record_and_each_record_on_as_many_as
     found = sample.find(points, np.zeros(len(wanted), dtype=np.uint64), sums, table, False)
     np.testing.assert_array_equal(found.places, np.arange(len(wanted)))
     np.testing.assert_array_equal(found.rows, wanted[points])
-
-
-def test_a_table_of_heights_needs_heights():
-    weights, sample = Reweighing(N, 0.1, 0.4), held("single", (), 1)
-    acceptance_table = weights.density().acceptance_table()
-    assert acceptance_table.heights is None
-    with pytest.raises(ValueError, match="no heights"):
-        sample.bucket_sums(acceptance_table)
 
 
 def test_scores_of_another_law_are_not_gone_on_with():
@@ -244,6 +219,12 @@ def test_a_file_that_is_there_whole_is_used_again(tmp_path, monkeypatch, numbers
     again = contents(chosen, tmp_path)
     assert file.stat().st_mtime_ns == before
     np.testing.assert_array_equal(first.features, again.features)
+    held = open_sample(chosen, tmp_path, 3, print)
+    with pytest.raises(BadInput, match="in use by another process"):
+        open_sample(chosen, tmp_path, 3, print)
+    held.close()
+    other = contents(chosen, tmp_path, seed=4)  # a file of other people is not used
+    np.testing.assert_array_equal(other.labels, chosen.source.distribution.draw(4, np.arange(3001)).labels)
 
 
 @pytest.mark.usefixtures("_small_blocks")
@@ -273,13 +254,6 @@ def test_a_file_that_is_not_beyond_doubt_is_written_again(tmp_path, damage):
     np.testing.assert_array_equal(first.features, again.features)
 
 
-def test_a_file_of_other_people_is_not_used(tmp_path):
-    chosen = scenario(place="disk")
-    contents(chosen, tmp_path, seed=3)
-    other = contents(chosen, tmp_path, seed=4)
-    np.testing.assert_array_equal(other.features, chosen.source.distribution.draw(4, np.arange(3001)).features)
-
-
 def test_a_fill_that_fails_leaves_no_file(tmp_path, monkeypatch):
     def full(*given: Any) -> int:
         raise OSError(28, "no space left on device")
@@ -290,13 +264,6 @@ def test_a_fill_that_fails_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert not list((tmp_path / "rows").glob("rows-*"))
     contents(scenario(place="disk"), tmp_path)  # and nothing left it locked
-
-
-def test_one_folder_of_rows_is_one_processes(tmp_path):
-    sample = open_sample(scenario(place="disk"), tmp_path, 3, print)
-    with pytest.raises(BadInput, match="in use by another process"):
-        open_sample(scenario(place="disk"), tmp_path, 3, print)
-    sample.close()
 
 
 # Capacity -----------------------------------------------------------------------------------------------------------
