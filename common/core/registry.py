@@ -35,19 +35,15 @@ class Registry(Generic[T]):
         noun: What the entries are ("mechanism", "learner", ...), for messages.
         module: ``__name__`` of the declaring module. The other modules of its package register themselves and are
             imported at first use; its last name is the group of the entry points: ``tandem.learners``, ...
-        optional: Whether a module of the group may leave out what this registry holds.
         alone: Whether the declaring module holds all entries: then no further module is imported, and its own last name
             is that of the group.
         group: Another name for the group of entry points.
     """
 
-    def __init__(
-        self, noun: str, module: str, *, optional: bool = False, alone: bool = False, group: str | None = None
-    ) -> None:
+    def __init__(self, noun: str, module: str, *, alone: bool = False, group: str | None = None) -> None:
         self.noun = noun
         self._group = group
         self._package = module if alone else module.rpartition(".")[0]
-        self._optional = optional
         self._entries: dict[str, T] = {}
         self._lock = threading.RLock()
         self._loading = False
@@ -87,7 +83,7 @@ class Registry(Generic[T]):
     def _load_installed(self) -> None:
         for entry in installed(self.group):
             import_plugin(entry, self.noun)
-            if entry.name not in self._entries and not self._optional:
+            if entry.name not in self._entries:
                 raise BadPlugin(f"{describe_plugin(entry, self.noun)} is not there: the module registers no such name")
 
     @property
@@ -164,20 +160,12 @@ class TypeRegistry(Registry[type[V]], Generic[V]):
     """A registry of value types, each with a field that says which one it is: a tagged union that can be extended.
 
     Args:
-        noun, module, optional, group: As for :class:`Registry`.
+        noun, module, group: As for :class:`Registry`.
         field: The field that names the type in its JSON form.
     """
 
-    def __init__(
-        self,
-        noun: str,
-        module: str,
-        field: Literal["kind", "name"],
-        *,
-        optional: bool = False,
-        group: str | None = None,
-    ) -> None:
-        super().__init__(noun, module, optional=optional, group=group)
+    def __init__(self, noun: str, module: str, field: Literal["kind", "name"], *, group: str | None = None) -> None:
+        super().__init__(noun, module, group=group)
         self._field = field
 
     def accept(self, value: Any) -> Any:

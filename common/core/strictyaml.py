@@ -1,16 +1,16 @@
 """YAML as it is meant, also from a stranger: no key twice, no tags, and nothing deep, large or endless.
 
-The document is read event by event, without recursion: PyYAML's own loaders recurse for each level, in C without a
-limit, and an alias (``*name``) makes a few lines stand for gigabytes. Files of one's own may hold aliases, within the
-same limits; a file of another party's folder may not.
+A document is checked event by event, without recursion, before PyYAML makes values of it: its loaders recurse for each
+level, in C without a limit, and an alias (``*name``) makes a few lines stand for gigabytes. Files of one's own may hold
+aliases, within the same limits; a file of another party's folder may not.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -40,14 +40,13 @@ def load(text: str, *, aliases: bool = False) -> Any:
         raise yaml.constructor.ConstructorError(None, None, f"the directive {tagged[0]} is not allowed")
     try:
         loader = _Loader(text)
-    except ValueError as error:  # a lone surrogate
-        raise yaml.YAMLError(str(error)) from None
-    try:
-        return _Reading(loader, aliases).document()
-    except (ValueError, OverflowError) as error:  # a loader's own errors are none of these
+        try:
+            _Check(loader, aliases).document()
+        finally:
+            loader.dispose()
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader, of what has been checked
+    except (ValueError, OverflowError) as error:  # a lone surrogate, a date that no calendar has; no YAMLError is one
         raise yaml.constructor.ConstructorError(None, None, str(error)) from None
-    finally:
-        loader.dispose()
 
 
 def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
@@ -70,46 +69,34 @@ def place(text: str, path: Sequence[int | str]) -> tuple[int, int] | None:
     return None if found is None else (found.line + 1, found.column + 1)
 
 
-@dataclass(frozen=True)
-class _Part:  # a complete value: for how many values it stands, and how deep it is
-    value: Any
-    size: int = 1
-    depth: int = 0
-    merges: bool = False
+class _Part(NamedTuple):
+    """A complete value: for how many values it stands, how deep it is, and the text of a scalar."""
+
+    size: int
+    depth: int
+    text: str
 
 
 @dataclass
 class _Open:  # a list or mapping whose end has not come yet
     mark: Any
-    anchor: str | None
-    mapping: bool
-    items: list[Any] = field(default_factory=list)
-    own: dict[Any, Any] = field(default_factory=dict)
-    merged: dict[Any, Any] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
-    key: _Part | None = None
+    names: set[str] | None  # of a mapping
+    key: bool = False  # whether the next value belongs to a key
     size: int = 1
     depth: int = 1
 
-    def part(self) -> _Part:
-        return _Part({**self.merged, **self.own} if self.mapping else self.items, self.size, self.depth)
 
-
-class _Reading:
+class _Check:
     def __init__(self, loader: Any, aliases: bool) -> None:
-        self._loader = loader
-        self._aliases = aliases
+        self._loader, self._aliases = loader, aliases
         self._anchors: dict[str, _Part] = {}
         self._open: list[_Open] = []
         self._count = 0
-        self._found: Any = None
 
-    def document(self) -> Any:
+    def document(self) -> None:
+        """Refuse what is no one document of values within the limits."""
         begun = False
-        while True:
-            event = self._loader.get_event()
-            if isinstance(event, yaml.StreamEndEvent):
-                return self._found
+        while not isinstance(event := self._loader.get_event(), yaml.StreamEndEvent):
             if isinstance(event, yaml.DocumentStartEvent):
                 if begun:
                     raise _refused("a second document begins", event)
@@ -118,19 +105,19 @@ class _Reading:
                 self._begin(event)
             elif isinstance(event, yaml.CollectionEndEvent):
                 closed = self._open.pop()
-                self._put(closed.part(), closed.anchor, closed.mark)
+                self._put(_Part(closed.size, closed.depth, ""), closed.mark)
             elif isinstance(event, yaml.AliasEvent):
-                self._put(self._alias(event), None, event)
+                self._put(self._alias(event), event)
             elif isinstance(event, yaml.ScalarEvent):
-                self._put(self._scalar(event), event.anchor, event)
+                self._put(self._scalar(event), event)
 
     def _begin(self, event: Any) -> None:
         _check_tag(event)
         if len(self._open) == DEEPEST:
             raise _refused(f"nested more than {DEEPEST} levels deep", event)
-        if self._open and self._open[-1].mapping and self._open[-1].key is None:
+        if self._open and self._open[-1].names is not None and not self._open[-1].key:
             raise _refused("a list or mapping is a key", event)
-        self._open.append(_Open(event, event.anchor, isinstance(event, yaml.MappingStartEvent)))
+        self._open.append(_Open(event, set() if isinstance(event, yaml.MappingStartEvent) else None))
 
     def _alias(self, event: Any) -> _Part:
         if not self._aliases:
@@ -143,56 +130,34 @@ class _Reading:
     def _scalar(self, event: Any) -> _Part:
         _check_tag(event)
         tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-        if tag == _MERGE and event.implicit[0]:
-            return _Part("<<", merges=True)
+        if tag == _MERGE and not self._aliases:
+            raise _refused("a merge key << repeats values, which is not allowed here", event)
         if tag in _NUMBERS and len(event.value) > LONGEST_NUMBER:
             raise _refused(f"a number has {len(event.value):,} characters, at most {LONGEST_NUMBER}", event)
-        make = self._loader.yaml_constructors.get(tag)
-        if make is None:
-            raise _refused(f"{event.value!r} is no value", event)
-        return _Part(make(self._loader, yaml.ScalarNode(tag, event.value, event.start_mark)))
+        return _Part(1, 0, event.value)
 
-    def _put(self, part: _Part, anchor: str | None, event: Any) -> None:
+    def _put(self, part: _Part, event: Any) -> None:
         self._count += part.size if isinstance(event, yaml.AliasEvent) else 1
         if self._count > MOST:
             raise _refused(f"more than {MOST:,} values", event)
         if len(self._open) + part.depth > DEEPEST:
             raise _refused(f"nested more than {DEEPEST} levels deep", event)
-        if anchor is not None:
-            self._anchors[anchor] = part
+        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            self._anchors[event.anchor] = part
         if not self._open:
-            self._found = part.value
             return
         into = self._open[-1]
         into.size += part.size
         into.depth = max(into.depth, 1 + part.depth)
-        if not into.mapping:
-            into.items.append(part.value)
-        elif into.key is None:
-            self._put_key(into, part, event)
-        elif into.key.merges:
-            self._merge(into, part, event)
-            into.key = None
-        else:
-            into.own[into.key.value], into.key = part.value, None
-
-    def _put_key(self, into: _Open, part: _Part, event: Any) -> None:
-        if part.depth:
-            raise _refused("a list or mapping is a key", event)
-        if part.merges and not self._aliases:
-            raise _refused("a merge key << repeats values, which is not allowed here", event)
-        name = str(part.value) if isinstance(event, yaml.AliasEvent) else event.value
-        if name in into.names:
-            raise _refused(f"the key {name!r} is given twice", event)
-        into.names.add(name)
-        into.key = part
-
-    def _merge(self, into: _Open, part: _Part, event: Any) -> None:
-        several = part.value if isinstance(part.value, list) else [part.value]
-        for one in reversed(several):
-            if not isinstance(one, dict):
-                raise _refused("a merge key << takes a mapping or a list of them", event)
-            into.merged.update(one)
+        if into.names is None:
+            return
+        if not into.key:
+            if part.depth:
+                raise _refused("a list or mapping is a key", event)
+            if part.text in into.names:
+                raise _refused(f"the key {part.text!r} is given twice", event)
+            into.names.add(part.text)
+        into.key = not into.key
 
 
 def _check_tag(event: Any) -> None:

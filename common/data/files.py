@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import lzma
-import threading
 import time
 import zipfile
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BufferedIOBase, BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -193,7 +192,7 @@ def _typed(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piec
 
 def _names(path: Path, layout: Layout) -> list[str]:
     if not _is_parquet(path):
-        return _names_of_arrays(path, layout.columns)
+        return list(_columns(path.name, _arrays(path), layout.columns))
     with _of_parquet(path):
         return list(polars.read_parquet_schema(path))
 
@@ -263,75 +262,37 @@ def plain(path: Path) -> BufferedIOBase:
     return path.open("rb") if unpack is None else BufferedReader(unpack(path), 1 << 16)
 
 
-MOST = 1 << 26
-"""Bytes of text that are kept in all; a file of more is read each time."""
+MOST = 1 << 24
+"""Bytes of text of a file that are kept; one of more is read each time."""
+FILES = 4
+"""How many files, or choices of columns, are kept: those that were used last."""
 SETTLED = 2.0
 """Seconds since a file was changed before it is kept: what is written twice within a tick of the clock looks alike."""
 
-_Key = tuple[Path, tuple[int, ...], str, frozenset[str]]
 
-
-class PieceCache:
-    """Pieces of files as they were read last, for as long as the files are the same; the least recently used go first.
-
-    ``read`` reads a file, as :func:`pieces`.
-    """
-
-    def __init__(self, read: Callable[[Path, Layout, frozenset[str]], Iterator[Piece]] = pieces) -> None:
-        self._read = read
-        self._kept: OrderedDict[_Key, tuple[Piece, ...]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def pieces(self, path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
-        """Yield the given columns of a file, piece by piece; parameters and errors are those of reading it."""
-        key = _key(path, layout, columns)
-        if key is None:
-            yield from self._read(path, layout, columns)
-            return
-        with self._lock:
-            known = self._kept.get(key)
-            if known is not None:
-                self._kept.move_to_end(key)
-        if known is not None:
-            yield from known
-            return
-        kept: list[Piece] | None = []
-        size = 0
-        for piece in self._read(path, layout, columns):
-            piece.lines.flags.writeable = False
-            size += _size(piece)
-            if kept is not None:
-                kept.append(piece)
-                kept = kept if size <= MOST else None
-            yield piece
-        if kept is not None and _key(path, layout, columns) == key:
-            with self._lock:
-                self._kept[key] = tuple(kept)
-                while sum(_size(piece) for known in self._kept.values() for piece in known) > MOST:
-                    self._kept.popitem(last=False)
-
-
-def _size(piece: Piece) -> int:
-    return int(piece.frame.estimated_size()) + piece.lines.nbytes
-
-
-def _key(path: Path, layout: Layout, columns: frozenset[str]) -> _Key | None:
+def cached_pieces(path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
+    """Yield the given columns of a file, as :func:`pieces`; they are kept for as long as the file is the same."""
     try:
         about = path.stat()
     except OSError:
-        return None
-    if time.time() - about.st_ctime < SETTLED:  # the time of writing can be set, that of the change cannot
-        return None
-    state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-    return path.absolute(), state, layout.fingerprint(), columns
+        about = None
+    known = None
+    if about is not None and time.time() - about.st_ctime >= SETTLED:  # the time of the change cannot be set
+        state = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        known = _kept(path.absolute(), state, layout, columns)
+    yield from pieces(path, layout, columns) if known is None else known
 
 
-CACHE = PieceCache()
-"""That of this process."""
-
-
-def _names_of_arrays(path: Path, names: Tokens) -> list[str]:
-    return list(_columns(path.name, _arrays(path), names))
+@lru_cache(maxsize=FILES)
+def _kept(path: Path, state: tuple[int, ...], layout: Layout, columns: frozenset[str]) -> tuple[Piece, ...] | None:
+    found, size = [], 0
+    for piece in pieces(path, layout, columns):
+        size += int(piece.frame.estimated_size()) + piece.lines.nbytes
+        if size > MOST:
+            return None
+        piece.lines.flags.writeable = False
+        found.append(piece)
+    return tuple(found)
 
 
 def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.DataFrame:
@@ -348,7 +309,7 @@ def read_arrays(path: Path, names: Tokens, wanted: Collection[str]) -> polars.Da
         BadData: If it is no such file: damaged, pickled objects, arrays of other shapes, of other types than numbers,
             booleans and texts, or of different lengths.
     """
-    chosen = wanted or _names_of_arrays(path, names)[:1]
+    chosen = wanted or list(_columns(path.name, _arrays(path), names))[:1]
     every = _columns(path.name, _arrays(path, chosen), names)
     columns = {name: array for name, array in every.items() if name in chosen}
     lengths = {array.shape for array in columns.values()}

@@ -13,7 +13,7 @@ import polars
 from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.errors import BadData
 from common.data import files
-from common.data.files import CACHE, PIECE, Piece, header_of, is_typed, pieces, typed
+from common.data.files import PIECE, Piece, cached_pieces, header_of, is_typed, pieces, typed
 from common.data.schema import Schema
 from common.data.tables import Label, Layout, Number, Reluctance, Selection, TableSource, scaled, shortened
 from common.local.records import Records
@@ -51,7 +51,7 @@ def numbered(data: Path, source: TableSource, seen: Callable[[Piece], None] | No
             undeclared, or no row is left. Messages name files, lines and columns, never what a field holds.
     """
     paths = [files.found(data / file) for file in source.files]
-    read = (CACHE.pieces(path, source.layout, source.columns) for path in paths)
+    read = (cached_pieces(path, source.layout, source.columns) for path in paths)
     found = select_rows(chain.from_iterable(read), source, seen)
     if not len(found.records):
         raise BadData(f"{', '.join(source.files)}: no row is left after the filters; at least one is needed")

@@ -38,7 +38,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadData
-from common.data.files import CACHE, columns_of, found, is_typed, pieces, plain
+from common.data.files import cached_pieces, columns_of, found, is_typed, pieces, plain
 from common.data.loading import is_file, is_frame
 from common.data.tables import Layout, TableSource
 from common.data.texts import canonical_texts
@@ -392,7 +392,7 @@ def rows_of_files(paths: Sequence[Path], table: TableSource) -> Iterator[polars.
     for path in paths:
         wanted &= _readable(path, table.layout, wanted)
     for path in paths:
-        yield from (piece.frame for piece in CACHE.pieces(path, table.layout, wanted))
+        yield from (piece.frame for piece in cached_pieces(path, table.layout, wanted))
 
 
 def _readable(path: Path, layout: Layout, names: frozenset[str]) -> frozenset[str]:

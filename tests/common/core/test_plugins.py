@@ -36,14 +36,13 @@ class Shop:
             f"{self.name}.base",
             """
             from typing import Literal
-            from common.core.registry import Registry, TypeRegistry
+            from common.core.registry import TypeRegistry
             from common.core.values import Value
 
             class Animal(Value):
                 kind: str
 
             ANIMALS = TypeRegistry("animal", __name__, "kind")
-            HOUSES = Registry("animal's house", __name__, optional=True)
             """,
         )
         self.write(f"{self.name}.cat", self.animal("cat"))
@@ -77,11 +76,6 @@ class Shop:
     def animals(self) -> Any:
         return import_module(f"{self.name}.base").ANIMALS
 
-    @property
-    def houses(self) -> Registry[Any]:
-        found: Registry[Any] = import_module(f"{self.name}.base").HOUSES
-        return found
-
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
@@ -96,7 +90,6 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 def test_an_installed_package_adds_its_own(shop: Shop) -> None:
     shop.kennel()
     assert shop.animals.names() == ["cat", "dog"]
-    assert shop.houses.names() == []  # which a module of the group may leave out
     assert shop.animals.shipped() == ["cat"]
     assert shop.animals.parse({"kind": "dog"}).kind == "dog"
 
@@ -179,7 +172,7 @@ def test_an_entry_of_a_documented_group_need_enter_one_registry_only() -> None:
     gc.unfreeze()  # what was there when tests were collected is not listed otherwise
     demanding: dict[str, set[str]] = {group: set() for group in GROUPS}
     for registry in (found for found in gc.get_objects() if issubclass(type(found), Registry)):
-        if registry._package.split(".")[0] in ("common", "curator", "referee") and not registry._optional:
+        if registry._package.split(".")[0] in ("common", "curator", "referee"):
             demanding.setdefault(registry.group, set()).add(registry.noun)
     assert {group: nouns for group, nouns in demanding.items() if group in GROUPS and len(nouns) != 1} == {}
 

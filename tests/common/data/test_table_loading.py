@@ -8,7 +8,6 @@ import lzma
 import os
 import runpy
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from common.core.errors import BadData, BadMessage
 from common.data import files
 from common.data import files as reading
 from common.data.examining import examine
-from common.data.files import SETTLED, Piece, PieceCache, pieces
+from common.data.files import SETTLED, cached_pieces, pieces
 from common.data.loading import load
 from common.data.loading import load as load_table
 from common.data.tables import Layout, TableSource
@@ -295,87 +294,64 @@ def test_a_folder_or_another_file_is_no_file(tmp_path):
 BOTH = frozenset({"a", "b"})
 
 
-class Counted(PieceCache):
-    """Counts how often a file is read."""
-
-    def __init__(self) -> None:
-        super().__init__(self._counted)
-        self.reads = 0
-
-    def _counted(self, path: Path, layout: Layout, columns: frozenset[str]) -> Iterator[Piece]:
-        self.reads += 1
-        yield from pieces(path, layout, columns)
-
-    def rows(self, path: Path, columns: frozenset[str] = BOTH) -> list[tuple[str, ...]]:
-        return [row for piece in self.pieces(path, Layout(), columns) for row in piece.frame.rows()]
-
-
 @pytest.fixture
-def memory() -> Counted:
-    return Counted()
+def reads(monkeypatch):
+    """Return the list of the files that are read from here on, and let time stand."""
+    seen, real, now = [], files.pieces, time.time()
+    monkeypatch.setattr(files, "pieces", lambda path, *given: (seen.append(path.name), real(path, *given))[1])
+    monkeypatch.setattr(time, "time", lambda: now)
+    files._kept.cache_clear()
+    return seen
 
 
-def written(path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a file, and let it lie for a while."""
-    path.write_text(text)
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 2.0 * SETTLED)
-    return path
+def rows(path, columns=BOTH):
+    return [row for piece in cached_pieces(path, Layout(), columns) for row in piece.frame.rows()]
 
 
-def test_a_file_is_read_once_for_the_same_columns(tmp_path, monkeypatch, memory):
-    path = written(tmp_path / "people.csv", "a,b\n1,2\n3,4\n", monkeypatch)
-    next(memory.pieces(path, Layout(), BOTH))  # who reads only its beginning leaves nothing behind
-    assert memory.rows(path) == memory.rows(path) == [("1", "2"), ("3", "4")]
-    assert memory.reads == 2
-    assert memory.rows(path, frozenset({"b"})) == [("2",), ("4",)]
-    assert memory.reads == 3
+def later(monkeypatch):
+    now = time.time() + 2.0 * SETTLED
+    monkeypatch.setattr(time, "time", lambda: now)
 
 
-def test_a_changed_file_is_read_again_if_its_size_and_its_time_of_writing_are_the_same(tmp_path, monkeypatch, memory):
-    path = written(tmp_path / "people.csv", "a,b\n1,2\n", monkeypatch)
+def test_a_file_is_read_once_for_the_same_columns_and_again_if_it_was_changed(tmp_path, monkeypatch, reads):
+    path = tmp_path / "people.csv"
+    path.write_text("a,b\n1,2\n3,4\n")
+    later(monkeypatch)
+    assert rows(path) == rows(path) == [("1", "2"), ("3", "4")]
+    assert len(reads) == 1
+    assert rows(path, frozenset({"b"})) == [("2",), ("4",)]
+    assert len(reads) == 2
     before = path.stat()
-    assert memory.rows(path) == [("1", "2")]
     time.sleep(0.02)  # a tick of the file system's clock: only the time of the change tells that something happened
-    path.write_text("a,b\n5,6\n")
+    path.write_text("a,b\n5,6\n7,8\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert memory.rows(path) == [("5", "6")]
+    assert rows(path) == [("5", "6"), ("7", "8")]
 
 
-def test_what_was_changed_just_now_is_read_each_time(tmp_path, memory):
+def test_what_was_changed_just_now_is_read_each_time(tmp_path, reads):
     path = tmp_path / "people.csv"
     for value in range(20):
         path.write_text(f"a,b\n{value % 10},2\n")
-        assert memory.rows(path) == [(str(value % 10), "2")]
+        assert rows(path) == [(str(value % 10), "2")]
     os.utime(path, (1e10, 1e10))  # a time of writing that is yet to come hides no change
-    assert memory.rows(path) == [("9", "2")]
-    assert memory.reads == 21
+    assert rows(path) == [("9", "2")]
+    assert len(reads) == 21
 
 
-def test_what_does_not_fit_is_not_kept_and_what_was_used_longest_ago_goes_first(tmp_path, monkeypatch, memory):
-    text = "a,b\n" + "1,2\n" * 100
-    first, second = (written(tmp_path / f"{name}.csv", text, monkeypatch) for name in ("first", "second"))
-    memory.rows(first)
-    size = sum(files._size(piece) for piece in memory.pieces(first, Layout(), BOTH))
-    assert memory.reads == 1
-    monkeypatch.setattr(files, "MOST", size)
-    memory.rows(second)
-    memory.rows(second)
-    assert memory.reads == 2
-    memory.rows(first)
-    assert memory.reads == 3
+def test_neither_what_does_not_fit_nor_what_has_a_flaw_is_kept(tmp_path, monkeypatch, reads):
+    path = tmp_path / "people.csv"
+    path.write_text("a,b\n" + "1,2\n" * 100)
+    later(monkeypatch)
+    size = sum(piece.frame.estimated_size() + piece.lines.nbytes for piece in pieces(path, Layout(), BOTH))
     monkeypatch.setattr(files, "MOST", size - 1)
-    memory.rows(second)
-    memory.rows(second)
-    assert memory.reads == 5
-
-
-def test_nothing_of_a_file_with_a_flaw_is_kept(tmp_path, monkeypatch, memory):
-    path = written(tmp_path / "people.csv", "a,b\n1,2\n3\n", monkeypatch)
+    assert rows(path) == rows(path) == [("1", "2")] * 100
+    assert len(reads) == 3  # it is not tried a second time
+    path.write_text("a,b\n1,2\n3\n")
+    later(monkeypatch)
     for _ in range(2):
         with pytest.raises(BadData, match=r"people\.csv: line 3 has 1 fields"):
-            memory.rows(path)
-    assert memory.reads == 2
+            rows(path)
+    assert len(reads) == 5
 
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "own_data"
