@@ -272,7 +272,7 @@ def read(matrix, labels, rows, codes, features, signs):
 
 def seen(draws):
     features, signs = np.empty((draws.size, draws.matrix.shape[1]), np.float32), np.empty(draws.size, np.int8)
-    read(*draws, features, signs)
+    read(*draws, features, signs)  # type: ignore[call-arg]
     return Records(features, signs)
 
 
