@@ -1,12 +1,10 @@
 """Counter-based randomness for simulated people: coordinate j of person i is a hash of (seed, stream, i, j).
 
-Nothing has a state, so any person can be drawn at any time, in any order, on any machine, with the same
-result. The hash is SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA
-2014): a person's start is a hash of seed, stream and number, and word j is the finalizer of start + (j + 1)
-* the golden ratio. Among N people of d coordinates, some two share a stretch of it with probability below d
-N^2 / 2^64.
-
-For simulations only: it gives no privacy.
+Nothing has a state, so any person can be drawn at any time, in any order, on any machine, with the same result. The
+hash is SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): a person's
+start is a hash of seed, stream and number, and word j is the finalizer of start + (j + 1) times the golden ratio. Among
+N people of d coordinates, some two share a stretch of it with probability below d N^2 / 2^64. For simulations only: it
+gives no privacy.
 """
 
 from __future__ import annotations
@@ -24,69 +22,32 @@ _ONE = np.uint64(1)
 CELLS = 1 << 12
 """Words turned into numbers in one go: they stay in the first-level cache, and the loops over them are vectorized."""
 _11, _27, _30, _31 = np.uint64(11), np.uint64(27), np.uint64(30), np.uint64(31)
-
 _MIDDLE = 0.425
 Coefficients = tuple[float, float, float, float, float, float, float, float]
 _CENTRE: Coefficients = (
-    3.3871328727963666080e0,
-    1.3314166789178437745e2,
-    1.9715909503065514427e3,
-    1.3731693765509461125e4,
-    4.5921953931549871457e4,
-    6.7265770927008700853e4,
-    3.3430575583588128105e4,
-    2.5090809287301226727e3,
-)
+    3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
+    4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3,
+)  # fmt: skip
 _CENTRE_BELOW: Coefficients = (
-    1.0,
-    4.2313330701600911252e1,
-    6.8718700749205790830e2,
-    5.3941960214247511077e3,
-    2.1213794301586595867e4,
-    3.9307895800092710610e4,
-    2.8729085735721942674e4,
-    5.2264952788528545610e3,
-)
+    1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3,
+    2.1213794301586595867e4, 3.9307895800092710610e4, 2.8729085735721942674e4, 5.2264952788528545610e3,
+)  # fmt: skip
 _TAIL: Coefficients = (
-    1.42343711074968357734e0,
-    4.63033784615654529590e0,
-    5.76949722146069140550e0,
-    3.64784832476320460504e0,
-    1.27045825245236838258e0,
-    2.41780725177450611770e-1,
-    2.27238449892691845833e-2,
-    7.74545014278341407640e-4,
-)
+    1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
+    1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4,
+)  # fmt: skip
 _TAIL_BELOW: Coefficients = (
-    1.0,
-    2.05319162663775882187e0,
-    1.67638483018380384940e0,
-    6.89767334985100004550e-1,
-    1.48103976427480074590e-1,
-    1.51986665636164571966e-2,
-    5.47593808499534494600e-4,
-    1.05075007164441684324e-9,
-)
+    1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1,
+    1.48103976427480074590e-1, 1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9,
+)  # fmt: skip
 _FAR: Coefficients = (
-    6.65790464350110377720e0,
-    5.46378491116411436990e0,
-    1.78482653991729133580e0,
-    2.96560571828504891230e-1,
-    2.65321895265761230930e-2,
-    1.24266094738807843860e-3,
-    2.71155556874348757815e-5,
-    2.01033439929228813265e-7,
-)
+    6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
+    2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7,
+)  # fmt: skip
 _FAR_BELOW: Coefficients = (
-    1.0,
-    5.99832206555887937690e-1,
-    1.36929880922735805310e-1,
-    1.48753612908506148525e-2,
-    7.86869131145613259100e-4,
-    1.84631831751005468180e-5,
-    1.42151175831644588870e-7,
-    2.04426310338993978564e-15,
-)
+    1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2,
+    7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15,
+)  # fmt: skip
 
 
 def stream(seed: int, number: int) -> np.uint64:
@@ -136,8 +97,8 @@ def chance(word: np.uint64) -> float:
 def quantile(chance: float) -> float:
     """Return the standard normal quantile of a chance in (0, 1).
 
-    Algorithm AS 241 (Wichura, Applied Statistics 37, 1988), relative error about 1e-15: one rational function
-    where the chance is in [0.075, 0.925], two others in the tails, where a logarithm is needed.
+    Algorithm AS 241 (Wichura, Applied Statistics 37, 1988), relative error about 1e-15: one rational function where the
+    chance is in [0.075, 0.925], two others in the tails, where a logarithm is needed.
     """
     q = chance - 0.5
     if abs(q) <= _MIDDLE:

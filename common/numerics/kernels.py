@@ -3,27 +3,20 @@
 The compiler is loaded by the first loop that runs compiled. A party that judges one record never needs it: within
 :func:`interpreted` loops run as the plain functions that they are written as.
 
-Vectors of eight numbers within compiled loops, and the one rule by which compiled arithmetic is the same everywhere.
-
-The rule: **what a compiled loop computes is written down in full**, so that processors differ in how long they take
-and in nothing else.
+**What a compiled loop computes is written down in full**, so that processors differ in how long they take and in
+nothing else (docs/decisions/fixed-lanes-in-kernels.md):
 
 - Sums have the order that the source gives them. A long sum is kept in :data:`WIDTH` lanes, one or two vectors of them,
-  added up by :func:`total` as a fixed tree. The compiler makes one AVX-512 register of a vector of doubles, two of AVX2
-  or four of the generic target, and may not reorder anything (no ``reassoc``).
+  added up by :func:`total` as a fixed tree; the compiler may not reorder anything (no ``reassoc``).
 - ``a * b + c`` is rounded twice. Where one rounding is meant, :func:`fma` says so; on a processor without such an
   instruction it is a slow call with the same result (no ``contract``).
-- Elementary functions are those of :mod:`common.numerics.elementary`, made of additions, multiplications and divisions.
-  Those of libraries differ: vector versions from scalar ones, and both from version to version.
+- Elementary functions are those of :mod:`common.numerics.elementary`.
 
-A loop vectorized by the compiler under these rules gives what its scalar form gives, so most loops need no vectors of
-this module; sums of floating-point numbers do, and loops whose speed hangs on what the compiler makes of them.
-
-Vectors exist in compiled code only. They support ``+``, ``-`` and ``*`` (``&`` of whole numbers), lane by lane, with
-each other and with scalars, which are rounded to the vector's type first. Functions with a branch or a loop had better
-not be called for each item of a longer loop: the compiler then counts references to the arrays that it hands over.
-
-The compiler is loaded when a compiled loop first names one of these (:mod:`common.numerics.vectors` makes them).
+Vectors of eight numbers (:mod:`common.numerics.vectors`) exist in compiled code only. They support ``+``, ``-`` and
+``*`` (``&`` of whole numbers), lane by lane, with each other and with scalars, which are rounded to the vector's type
+first. Most loops need none: the compiler vectorizes those without a sum by itself. Functions with a branch or a loop
+had better not be called for each item of a longer loop: the compiler then counts references to the arrays that it hands
+over.
 """
 
 from __future__ import annotations
@@ -46,21 +39,9 @@ from common.core.machine import uninterrupted
 P = ParamSpec("P")
 R = TypeVar("R")
 log = logging.getLogger("tandem")
-
 _ALWAYS: dict[str, Any] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-"""A division by zero is an infinity, not an exception: loops without a way out are what processors are good at.
-
-Nobody calls a loop through a pointer, as compiled code of others would: the way in for them is not compiled.
-"""
+"""A division by zero is an infinity, not an exception; nobody calls a loop through a pointer."""
 _INLINED: dict[str, Any] = {**_ALWAYS, "forceinline": True}
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Parameters of glibc's mallopt."""
-_BLOCK = 1 << 25
-"""Arrays up to this size, in bytes (the largest that glibc accepts), come from memory that the process has already."""
-_KEPT = 1 << 28
-"""Bytes that may be kept."""
-
 _INTERPRETED: ContextVar[bool] = ContextVar("interpreted", default=False)
 
 
@@ -173,8 +154,8 @@ def _keep_freed_memory() -> None:
     """
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
-        library.mallopt(_MMAP_THRESHOLD, _BLOCK)
-        library.mallopt(_TRIM_THRESHOLD, _KEPT)
+        library.mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD: arrays up to this size, the largest, come from kept memory
+        library.mallopt(-1, 1 << 28)  # M_TRIM_THRESHOLD: bytes that may be kept
 
 
 def _has_home() -> bool:

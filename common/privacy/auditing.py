@@ -25,7 +25,6 @@ from common.numerics.randomness import RandomSource
 
 Subject = Callable[[Any, int, RandomSource], AnyArray]
 """(input, runs, randomness) -> outputs, shape (runs,) or (runs, d): one row per independent run."""
-
 MAX_BINS = 64
 LOOKS = ((1 / 16, 0.05), (1 / 4, 0.05), (1 / 2, 0.05), (1.0, 0.85))
 """The audits of :func:`exceeds`: the share of the runs that have been made, and that of the failure probability."""

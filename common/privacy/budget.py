@@ -20,7 +20,6 @@ from common.privacy.rounding import up
 
 GAIN = 1.02
 """An accountant that takes seconds is asked only where it might show so many times less than the quick ones."""
-
 FAR = 1.3
 """A patient accountant is not asked about what costs more than so many times the budget by all others."""
 

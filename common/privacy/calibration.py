@@ -23,10 +23,8 @@ from common.privacy.rounding import up
 
 MIN_SUPPORT = 10.0
 """kappa n must be above it: mu is spread over at least that many records."""
-
 PRECISION = 1 / 256
 """What only an accountant of seconds shows to be enough, people or noise, may be more than need be by this share."""
-
 MOST = 1 << 50
 """Largest sample size or number of steps that a search considers."""
 
@@ -42,9 +40,9 @@ def sampling_schedule(n: int, kappa: float, eta: float, rounds: int, before: int
 
         s_t = min(e^{eta t} / (n - 1 + e^{eta t}), 1 / (kappa n))
 
-    Proof idea: log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at most e^{eta
-    t}, which capping does not raise; hence mu_i <= 1 / (1 + (n-1) e^{-eta t}). The projection gives mu_i <= 1/(kappa
-    n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept between rounds.
+    Log-weights are -eta times at most t losses in [0, 1], so any two weights have a ratio of at most e^{eta t}; the
+    projection gives mu_i <= 1/(kappa n). Over records TV(mu, mu') = max(mu_i, mu'_i), for *unprojected* weights kept
+    between rounds (docs/privacy.md, "The curator's draws").
 
     Args:
         kappa: Density, in (0, 1], with kappa n > 10.

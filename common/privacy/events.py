@@ -143,12 +143,10 @@ def check_numbers(event: Event, numbers: int) -> None:
     Raises:
         BadScenario: If ``numbers``, of one step or release, are more; nothing was charged.
     """
-    if isinstance(event, SubsampledSteps):
-        most, what = COORDINATES, "a noisy step"
-    elif isinstance(event, Gaussian | PrivateSelection):
-        most, what = NUMBERS, "a Gaussian release"
-    else:
+    if not isinstance(event, SubsampledSteps | Gaussian | PrivateSelection):
         return
+    steps = isinstance(event, SubsampledSteps)
+    most, what = (COORDINATES, "a noisy step") if steps else (NUMBERS, "a Gaussian release")
     if numbers > most:
         raise BadScenario(
             f"{what} would draw {numbers:,} numbers of noise; delta pays for {most:,} of them at most. Nothing was "

@@ -89,7 +89,6 @@ _SEEN = {
     "fits": "holds for all that the curators of this object's fits release together, not for other objects",
     "fits and agents": "holds for the answers, one a fit, that a person gives in this object's fits together",
 }
-
 NOTHING = PrivacyGuarantee(covers="nothing")
 """Of a run to which the curator never agreed."""
 

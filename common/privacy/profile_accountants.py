@@ -111,7 +111,6 @@ def _root(square: Fraction) -> float:
 
 SLACK = 1e-3
 """Share of delta that pays for what the comparison leaves out, where releases cost what their chi-squared says."""
-
 _Terms = tuple[float, float]
 """The pad m0, and the delta that an event may take for each unit of its price."""
 
@@ -369,19 +368,14 @@ def _dominates(kind: Event, event: Event) -> bool:
 
 EXCESS = 0.02
 """By this share the chi-squared of a move may exceed the greatest of all triples."""
-
 WIDTH = 0.2
 """Width of the grid, in standard deviations of one step's loss."""
-
 CUT = 1e-3
 """Share of delta for losses beyond the grid."""
-
 LEADERS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.045, 0.07, 0.1, 0.15)
 """By these shares, beside :data:`EXCESS`, the squares of leaders' distances exceed the greatest."""
-
 ABOVE = 1.15
 """The game aims at that much more than a pad shows, which is nearly right: leaders are found sooner from above."""
-
 MOST_POINTS = 100_000
 """Longest grid that is worth its time."""
 

@@ -249,12 +249,9 @@ class _Failing:
             some = np.flatnonzero(light * (self._kept + 1) > 1.0)
             s = light[some]
             room = self._kept + 1 - np.floor(1.0 / s)
-            reaching = bdtrc(cuts[some] - 1, size, self._rate_of(s))
+            reaching = bdtrc(cuts[some] - 1, size, self._q + s * (self._p - self._q))
             best[some] = np.minimum(best[some], (among * noise[some] + (reaching - noise[some]) / s) / room)
         return best
-
-    def _rate_of(self, shares: Floats) -> Floats:
-        return self._q + shares * (self._p - self._q)
 
 
 def _candidates(lengths: tuple[int, ...], kept: int) -> list[int]:

@@ -39,23 +39,19 @@ class Race:
     no candidate whose loss is the least has left; the winner's loss lies in its interval; and it exceeds the least loss
     of all candidates, those that left included, by at most :attr:`gap`.
 
-    *Proof.* Agents are fresh and drawn independently. Each candidate's loss has a confidence sequence that misses with
-    probability beta/(2K) at most over all counts together (:func:`common.statistics.intervals.estimate`), beta = 1 -
-    confidence. Each of the K (K - 1)/2 differences of two losses has one that misses with probability beta/(K (K - 1))
-    at most over all numbers of matched answers (:func:`common.statistics.intervals.bounds`), whichever pairs are asked
-    about, and when. By the union bound all hold at once with probability ``confidence``; the rest is deterministic. Let
-    U[i][j] bound loss(i) - loss(j) from above, the loss of one more candidate being 0: its bounds are the ends of the
-    intervals of losses. What follows from several of them is the shortest path, U[i][j] <= U[i][k] + U[k][j]. All hold
-    at all times, so the least value that each ever had is kept. A candidate k leaves when U[j][k] < 0 for another j:
-    then its loss is above that one's. Whoever the winner w is, loss(w) - min_k loss(k) is at most max(0, max_{k != w}
-    U[w][k]), the gap. Nothing is assumed about how many agents are asked about which, nor about how the winner is
-    chosen among those that are left: what was seen, or believed, may decide both.
+    *Proof* (docs/portfolio.md, "What is guaranteed"). The K losses have confidence sequences that miss with probability
+    beta/(2K) at most, beta = 1 - confidence, and the K (K - 1)/2 differences some that miss with probability beta/(K (K
+    - 1)) at most, whichever pairs are asked about, and when. If all hold, the rest is deterministic. Let U[i][j] bound
+    loss(i) - loss(j) from above, the loss of one more candidate being 0: its bounds are the ends of the intervals of
+    losses. What follows from several is the shortest path, U[i][j] <= U[i][k] + U[k][j], and the least value that each
+    ever had is kept. A candidate k leaves when U[j][k] < 0 for another j. Whoever the winner w is, loss(w) - min_k
+    loss(k) is at most max(0, max_{k != w} U[w][k]), the gap: what was seen, or believed, may decide who wins.
 
     Args:
         candidates: K, at least 1; fixed before the answers of :meth:`update` and :meth:`compare`.
         confidence: In (0, 1).
-        aim: The gap that is asked for. Among those that hardly differ from the one with the least gap, beliefs may
-            choose: as far as the gap stays within the aim, or, where it is beyond, grows by a quarter at most.
+        aim: The gap that is asked for. Beliefs may choose as far as the gap stays within it, or, beyond, grows by a
+            quarter.
         planned: About how many answers there will be about each, a public number: where differences are known best.
         mirrored: Two candidates exactly one of which errs on any record, as two constants do: an answer about the
             second is the mirror image of one about the first, and counts for both.

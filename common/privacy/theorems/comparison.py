@@ -32,7 +32,6 @@ from common.privacy.theorems.profiles import Profile
 
 NODES = 1500
 """Cells of the integral on each side."""
-
 LARGEST_PART = 0.5
 """An event of which m/m0^2 would be more is no small one: it has no price here."""
 

@@ -27,11 +27,8 @@ def subsampled(draws: int, tv_bound: float, epsilon: float, delta: float) -> tup
 
         eps* = m ln(1 + s (e^epsilon - 1)),     delta* = delta (e^{eps*} - 1) / (e^epsilon - 1)
 
-    Proof idea: one draw's law is (1-s) A + s B under S and (1-s) A + s C under S', with a common A. If M changes by
-    (epsilon, delta) when one of its m rows changes, advanced joint convexity (Balle, Barthe and Gaboardi 2018) makes
-    replacing one *draw's law* cost eps' = ln(1 + s (e^epsilon - 1)) and s delta. Replace the m draws one by one: eps* =
-    m eps', delta* = s delta (1 + e^{eps'} + ... + e^{(m-1) eps'}), which is the above. Tight. (Kohen & Sheffet's Claim
-    4.1, as printed, is false: docs/corrections.md.)
+    By advanced joint convexity (Balle, Barthe and Gaboardi 2018), one draw's law after the other; tight. The proof, and
+    why Kohen & Sheffet's Claim 4.1 is false as printed: docs/corrections.md, K13.
 
     Args:
         draws, tv_bound: m >= 1 and s in (0, 1].

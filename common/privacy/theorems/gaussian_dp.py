@@ -4,26 +4,12 @@ A release is mu-GDP if telling neighbours apart by it is no easier than telling 
 2022). Noise N(0, sigma^2 I) on a vector of L2 sensitivity s is s/sigma-GDP, tightly; adaptive releases compose to the
 root of the sum of their mu^2, exactly (their Corollary 2). That is no limit theorem: nothing here is approximate.
 
-Calibration of the noise of private domain adaptation (Bassily, Cortes, Mao and Mohri 2024), exactly.
-
-An iteration releases two noisy vectors: the gradient of w, of sensitivity s_1, and that of the private records' scales,
-of sensitivity s_2, with noise of deviations sigma_1 and sigma_2. In units of the noise, neighbours are mu_step = sqrt(a
-+ b) apart, a = (s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations, each of which may depend on all before, are
-sqrt(T) mu_step-GDP (:mod:`common.privacy.theorems.gaussian_dp`): no approximation, any epsilon.
-
-**Squared loss.** The gradients differ most where both residuals are as large as they can be, and then the losses do not
-differ. With residuals of 1 and q (in shares of the greatest), the distance is at most (1 + q)/2 of s_1 and 1 - q^2 of
-s_2, so
-
-    mu_step^2 = max_q  (1 + q)^2 (a/4 + b (1 - q)^2):
-
-1.286 a at a = b instead of 2 a, and a alone up to b = .693 a: so much noise on the scales is free.
-
-**As printed.** sigma_i = 2 s_i sqrt(T ln(3/delta))/eps is mu-GDP with mu = eps/sqrt(2 ln(3/delta)), which is (eps,
-delta)-DP only up to eps = 8.9 (delta = .01), 9.9 (1e-4) or 10.6 (1e-6), far below the eps = 8 ln(1/delta) that Theorem
-4.3 claims. :func:`paper_mu` refuses what is beyond.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+The last functions calibrate private domain adaptation (Bassily, Cortes, Mao and Mohri 2024; docs/adaptation.md): an
+iteration releases two noisy vectors, the gradient of w, of sensitivity s_1, and that of the private records' scales, of
+sensitivity s_2, with noise of deviations sigma_1 and sigma_2. Neighbours are mu_step = sqrt(a + b) apart, a =
+(s_1/sigma_1)^2, b = (s_2/sigma_2)^2, and T iterations are sqrt(T) mu_step-GDP. For the squared loss the gradients
+differ most where the losses do not: mu_step^2 = max_q (1 + q)^2 (a/4 + b (1 - q)^2). Functions raise :class:`BadInput`
+for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -44,7 +44,6 @@ from common.privacy.theorems.profiles import Profile
 
 MAX_CELLS = 1 << 18
 """Most cells of a grid on one side."""
-
 ROUNDED = 1e-9
 """By so much masses may add up to more than 1 for the sake of rounding."""
 
@@ -117,10 +116,8 @@ def reach(profile: Profile, cut: float) -> float:
 
 MAX_POINTS = 1 << 20
 """Longest transform."""
-
 TILTS: tuple[float, ...] = tuple(np.geomspace(2.0**-4, 2.0**36, 241).tolist())
 """theta tried."""
-
 _DEVIATIONS = 10.0
 """Half the window, in standard deviations of the tilted sum, unless Chernoff's bound asks for more."""
 
@@ -194,8 +191,11 @@ def compose(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
             return None
         first = round(suited.mean / width) - points // 2
         top = (first + points - 1) * width
-        chernoff = partial(_chernoff, suited.cumulant, top)
-        log_tail = chernoff(_valley(chernoff))
+
+        def tail(place: int, top: float = top) -> float:
+            return suited.cumulant(place) - TILTS[place] * top
+
+        log_tail = tail(_valley(tail))
         if log_tail <= math.log(delta) - 12.0 and first * width <= 0.0:
             break
         points = _fast(1.3 * points)
@@ -218,12 +218,6 @@ def length(grids: Sequence[tuple[LossGrid, int]], width: float, spread: float) -
 
 def _fast(points: float) -> int | None:
     return None if points > MAX_POINTS else next_fast_len(math.ceil(points), real=True)
-
-
-def deviation(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -> float | None:
-    """Return the standard deviation of the composed loss under the tilt that suits delta, if any."""
-    suited = _suited(grids, width, delta)
-    return None if suited is None else suited.deviation
 
 
 @dataclass(frozen=True)
@@ -254,10 +248,6 @@ def _suited(grids: Sequence[tuple[LossGrid, int]], width: float, delta: float) -
     mean = sum(count * one for count, (one, _) in moments)
     spread = math.sqrt(sum(count * one for count, (_, one) in moments))
     return _Suited(sums, cumulant, tilt, cumulant(place), mean, spread)
-
-
-def _chernoff(cumulant: Callable[[int], float], top: float, place: int) -> float:
-    return cumulant(place) - TILTS[place] * top
 
 
 def _valley(height: Callable[[int], float]) -> int:
@@ -328,22 +318,16 @@ def _transform(tilted: Sequence[tuple[tuple[Floats, Floats], int]], points: int)
 
 Parts = Sequence[tuple[Profile, int]]
 """Profiles of single releases, with how often each happens."""
-
 CUT = 1e-4
 """Share of delta for losses beyond the grids."""
-
 SHORT = 1e-3
 """Share of delta that rounding on narrow cells may cost."""
-
 FIRST_CELLS = 256
 """Cells of the coarsest grid that is tried."""
-
 FEW_POINTS = 1 << 17
 """Transforms of so many points take no time: grids are made finer up to there in any case."""
-
 FINENESS = 1e-4
 """The last halving of the width may take so much off the variance of the loss, as a share of it."""
-
 COARSEST = 0.1
 """The same, where the finest grid that can be transformed is coarser; one that adds more is not worth its time."""
 
@@ -383,4 +367,5 @@ def _tried(
         grids.append((grid, count))
     if sum(count * grid.shortfall for grid, count in grids) > SHORT * delta:
         return None, None
-    return grids, deviation(grids, width, delta)
+    suited = _suited(grids, width, delta)
+    return grids, None if suited is None else suited.deviation

@@ -36,16 +36,14 @@ ORDERS = _grid()
 
 
 def closed_form(order: int, tv_bound: float, ratio: float) -> float:
-    """Bound the Renyi divergence of one step by a binomial sum (needs the ball).
+    """Bound the Renyi divergence of one step by a binomial sum, which needs the ball (docs/privacy.md).
 
         (k-1) rho = ln(1 + C(k,2) s^2 (e^{u^2} - 1) + sum_{j=3..k} C(k,j) s^j 2 e^{j (j-1) u^2 / 2})
 
-    Proof idea: P = Q + s (B - C), so E_Q[(P/Q)^k] = 1 + sum_{j>=2} C(k,j) s^j E_Q[((B-C)/Q)^j] (the first moment
-    vanishes). Each |x|^j / q^{j-1} is jointly convex in (x, q): it is enough to bound single Gaussians B, C, A. For j
-    >= 3, |B-C|^j <= B^j + C^j, each giving at most e^{j(j-1)u^2/2}. For j = 2, with b, c the means relative to A's,
+    P = Q + s (B - C), and each |x|^j / q^{j-1} is jointly convex in (x, q): single Gaussians are the worst. For j >= 3,
+    |B-C|^j <= B^j + C^j, each giving at most e^{j(j-1)u^2/2}. For j = 2, with b, c the means relative to A's,
     E_A[((B-C)/A)^2] = e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>} = sum_i |b^(xi) - c^(xi)|^2 / i! (tensor powers), and in a
-    ball of diameter u each of its norms is at most u^{2i}: in total e^{u^2} - 1. (With pairwise distances alone,
-    equilateral triples exceed it: 1.76 times at u = 2.)
+    ball of diameter u each of its norms is at most u^{2i}: in total e^{u^2} - 1.
 
     Args:
         order: k, an integer of at least 2.
@@ -67,18 +65,13 @@ def closed_form(order: int, tv_bound: float, ratio: float) -> float:
 
 
 def profile(order: int, tv_bound: float, ratio: float) -> float:
-    """Bound the Renyi divergence of one step by the symmetrised profile (needs pairwise distances only).
+    """Bound the Renyi divergence of one step by the symmetrised profile, which needs pairwise distances only.
 
         (k-1) rho = ln(1 + E_Q[f(r) 1{r > 1}]),   f(r) = r^k + r^{1-k} - 1 - r,   r = 1 + s (LR - 1),
         LR = dN(u,1)/dN(0,1),   Q = N(0,1)
 
-    Proof idea: by advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2) the divergence H_{1+s(a-1)} of
-    P and Q, in both directions and for a >= 1, is at most s times that of two Gaussians at distance u; and a Renyi
-    divergence is an integral, with positive weights, of both directions' H over a >= 1. In z, f is increasing and
-    convex and the density of Q decreasing, so each cell [a, b] adds at most Q(cell) (f(a) + f(b)) / 2; beyond the last
-    node ln r has a slope of at most u.
-
-    Parameters and result as for :func:`closed_form`.
+    In z, f is increasing and convex and the density of Q decreasing, so each cell [a, b] adds at most Q(cell) (f(a) +
+    f(b)) / 2; beyond the last node ln r has a slope of at most u. Parameters and result as for :func:`closed_form`.
     """
     nodes, log_mass = _cells(order, ratio)
     log_r = _log_mixture(ratio * (nodes[1:] - nodes[0]), tv_bound)

@@ -25,10 +25,8 @@ from common.privacy.theorems.gaussian_dp import mu_allowed
 
 MIN_NOISE_EPSILON = 0.001
 """Geometric noise of a smaller one takes too long to draw."""
-
 _GREATEST = 60.0
 """Cost of an epoch beyond which there is hardly any noise left."""
-
 _RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 """Spreads of the threshold's noise, in units of that of the queries', among which the calibration chooses."""
 
@@ -60,10 +58,8 @@ class Thresholds(NamedTuple):
         """Return the delta at which the whole sequence is (epsilon, delta)-DP, rounded up.
 
         It is the delta of T adaptively composed pure releases (Kairouz, Oh and Viswanath 2015, Theorem 3.3) plus T
-        times :func:`leak`. *Proof.* Fix both neighbours. As long as no query on whose value they differ is answered,
-        the output is a function of the comparisons. Those queries have d = 0 on both. Up to its first bottom an epoch
-        says nothing but values that both share, so which query of the epoch is the first with d = 0 does not depend on
-        the noise; it is answered with probability P(Z_i > w + Z), or else ends the epoch: at most T chances to leak.
+        times :func:`leak`: which unstable query of an epoch comes first does not depend on the noise, so there are at
+        most T chances to leak, however many queries there are (docs/model-agnostic.md, 4).
         """
         composed = composed_delta(self.cutoff, self.epoch, 0.0, down(epsilon))
         return min(1.0, up(composed + self.cutoff * leak(self.level, self.of_threshold, self.of_query)))

@@ -248,7 +248,6 @@ LOGARITHMIC = stopping.NegativeBinomial(eta=0.0, gamma=0.05, most=40)
 POISSON = stopping.Poisson(rate=4.0, most=14)
 CALIBRATED = votes.calibrated(5, 200, 2.0, 1e-4)
 PRINTED = votes.printed(5, 200, 2.0, 1e-4, 0.05)
-
 PLACES = 5.0 * UNIT
 """What libraries of other machines may differ by; the least slack that is given on top of the default is 16 units."""
 COMPUTED: list[tuple[Callable[[], float], float]] = [

@@ -25,7 +25,6 @@ NONE = parse_mechanism({"name": "none"})
 LAPLACE = parse_mechanism({"name": "laplace", "epsilon": 1.0})
 GAUSSIAN = parse_mechanism({"name": "gaussian", "epsilon": 1.0, "delta": 1e-4})
 EVERY = [WARNER, NONE, LAPLACE, GAUSSIAN]
-
 Decide = Callable[[Floats, int], Floats]
 """Says, for each possible number of ones after n answers, whether the test gives a certain verdict there."""
 
