@@ -1,14 +1,12 @@
 """From a fitted classifier of scikit-learn to a hypothesis: a constant, a half-space, trees, or else a small graph.
 
-Each class that becomes a graph has a *writer*, found by the class's name. It takes the graph, a fitted binary
-classifier and the name of a matrix of features, and returns the name of a column: of ``decision_function``, or of the
-probability of the greater class.
+What writes into a graph takes it, a fitted binary classifier and the name of a matrix of features, and returns the name
+of a column.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +14,14 @@ import numpy as np
 from common.core.arrays import AnyArray, Floats
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.onnx import ML_OPSET, OPSETS, Onnx, ensemble, require_packages
+from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, GraphBuilder, Onnx, ensemble, require_packages
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Constant
 from common.local.hypotheses.trees import LEAF, Trees
+
+
+class Unwritable(ValueError):
+    """A class or a setting that cannot be written down; never leaves this party as such."""
 
 
 def as_hypothesis(model: Any, example: AnyArray) -> Hypothesis:
@@ -40,44 +42,33 @@ def as_hypothesis(model: Any, example: AnyArray) -> Hypothesis:
     if hasattr(model, "coef_"):
         weights = np.asarray(model.coef_, dtype=np.float64).ravel()
         return Linear(weights=tuple(weights.tolist()), threshold=-float(np.ravel(model.intercept_)[0]))
-    return _as_graph(model, example.shape[1])
-
-
-def _as_graph(model: Any, dimension: int) -> Onnx:
     require_packages()
-
-    graph = GraphWriter(dimension)
-    column = margin(graph, model, graph.features)
-    return Onnx(model=base64.b64encode(graph.finish(column)).decode("ascii"))
+    graph = GraphWriter(example.shape[1])
+    return Onnx(model=base64.b64encode(graph.finish(margin(graph, model, graph.features))).decode("ascii"))
 
 
 def forest_of(model: Any, example: AnyArray) -> Trees | None:
     """Return the trees of a fitted binary classifier, whose sum is positive where it predicts its greater class.
 
-    Args:
-        model: Fitted.
-        example: Shape (1, d): where to read off the constant of a sum of trees.
-
-    Returns:
-        None if it is not made of trees.
+    None if it is not made of trees. For ``example`` see :func:`as_hypothesis`.
     """
-    kind = type(model).__name__
-    if kind in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
-        return _forest([_votes(model)])
-    if kind in ("RandomForestClassifier", "ExtraTreesClassifier"):
-        return _forest([_votes(tree) for tree in model.estimators_])
-    if kind == "BaggingClassifier" and all(hasattr(tree, "tree_") for tree in model.estimators_):
-        pairs = zip(model.estimators_, model.estimators_features_, strict=True)
-        return _forest([_votes(tree, features) for tree, features in pairs])
-    if kind == "AdaBoostClassifier" and all(hasattr(tree, "tree_") for tree in model.estimators_):
-        pairs = zip(model.estimators_, model.estimator_weights_, strict=True)
-        return _forest([_scaled(_votes(tree), weight, rounded=True) for tree, weight in pairs])
-    if kind == "GradientBoostingClassifier":
-        rate = float(model.learning_rate)
-        return _summed(model, [_scaled(_leaves(tree), rate) for tree in model.estimators_[:, 0]], example)
-    if kind == "HistGradientBoostingClassifier":
-        # The fitted trees have no public name in scikit-learn; the agreement on the draws guards this.
-        return _summed(model, [_boosted_tree(stage[0].nodes) for stage in model._predictors], example)
+    match type(model).__name__:
+        case "DecisionTreeClassifier" | "ExtraTreeClassifier":
+            return _forest([_votes(model)])
+        case "RandomForestClassifier" | "ExtraTreesClassifier":
+            return _forest([_votes(tree) for tree in model.estimators_])
+        case "BaggingClassifier" if all(hasattr(tree, "tree_") for tree in model.estimators_):
+            pairs = zip(model.estimators_, model.estimators_features_, strict=True)
+            return _forest([_votes(tree, features) for tree, features in pairs])
+        case "AdaBoostClassifier" if all(hasattr(tree, "tree_") for tree in model.estimators_):
+            pairs = zip(model.estimators_, model.estimator_weights_, strict=True)
+            return _forest([_scaled(_votes(tree), weight, rounded=True) for tree, weight in pairs])
+        case "GradientBoostingClassifier":
+            rate = float(model.learning_rate)
+            return _summed(model, [_scaled(_leaves(tree), rate) for tree in model.estimators_[:, 0]], example)
+        case "HistGradientBoostingClassifier":
+            # The fitted trees have no public name in scikit-learn; the agreement on the draws guards this.
+            return _summed(model, [_boosted(stage[0].nodes) for stage in model._predictors], example)
     return None
 
 
@@ -109,7 +100,7 @@ def _scaled(tree: _Tree, factor: float, *, rounded: bool = False) -> _Tree:
     return feature, np.where(feature == LEAF, factor * value, threshold), left, right
 
 
-def _boosted_tree(nodes: AnyArray) -> _Tree:
+def _boosted(nodes: AnyArray) -> _Tree:
     leaf = nodes["is_leaf"].astype(bool)
     left, right = (np.where(leaf, LEAF, nodes[side].astype(np.int64)) for side in ("left", "right"))
     feature = np.where(leaf, LEAF, nodes["feature_idx"])
@@ -122,65 +113,31 @@ def _summed(model: Any, trees: list[_Tree], example: AnyArray) -> Trees:
 
 
 def _forest(trees: list[_Tree], base: float = 0.0) -> Trees:
-    sizes = [len(tree[0]) for tree in trees]
-    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-    feature, threshold = (np.concatenate([tree[k] for tree in trees]).tolist() for k in (0, 1))
+    roots = np.cumsum([0, *(len(tree[0]) for tree in trees[:-1])]).tolist()
     placed = list(zip(trees, roots, strict=True))
+    feature, threshold = (tuple(np.concatenate([tree[k] for tree in trees]).tolist()) for k in (0, 1))
     left, right = (
-        np.concatenate([np.where(tree[k] < 0, LEAF, tree[k] + root) for tree, root in placed]).tolist() for k in (2, 3)
+        tuple(np.concatenate([np.where(tree[k] < 0, LEAF, tree[k] + root) for tree, root in placed]).tolist())
+        for k in (2, 3)
     )
-    return Trees(
-        roots=tuple(roots.tolist()),
-        feature=tuple(feature),
-        threshold=tuple(threshold),
-        left=tuple(left),
-        right=tuple(right),
-        base=base,
-    )
+    return Trees(roots=tuple(roots), feature=feature, threshold=threshold, left=left, right=right, base=base)
 
 
-Term = str | float | AnyArray
-"""What a node takes: the name of an earlier result, or a constant."""
-
-FLOAT, INT64, DOUBLE = 1, 7, 11
-"""Types of elements, as ONNX numbers them."""
-
-
-class GraphWriter:
+class GraphWriter(GraphBuilder):
     """A graph under construction. Numbers are doubles: the models were fitted in double precision.
-
-    Args:
-        dimension: Columns of the features.
 
     Attributes:
         features: Name of the features, a double matrix with one row a person.
     """
 
     def __init__(self, dimension: int) -> None:
-        from onnx import helper, numpy_helper
-
-        self._helper, self._numpy, self._dimension = helper, numpy_helper, dimension
-        self._nodes: list[Any] = []
-        self._constants: dict[tuple[str, tuple[int, ...], bytes], Any] = {}
+        super().__init__()
+        self._dimension = dimension
         self.features = self("Cast", "x", to=DOUBLE)
 
-    def __call__(self, operator: str, *inputs: Term, **attributes: Any) -> str:
-        """Add a node with one output; return its name."""
-        return self.several(operator, 1, *inputs, **attributes)[0]
-
-    def several(self, operator: str, outputs: int, *inputs: Term, domain: str = "", **attributes: Any) -> list[str]:
-        """Add a node with some outputs; return their names."""
-        names = [f"v{len(self._nodes)}.{position}" for position in range(outputs)]
-        given = [item if isinstance(item, str) else self._constant(np.asarray(item)) for item in inputs]
-        self._nodes.append(self._helper.make_node(operator, given, names, domain=domain, **attributes))
-        return names
-
-    def _constant(self, array: AnyArray) -> str:
-        array = array if array.dtype == np.int64 else array.astype(np.float64)
-        key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._constants:
-            self._constants[key] = self._numpy.from_array(array, f"c{len(self._constants)}")
-        return str(self._constants[key].name)
+    def constant(self, value: Any) -> str:
+        array = np.asarray(value)
+        return super().constant(array if array.dtype == np.int64 else array.astype(np.float64))
 
     def sum(self, matrix: str) -> str:
         """Add up the columns."""
@@ -188,12 +145,8 @@ class GraphWriter:
 
     def column(self, value: float) -> str:
         """Return a column that holds a number in every row."""
-        first = self("Gather", self.features, np.array([0]), axis=1)
+        first = self.columns(self.features, [0])
         return self("Where", self("Equal", first, first), float(value), float(value))
-
-    def columns(self, matrix: str, chosen: AnyArray) -> str:
-        """Choose columns."""
-        return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
 
     def join(self, columns: list[str]) -> str:
         """Put matrices side by side."""
@@ -208,64 +161,63 @@ class GraphWriter:
     def trees(self, matrix: str, forest: Trees) -> str:
         """Sum up trees."""
         found = ensemble(forest)
-        total = self.several(
+        total = self(
             "TreeEnsembleRegressor",
-            1,
             self("Cast", matrix, to=FLOAT),
             domain=ML,
             n_targets=1,
             target_ids=[0] * len(found.leaves),
             target_weights=np.array(forest.threshold)[found.leaves].astype(np.float32).tolist(),
             **found.attributes,
-        )[0]
+        )
         return self("Add", self("Cast", total, to=DOUBLE), forest.base)
+
+    def mean(self, columns: list[str], weights: list[float] | None = None) -> str:
+        """Average columns."""
+        shares = np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64)
+        return self("MatMul", self.join(columns), (shares / shares.sum()).reshape(-1, 1))
 
     def finish(self, margin: str) -> bytes:
         """Return the model whose label is 1 where ``margin``, a column, is positive, and -1 elsewhere."""
-        truth = self("Greater", margin, 0.0)
-        self._nodes.append(
-            self._helper.make_node(
-                "Where", [truth, self._constant(np.array(1)), self._constant(np.array(-1))], ["label"]
-            )
-        )
-        graph = self._helper.make_graph(
-            self._nodes,
-            "hypothesis",
-            [self._helper.make_tensor_value_info("x", FLOAT, ["rows", self._dimension])],
-            [self._helper.make_tensor_value_info("label", INT64, ["rows", 1])],
-            list(self._constants.values()),
-        )
-        sets = [self._helper.make_opsetid("", OPSETS[0]), self._helper.make_opsetid(ML, ML_OPSET)]
-        return bytes(self._helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString())
+        inputs = [self("Greater", margin, 0.0), self.constant(1), self.constant(-1)]
+        self.nodes.append(self.helper.make_node("Where", inputs, ["label"]))
+        features, label = ("x", FLOAT, ["rows", self._dimension]), ("label", INT64, ["rows", 1])
+        return bytes(self.model("hypothesis", [features], [label]).SerializeToString())
 
 
-Writer = Callable[[GraphWriter, Any, str], str]
-
-DECISIONS: dict[str, Writer] = {}
-PROBABILITIES: dict[str, Writer] = {}
-MARGINS: dict[str, Writer] = {}
-"""Only for classes whose ``predict`` is neither by the sign of their decision nor by the greater probability."""
-
-
-class Unwritable(ValueError):
-    """There is no writer for a class or a setting; never leaves this party as such."""
-
-
-def writes(table: dict[str, Writer], *names: str) -> Callable[[Writer], Writer]:
-    """Enter a writer for classes of scikit-learn."""
-
-    def enter(writer: Writer) -> Writer:
-        table.update(dict.fromkeys(names, writer))
-        return writer
-
-    return enter
+def _inner(graph: GraphWriter, model: Any, matrix: str) -> tuple[Any, str] | None:
+    """Return the classifier whose decision and probability a classifier gives as its own, and what that one sees."""
+    match type(model).__name__:
+        case "SelfTrainingClassifier" | "FixedThresholdClassifier" | "TunedThresholdClassifierCV":
+            return model.estimator_, matrix
+        case "OneVsRestClassifier":
+            return model.estimators_[0], matrix
+        case "StackingClassifier":
+            ways = {"predict_proba": probability, "decision_function": decision, "predict": prediction}
+            pairs = zip(model.stack_method_, model.estimators_, strict=True)
+            columns = [ways[method](graph, inner, matrix) for method, inner in pairs]
+            return model.final_estimator_, graph.join([*columns, matrix] if model.passthrough else columns)
+    return None
 
 
 def decision(graph: GraphWriter, model: Any, matrix: str) -> str:
     """Write ``decision_function``."""
+    inner = _inner(graph, model, matrix)
+    if inner is not None:
+        return decision(graph, *inner)
     name = type(model).__name__
-    if name in DECISIONS:
-        return DECISIONS[name](graph, model, matrix)
+    match name:
+        case "QuadraticDiscriminantAnalysis":
+            return _quadratic(graph, model, matrix)
+        case "SVC" | "NuSVC":
+            return _kernel_machine(graph, model, matrix)
+        case "NearestCentroid":
+            return _centroids(graph, model, matrix)
+        case "AdaBoostClassifier":
+            return _adaptive(graph, model, matrix)
+        case "BaggingClassifier":
+            pairs = zip(model.estimators_, model.estimators_features_, strict=True)
+            return graph.mean([decision(graph, bag, graph.columns(matrix, features)) for bag, features in pairs])
     if hasattr(model, "coef_"):
         return graph("Add", graph("MatMul", matrix, model.coef_.reshape(-1, 1)), float(model.intercept_.ravel()[0]))
     forest = forest_of(model, np.zeros((1, model.n_features_in_)))
@@ -274,14 +226,62 @@ def decision(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph.trees(matrix, forest)
 
 
+_SIGMOIDS = {
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "LinearDiscriminantAnalysis",
+    "QuadraticDiscriminantAnalysis",
+    "AdaBoostClassifier",
+    "HistGradientBoostingClassifier",
+}
+"""Classifiers of which the probability is the sigmoid of the decision function."""
+
+
 def probability(graph: GraphWriter, model: Any, matrix: str) -> str:
     """Write the probability of the greater class."""
     if len(model.classes_) == 1:  # as in a bootstrap sample with one label only
         return graph.column(float(model.classes_[0] > 0))
+    inner = _inner(graph, model, matrix)
+    if inner is not None:
+        return probability(graph, *inner)
     name = type(model).__name__
-    if name not in PROBABILITIES:
-        raise Unwritable(f"the probabilities of {name}")
-    return PROBABILITIES[name](graph, model, matrix)
+    if name in _SIGMOIDS:
+        return graph("Sigmoid", decision(graph, model, matrix))
+    match name:
+        case "GaussianNB" | "MultinomialNB" | "ComplementNB" | "BernoulliNB" | "CategoricalNB":
+            return graph("Sigmoid", _naive_odds(graph, model, matrix))
+        case "DecisionTreeClassifier" | "ExtraTreeClassifier" | "RandomForestClassifier" | "ExtraTreesClassifier":
+            forest = forest_of(model, np.zeros((1, model.n_features_in_)))
+            assert forest is not None  # noqa: S101 - these four are made of trees
+            return graph("Add", graph("Div", graph.trees(matrix, forest), float(len(forest.roots))), 0.5)
+        case "GradientBoostingClassifier":
+            factor = 2.0 if model.loss == "exponential" else 1.0
+            return graph("Sigmoid", graph("Mul", decision(graph, model, matrix), factor))
+        case "SGDClassifier":
+            value = decision(graph, model, matrix)
+            if model.loss != "modified_huber":
+                return graph("Sigmoid", value)
+            return graph("Div", graph("Add", graph("Min", graph("Max", value, -1.0), 1.0), 1.0), 2.0)
+        case "DummyClassifier":
+            if model.strategy in ("stratified", "uniform"):
+                raise Unwritable(f"coin flips, as DummyClassifier makes with strategy {model.strategy!r}")
+            return graph.column(float(model.predict_proba(np.zeros((1, model.n_features_in_)))[0, 1]))
+        case "MLPClassifier":
+            return _perceptrons(graph, model, matrix)
+        case "KNeighborsClassifier":
+            return _nearest(graph, model, matrix)
+        case "RadiusNeighborsClassifier":
+            return _within(graph, model, matrix)
+        case "LabelPropagation" | "LabelSpreading":
+            return _spread(graph, model, matrix)
+        case "VotingClassifier":
+            shares = [probability(graph, voter, matrix) for voter in model.estimators_]
+            return graph.mean(shares, model._weights_not_none)
+        case "BaggingClassifier":
+            return _bagged(graph, model, matrix)
+        case "CalibratedClassifierCV":
+            return graph.mean([_calibrated(graph, calibrated, matrix) for calibrated in model.calibrated_classifiers_])
+    raise Unwritable(f"the probabilities of {name}")
 
 
 def response(graph: GraphWriter, model: Any, matrix: str) -> tuple[str, float]:
@@ -292,10 +292,35 @@ def response(graph: GraphWriter, model: Any, matrix: str) -> tuple[str, float]:
 
 
 def margin(graph: GraphWriter, model: Any, matrix: str) -> str:
-    """Write a column that is positive where ``predict`` gives the greater class."""
-    name = type(model).__name__
-    if name in MARGINS:
-        return MARGINS[name](graph, model, matrix)
+    """Write a column that is positive where ``predict`` gives the greater class.
+
+    That is by the sign of the decision or by the greater probability, but for the classes named here.
+    """
+    match type(model).__name__:
+        case "GaussianProcessClassifier":
+            return _process(graph, model, matrix)
+        case "NearestCentroid":
+            if not np.isclose(model.class_prior_, 0.5).all():
+                return _centroids(graph, model, matrix)
+            power = 1.0 if model.metric == "manhattan" else 2.0
+            return graph("MatMul", powers(graph, matrix, model.centroids_, power), np.array([[1.0], [-1.0]]))
+        case "VotingClassifier" if model.voting != "soft":
+            votes = [
+                graph.indicator(graph("Greater", margin(graph, voter, matrix), 0.0)) for voter in model.estimators_
+            ]
+            return graph("Sub", graph.mean(votes, model._weights_not_none), 0.5)
+        case "VotingClassifier" | "BaggingClassifier":
+            return graph("Sub", probability(graph, model, matrix), 0.5)
+        case "OneVsRestClassifier" | "OneVsOneClassifier":
+            return graph("Sub", *response(graph, model.estimators_[0], matrix))
+        case "OutputCodeClassifier":
+            return _code(graph, model, matrix)
+        case "FixedThresholdClassifier" | "TunedThresholdClassifierCV":
+            return _threshold(graph, model, matrix)
+        case "SelfTrainingClassifier" | "StackingClassifier":
+            inner = _inner(graph, model, matrix)
+            assert inner is not None  # noqa: S101 - both of these have one
+            return margin(graph, *inner)
     value, threshold = response(graph, model, matrix)
     return graph("Sub", value, threshold) if threshold else value
 
@@ -304,71 +329,6 @@ def prediction(graph: GraphWriter, model: Any, matrix: str) -> str:
     """Write ``predict``: the classes, as numbers."""
     lesser, greater = (float(label) for label in (model.classes_[0], model.classes_[-1]))
     return graph("Where", graph("Greater", margin(graph, model, matrix), 0.0), greater, lesser)
-
-
-def mean(graph: GraphWriter, columns: list[str], weights: list[float] | None = None) -> str:
-    """Average columns."""
-    shares = np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64)
-    return graph("MatMul", graph.join(columns), (shares / shares.sum()).reshape(-1, 1))
-
-
-@writes(
-    PROBABILITIES,
-    "LogisticRegression",
-    "LogisticRegressionCV",
-    "LinearDiscriminantAnalysis",
-    "QuadraticDiscriminantAnalysis",
-    "AdaBoostClassifier",
-    "HistGradientBoostingClassifier",
-)
-def _logistic(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return graph("Sigmoid", decision(graph, model, matrix))
-
-
-@writes(PROBABILITIES, "GradientBoostingClassifier")
-def _boosted(graph: GraphWriter, model: Any, matrix: str) -> str:
-    factor = 2.0 if model.loss == "exponential" else 1.0
-    return graph("Sigmoid", graph("Mul", decision(graph, model, matrix), factor))
-
-
-@writes(PROBABILITIES, "SGDClassifier")
-def _descended(graph: GraphWriter, model: Any, matrix: str) -> str:
-    value = decision(graph, model, matrix)
-    if model.loss == "modified_huber":
-        bounded = graph("Min", graph("Max", value, -1.0), 1.0)
-        return graph("Div", graph("Add", bounded, 1.0), 2.0)
-    return graph("Sigmoid", value)
-
-
-@writes(
-    PROBABILITIES,
-    "DecisionTreeClassifier",
-    "ExtraTreeClassifier",
-    "RandomForestClassifier",
-    "ExtraTreesClassifier",
-)
-def _shares(graph: GraphWriter, model: Any, matrix: str) -> str:
-    forest = forest_of(model, np.zeros((1, model.n_features_in_)))
-    assert forest is not None  # noqa: S101 - these four are made of trees
-    return graph("Add", graph("Div", graph.trees(matrix, forest), float(len(forest.roots))), 0.5)
-
-
-@writes(PROBABILITIES, "DummyClassifier")
-def _dummy(graph: GraphWriter, model: Any, matrix: str) -> str:
-    if model.strategy in ("stratified", "uniform"):
-        raise Unwritable(f"coin flips, as DummyClassifier makes with strategy {model.strategy!r}")
-    return graph.column(float(model.predict_proba(np.zeros((1, model.n_features_in_)))[0, 1]))
-
-
-@writes(PROBABILITIES, "GaussianNB")
-def _gaussian(graph: GraphWriter, model: Any, matrix: str) -> str:
-    halves = [
-        graph("Div", _square(graph, graph("Sub", matrix, center)), 2.0 * variance)
-        for center, variance in zip(model.theta_, model.var_, strict=True)
-    ]
-    constants = _log(model.class_prior_) - 0.5 * np.log(model.var_).sum(axis=1)
-    odds = graph("Add", graph.sum(graph("Sub", halves[0], halves[1])), float(constants[1] - constants[0]))
-    return graph("Sigmoid", odds)
 
 
 def _log(shares: Any) -> Any:
@@ -384,50 +344,44 @@ def _log_odds(graph: GraphWriter, matrix: str, slopes: Any, constants: Any) -> s
     return graph("Add", graph("MatMul", matrix, factor), float(constants[1] - constants[0]))
 
 
-@writes(PROBABILITIES, "MultinomialNB")
-def _multinomial(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return graph("Sigmoid", _log_odds(graph, matrix, model.feature_log_prob_, model.class_log_prior_))
-
-
-@writes(PROBABILITIES, "ComplementNB")
-def _complement(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return graph("Sigmoid", _log_odds(graph, matrix, model.feature_log_prob_, (0.0, 0.0)))
-
-
-@writes(PROBABILITIES, "BernoulliNB")
-def _bernoulli(graph: GraphWriter, model: Any, matrix: str) -> str:
-    if model.binarize is not None:
-        matrix = graph.indicator(graph("Greater", matrix, float(model.binarize)))
-    absent = _log(1.0 - np.exp(model.feature_log_prob_))
-    constants = model.class_log_prior_ + absent.sum(axis=1)
-    return graph("Sigmoid", _log_odds(graph, matrix, model.feature_log_prob_ - absent, constants))
-
-
-@writes(PROBABILITIES, "CategoricalNB")
-def _categorical(graph: GraphWriter, model: Any, matrix: str) -> str:
-    whole = graph("Floor", matrix)
-    terms = []
+def _naive_odds(graph: GraphWriter, model: Any, matrix: str) -> str:
+    match type(model).__name__:
+        case "GaussianNB":
+            halves = [
+                graph("Div", _square(graph, graph("Sub", matrix, center)), 2.0 * variance)
+                for center, variance in zip(model.theta_, model.var_, strict=True)
+            ]
+            constants = _log(model.class_prior_) - 0.5 * np.log(model.var_).sum(axis=1)
+            return graph("Add", graph.sum(graph("Sub", *halves)), float(constants[1] - constants[0]))
+        case "MultinomialNB":
+            return _log_odds(graph, matrix, model.feature_log_prob_, model.class_log_prior_)
+        case "ComplementNB":
+            return _log_odds(graph, matrix, model.feature_log_prob_, (0.0, 0.0))
+        case "BernoulliNB":
+            if model.binarize is not None:
+                matrix = graph.indicator(graph("Greater", matrix, float(model.binarize)))
+            absent = _log(1.0 - np.exp(model.feature_log_prob_))
+            constants = model.class_log_prior_ + absent.sum(axis=1)
+            return _log_odds(graph, matrix, model.feature_log_prob_ - absent, constants)
+    whole, terms = graph("Floor", matrix), []
     for column, table in enumerate(model.feature_log_prob_):
-        value = graph.columns(whole, np.array([column]))
+        value = graph.columns(whole, [column])
         hits = graph.indicator(graph("Equal", value, np.arange(table.shape[1], dtype=np.float64)))
         terms.append(graph("MatMul", hits, (table[1] - table[0]).reshape(-1, 1)))
     prior = float(model.class_log_prior_[1] - model.class_log_prior_[0])
-    return graph("Sigmoid", graph("Add", graph.sum(graph.join(terms)), prior))
+    return graph("Add", graph.sum(graph.join(terms)), prior)
 
 
-@writes(DECISIONS, "QuadraticDiscriminantAnalysis")
 def _quadratic(graph: GraphWriter, model: Any, matrix: str) -> str:
     scores = []
-    for center, rotation, scaling, prior in zip(
-        model.means_, model.rotations_, model.scalings_, model.priors_, strict=True
-    ):
+    parts = zip(model.means_, model.rotations_, model.scalings_, model.priors_, strict=True)
+    for center, rotation, scaling, prior in parts:
         turned = graph("MatMul", graph("Sub", matrix, center), rotation * scaling**-0.5)
         norm = graph.sum(_square(graph, turned))
         scores.append(graph("Add", graph("Mul", norm, -0.5), float(np.log(prior) - 0.5 * np.log(scaling).sum())))
     return graph("Sub", scores[1], scores[0])
 
 
-@writes(PROBABILITIES, "MLPClassifier")
 def _perceptrons(graph: GraphWriter, model: Any, matrix: str) -> str:
     operators = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "identity": None}
     layers = list(zip(model.coefs_, model.intercepts_, strict=True))
@@ -436,6 +390,28 @@ def _perceptrons(graph: GraphWriter, model: Any, matrix: str) -> str:
         operator = operators[model.activation] if depth < len(layers) else "Sigmoid"
         matrix = graph(operator, matrix) if operator else matrix
     return matrix
+
+
+def _adaptive(graph: GraphWriter, model: Any, matrix: str) -> str:
+    forest = forest_of(model, np.zeros((1, model.n_features_in_)))
+    if forest is not None:
+        # scikit-learn counts both classes: twice the mean of the signs.
+        return graph("Mul", graph.trees(matrix, forest), 2.0 / float(model.estimator_weights_.sum()))
+    votes = [prediction(graph, voter, matrix) for voter in model.estimators_]
+    lesser, greater = (float(label) for label in model.classes_)
+    share = graph.mean(votes, model.estimator_weights_[: len(votes)].tolist())
+    return graph("Mul", graph("Sub", share, (greater + lesser) / 2), 4.0 / (greater - lesser))
+
+
+def _bagged(graph: GraphWriter, model: Any, matrix: str) -> str:
+    shares = []
+    for bag, features in zip(model.estimators_, model.estimators_features_, strict=True):
+        chosen = graph.columns(matrix, features)
+        if hasattr(bag, "predict_proba"):
+            shares.append(probability(graph, bag, chosen))
+        else:
+            shares.append(graph.indicator(graph("Greater", margin(graph, bag, chosen), 0.0)))
+    return graph.mean(shares)
 
 
 MAX_DIFFERENCES = 1 << 17
@@ -494,7 +470,6 @@ def _share(graph: GraphWriter, weights: str, positive: str) -> str:
     return graph("Div", graph.sum(graph("Mul", weights, positive)), graph.sum(weights))
 
 
-@writes(PROBABILITIES, "KNeighborsClassifier")
 def _nearest(graph: GraphWriter, model: Any, matrix: str) -> str:
     # The points have no public name in scikit-learn; the agreement on the draws guards this.
     distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
@@ -503,7 +478,6 @@ def _nearest(graph: GraphWriter, model: Any, matrix: str) -> str:
     return _share(graph, _weigh(graph, near, model.weights, None), positive)
 
 
-@writes(PROBABILITIES, "RadiusNeighborsClassifier")
 def _within(graph: GraphWriter, model: Any, matrix: str) -> str:
     distances = _distances(graph, matrix, model.effective_metric_, model.effective_metric_params_, model._fit_X)
     counted = graph.indicator(graph("LessOrEqual", distances, float(model.radius)))
@@ -515,7 +489,6 @@ def _within(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("Where", graph("Greater", total, 0.0), graph("Div", votes, total), alone)
 
 
-@writes(PROBABILITIES, "LabelPropagation", "LabelSpreading")
 def _spread(graph: GraphWriter, model: Any, matrix: str) -> str:
     shares = np.nan_to_num(model.label_distributions_)
     if model.kernel == "rbf":
@@ -528,7 +501,6 @@ def _spread(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("Div", votes, total)
 
 
-@writes(DECISIONS, "SVC", "NuSVC")
 def _kernel_machine(graph: GraphWriter, model: Any, matrix: str) -> str:
     points = np.asarray(model.support_vectors_, dtype=np.float64)
     if model.kernel not in ("linear", "poly", "rbf", "sigmoid"):
@@ -544,7 +516,6 @@ def _kernel_machine(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("Add", graph("MatMul", near, model.dual_coef_.reshape(-1, 1)), float(model.intercept_[0]))
 
 
-@writes(MARGINS, "GaussianProcessClassifier")
 def _process(graph: GraphWriter, model: Any, matrix: str) -> str:
     inner = model.base_estimator_
     kernel = inner.kernel_.get_params()
@@ -558,98 +529,12 @@ def _process(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("MatMul", near, (inner.y_train_ - inner.pi_).reshape(-1, 1))
 
 
-@writes(DECISIONS, "NearestCentroid")
 def _centroids(graph: GraphWriter, model: Any, matrix: str) -> str:
     spread = np.where(model.within_class_std_dev_ != 0, model.within_class_std_dev_, 1.0)
     power = 1.0 if model.metric == "manhattan" else 2.0
     total = powers(graph, graph("Div", matrix, spread), model.centroids_ / spread, power)
     scores = graph("Sub", 2.0 * np.log(model.class_prior_), graph("Mul", total, total) if power == 1.0 else total)
     return graph("MatMul", scores, np.array([[-1.0], [1.0]]))
-
-
-@writes(MARGINS, "NearestCentroid")
-def _nearest_centroid(graph: GraphWriter, model: Any, matrix: str) -> str:
-    if not np.isclose(model.class_prior_, 0.5).all():
-        return _centroids(graph, model, matrix)
-    power = 1.0 if model.metric == "manhattan" else 2.0
-    return graph("MatMul", powers(graph, matrix, model.centroids_, power), np.array([[1.0], [-1.0]]))
-
-
-@writes(MARGINS, "VotingClassifier")
-def _vote(graph: GraphWriter, model: Any, matrix: str) -> str:
-    if model.voting == "soft":
-        return graph("Sub", _mean_probability(graph, model, matrix), 0.5)
-    votes = [graph.indicator(graph("Greater", margin(graph, inner, matrix), 0.0)) for inner in model.estimators_]
-    return graph("Sub", mean(graph, votes, model._weights_not_none), 0.5)
-
-
-@writes(PROBABILITIES, "VotingClassifier")
-def _mean_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
-    shares = [probability(graph, inner, matrix) for inner in model.estimators_]
-    return mean(graph, shares, model._weights_not_none)
-
-
-def _stacked(graph: GraphWriter, model: Any, matrix: str) -> str:
-    ways = {"predict_proba": probability, "decision_function": decision, "predict": prediction}
-    columns = [
-        ways[method](graph, inner, matrix) for method, inner in zip(model.stack_method_, model.estimators_, strict=True)
-    ]
-    return graph.join([*columns, matrix] if model.passthrough else columns)
-
-
-@writes(MARGINS, "StackingClassifier")
-def _stack_margin(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return margin(graph, model.final_estimator_, _stacked(graph, model, matrix))
-
-
-@writes(PROBABILITIES, "StackingClassifier")
-def _stack_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return probability(graph, model.final_estimator_, _stacked(graph, model, matrix))
-
-
-@writes(DECISIONS, "StackingClassifier")
-def _stack_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return decision(graph, model.final_estimator_, _stacked(graph, model, matrix))
-
-
-@writes(PROBABILITIES, "BaggingClassifier")
-def _bag_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
-    shares = []
-    for inner, features in zip(model.estimators_, model.estimators_features_, strict=True):
-        chosen = graph.columns(matrix, features)
-        if hasattr(inner, "predict_proba"):
-            shares.append(probability(graph, inner, chosen))
-        else:
-            shares.append(graph.indicator(graph("Greater", margin(graph, inner, chosen), 0.0)))
-    return mean(graph, shares)
-
-
-@writes(MARGINS, "BaggingClassifier")
-def _bag_margin(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return graph("Sub", _bag_probability(graph, model, matrix), 0.5)
-
-
-@writes(DECISIONS, "BaggingClassifier")
-def _bag_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
-    pairs = zip(model.estimators_, model.estimators_features_, strict=True)
-    return mean(graph, [decision(graph, inner, graph.columns(matrix, features)) for inner, features in pairs])
-
-
-@writes(DECISIONS, "AdaBoostClassifier")
-def _boost(graph: GraphWriter, model: Any, matrix: str) -> str:
-    forest = forest_of(model, np.zeros((1, model.n_features_in_)))
-    if forest is not None:
-        # scikit-learn counts both classes: twice the mean of the signs.
-        return graph("Mul", graph.trees(matrix, forest), 2.0 / float(model.estimator_weights_.sum()))
-    votes = [prediction(graph, inner, matrix) for inner in model.estimators_]
-    lesser, greater = (float(label) for label in model.classes_)
-    share = mean(graph, votes, model.estimator_weights_[: len(votes)].tolist())
-    return graph("Mul", graph("Sub", share, (greater + lesser) / 2), 4.0 / (greater - lesser))
-
-
-@writes(PROBABILITIES, "CalibratedClassifierCV")
-def _calibrate(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return mean(graph, [_calibrated(graph, inner, matrix) for inner in model.calibrated_classifiers_])
 
 
 def _calibrated(graph: GraphWriter, model: Any, matrix: str) -> str:
@@ -673,23 +558,6 @@ def _calibrated(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("Sigmoid", graph("Mul", value, 2.0 * float(calibrator.beta_)))
 
 
-@writes(MARGINS, "OneVsRestClassifier", "OneVsOneClassifier")
-def _only(graph: GraphWriter, model: Any, matrix: str) -> str:
-    value, threshold = response(graph, model.estimators_[0], matrix)
-    return graph("Sub", value, threshold)
-
-
-@writes(DECISIONS, "OneVsRestClassifier")
-def _only_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return decision(graph, model.estimators_[0], matrix)
-
-
-@writes(PROBABILITIES, "OneVsRestClassifier")
-def _only_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return probability(graph, model.estimators_[0], matrix)
-
-
-@writes(MARGINS, "OutputCodeClassifier")
 def _code(graph: GraphWriter, model: Any, matrix: str) -> str:
     answers = []
     for column, inner in zip(model.code_book_.T, model.estimators_, strict=True):
@@ -700,22 +568,6 @@ def _code(graph: GraphWriter, model: Any, matrix: str) -> str:
     return graph("MatMul", apart, np.array([[1.0], [-1.0]]))
 
 
-@writes(MARGINS, "SelfTrainingClassifier")
-def _self_trained(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return margin(graph, model.estimator_, matrix)
-
-
-@writes(DECISIONS, "SelfTrainingClassifier", "FixedThresholdClassifier", "TunedThresholdClassifierCV")
-def _inner_decision(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return decision(graph, model.estimator_, matrix)
-
-
-@writes(PROBABILITIES, "SelfTrainingClassifier", "FixedThresholdClassifier", "TunedThresholdClassifierCV")
-def _inner_probability(graph: GraphWriter, model: Any, matrix: str) -> str:
-    return probability(graph, model.estimator_, matrix)
-
-
-@writes(MARGINS, "FixedThresholdClassifier", "TunedThresholdClassifierCV")
 def _threshold(graph: GraphWriter, model: Any, matrix: str) -> str:
     method = model.response_method
     if method == "auto":

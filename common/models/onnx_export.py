@@ -12,12 +12,12 @@ margins are.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
@@ -26,21 +26,18 @@ from common.data.tables import Category, Number, longest
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear, Regressor
-from common.local.hypotheses.onnx import ML_OPSET, OPSETS, Onnx, ensemble, read_graph
+from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import Trees
 from common.models.model import Model
 from common.models.predict import target_of
 
-FLOAT, DOUBLE, INT, TEXT = (
-    int(kind) for kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT64, TensorProto.STRING)
-)
 _BLOCK = 128
 """NumPy adds up to so many numbers in eight running sums, and halves of longer rows apart."""
 
 
-class RowsWriter:
+class RowsWriter(GraphBuilder):
     """A graph under construction, whose inputs are columns of raw values.
 
     Args:
@@ -48,96 +45,75 @@ class RowsWriter:
 
     Attributes:
         features: Name of the matrix of features, float32, one row a person; what the model leaves alone is 0.
-        inputs, outputs: What is known of each: the inputs by name, in the order of the features.
-        opset: Version of the operators.
+        inputs: Type of each input by name, in the order of the features.
     """
 
     def __init__(self, model: Model) -> None:
-        self._nodes: list[Any] = []
-        self._constants: dict[tuple[str, tuple[int, ...], Any], Any] = {}
-        self.inputs: dict[str, Any] = {}
-        self.outputs: list[Any] = []
+        super().__init__()
+        self.inputs: dict[str, int] = {}
+        self.outputs: list[tuple[str, int, list[str]]] = []
         self.opset = OPSETS[0]
         self.features = self._features(model)
 
-    def __call__(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
-        """Add a node; inputs are names of earlier results, or arrays. Return the name of its output."""
-        name = f"v{len(self._nodes)}"
-        given = [item if isinstance(item, str) else self.constant(item) for item in inputs]
-        self._nodes.append(helper.make_node(operator, given, [name], domain=domain, **attributes))
-        return name
-
-    def constant(self, value: Any) -> str:
-        """Return the name of a constant: of the array's own type, texts as texts."""
-        array = np.asarray(value)
-        if array.dtype.kind == "U":
-            array = array.astype(object)
-        content = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
-        key = (array.dtype.str, array.shape, content)
-        if key not in self._constants:
-            self._constants[key] = numpy_helper.from_array(array, f"c{len(self._constants)}")
-        return str(self._constants[key].name)
-
-    def columns(self, matrix: str, chosen: Any) -> str:
-        """Choose columns."""
-        return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
-
     def running(self, matrix: str, count: int) -> str:
         """Add up ``count`` columns from the left to the right; return a column."""
-        sums = self("CumSum", matrix, np.array(1, dtype=np.int64))
-        return self.columns(sums, [count - 1])
+        return self.columns(self("CumSum", matrix, np.int64(1)), [count - 1])
 
-    def eight(self, matrix: str, count: int) -> list[str]:
-        """Add up every eighth of ``count`` columns, a multiple of eight; return the eight sums, columns."""
-        folded = self("Reshape", self.columns(matrix, np.arange(count)), np.array([-1, count // 8, 8], dtype=np.int64))
-        last = self("Gather", self("CumSum", folded, np.array(1, dtype=np.int64)), np.int64(count // 8 - 1), axis=1)
-        return [self.columns(last, [place]) for place in range(8)]
+    def added(self, matrix: str, count: int, order: Sequence[int] = range(8)) -> str:
+        """Add up ``count`` columns: every eighth, these sums in pairs, in this order, then the rest."""
+        whole = count // 8 * 8
+        if not whole:
+            return self.running(matrix, count)
+        folded = self("Reshape", self.columns(matrix, np.arange(whole)), np.array([-1, whole // 8, 8], dtype=np.int64))
+        last = self("Gather", self("CumSum", folded, np.int64(1)), np.int64(whole // 8 - 1), axis=1)
+        sums = [self.columns(last, [place]) for place in order]
+        while len(sums) > 1:
+            sums = [self("Add", *pair) for pair in zip(sums[::2], sums[1::2], strict=True)]
+        if whole == count:
+            return sums[0]
+        rest = self.columns(matrix, np.arange(whole, count))
+        return self.running(self("Concat", sums[0], rest, axis=1), count - whole + 1)
 
-    def inline(self, nodes: list[Any], constants: list[Any], names: dict[str, str], opset: int) -> None:
-        """Add another graph's nodes; ``names`` has what its input is here, and gets what all its results are."""
-        self.opset = max(self.opset, opset)
-        for tensor in constants:
-            names[tensor.name] = self.constant(numpy_helper.to_array(tensor))
-        for node in nodes:
+    def inline(self, model: Any, names: dict[str, str]) -> None:
+        """Add another graph; ``names`` has what its input is here, and gets what all its results are."""
+        self.opset = max(self.opset, next(found.version for found in model.opset_import if found.domain == ""))
+        for tensor in model.graph.initializer:
+            names[tensor.name] = self.constant(self.numpy.to_array(tensor))
+        for node in model.graph.node:
             copy = type(node)()
             copy.CopyFrom(node)
-            del copy.input[:], copy.output[:]
-            copy.input.extend(names[name] if name else "" for name in node.input)
-            for place, name in enumerate(node.output):
-                names[name] = f"v{len(self._nodes)}.{place}" if name else ""
-                copy.output.append(names[name])
             copy.name = ""
-            self._nodes.append(copy)
+            copy.input[:] = [names[name] if name else "" for name in node.input]
+            for place, name in enumerate(node.output):
+                names[name] = copy.output[place] = f"v{len(self.nodes)}.{place}" if name else ""
+            self.nodes.append(copy)
 
     def give(self, name: str, column: str, kind: int) -> None:
         """Make a column an output of this name, shape (rows,)."""
         flat = self("Reshape", column, np.array([-1], dtype=np.int64))
-        self._nodes.append(helper.make_node("Identity", [flat], [name]))
-        self.outputs.append(helper.make_tensor_value_info(name, kind, ["rows"]))
+        self.nodes.append(self.helper.make_node("Identity", [flat], [name]))
+        self.outputs.append((name, kind, ["rows"]))
 
     def finish(self, name: str, facts: dict[str, str]) -> bytes:
         """Return the model; ``facts`` are written into its metadata."""
-        graph = helper.make_graph(
-            self._nodes, name, list(self.inputs.values()), self.outputs, list(self._constants.values())
-        )
-        sets = [helper.make_opsetid("", self.opset), helper.make_opsetid(ML, ML_OPSET)]
-        model = helper.make_model(graph, opset_imports=sets, ir_version=10, producer_name="tandem")
-        helper.set_model_props(model, facts)
+        inputs = [(column, kind, ["rows", 1]) for column, kind in self.inputs.items()]
+        model = self.model(name, inputs, self.outputs, self.opset, producer_name="tandem")
+        self.helper.set_model_props(model, facts)
         return bytes(model.SerializeToString())
 
     # Columns to features --------------------------------------------------------------------------------------------
 
     def _features(self, model: Model) -> str:
         needed, first = model.inputs, 0
-        parts: list[str | int] = []
+        blocks: list[Any] = []
         for feature in model.table.features:
             if needed.isdisjoint(range(first, first + feature.width)):
-                parts.append(feature.width)
+                blocks.append(feature.width)
             else:
-                parts.append(self._number(feature) if isinstance(feature, Number) else self._category(model, feature))
+                blocks.append(self._number(feature) if isinstance(feature, Number) else self._category(model, feature))
             first += feature.width
         rows = self("Shape", next(iter(self.inputs)), start=0, end=1)
-        blocks = [part if isinstance(part, str) else self._zeros(rows, part) for part in parts]
+        blocks = [block if isinstance(block, str) else self._zeros(rows, block) for block in blocks]
         matrix = self("Concat", *blocks, axis=1) if len(blocks) > 1 else blocks[0]
         if model.table.norm is not None:
             matrix = self._shortened(matrix, model.table.dimension, model.table.norm)
@@ -145,11 +121,9 @@ class RowsWriter:
 
     def _input(self, column: str, kind: int) -> str:
         name = column
-        known = self.inputs.get(name)
-        if known is not None and known.type.tensor_type.elem_type != kind:
+        if self.inputs.get(column, kind) != kind:
             name = f"{column} (text)" if kind == TEXT else f"{column} (number)"
-        if name not in self.inputs:
-            self.inputs[name] = helper.make_tensor_value_info(name, kind, ["rows", 1])
+        self.inputs[name] = kind
         return name
 
     def _number(self, feature: Number) -> str:
@@ -164,11 +138,8 @@ class RowsWriter:
 
     def _category(self, model: Model, feature: Category) -> str:
         means = feature.texts(model.table.layout)
-        texts = [
-            (text, place)
-            for place, group in enumerate(feature.groups)
-            for text in dict.fromkeys((*group, *means[place]))
-        ]
+        groups = enumerate(feature.groups)
+        texts = [(text, place) for place, group in groups for text in dict.fromkeys((*group, *means[place]))]
         place = self(
             "LabelEncoder",
             self._input(feature.column, TEXT),
@@ -181,7 +152,7 @@ class RowsWriter:
 
     def _zeros(self, rows: str, width: int) -> str:
         shape = self("Concat", rows, np.array([width], dtype=np.int64), axis=0)
-        return self("ConstantOfShape", shape, value=numpy_helper.from_array(np.zeros(1)))
+        return self("ConstantOfShape", shape, value=self.numpy.from_array(np.zeros(1)))
 
     def _shortened(self, matrix: str, width: int, norm: float) -> str:
         squares = self("Mul", matrix, matrix)
@@ -194,21 +165,7 @@ class RowsWriter:
         if count > _BLOCK:
             half = count // 2 - count // 2 % 8
             return self("Add", self._pairwise(matrix, first, half), self._pairwise(matrix, first + half, count - half))
-        block = self.columns(matrix, np.arange(first, first + count))
-        whole = count // 8 * 8
-        if not whole:
-            return self.running(block, count)
-        r = self.eight(block, whole)
-        left = self("Add", self("Add", r[0], r[1]), self("Add", r[2], r[3]))
-        right = self("Add", self("Add", r[4], r[5]), self("Add", r[6], r[7]))
-        return self.then(self("Add", left, right), block, whole, count)
-
-    def then(self, total: str, matrix: str, whole: int, count: int) -> str:
-        """Add the columns from ``whole`` to ``count`` to a column, one after the other."""
-        if whole == count:
-            return total
-        rest = self.columns(matrix, np.arange(whole, count))
-        return self.running(self("Concat", total, rest, axis=1), count - whole + 1)
+        return self.added(self.columns(matrix, np.arange(first, first + count)), count)
 
 
 @dataclass(frozen=True)
@@ -235,15 +192,13 @@ def onnx_bytes(model: Model) -> bytes:
     graph, outcome = RowsWriter(model), target_of(model)
     found = model.hypothesis
     if isinstance(found, Argmax):
-        winner = _winner(graph, found)
+        scores = graph("Concat", *(write(scored, graph).score for scored in found.hypotheses), axis=1)
+        winner = graph("ArgMax", scores, axis=1, keepdims=0)
         graph.give("label", graph("Gather", np.array(outcome.names), winner), TEXT)
     elif not outcome.names:
         value = _value(graph, found)
-        graph.give(
-            "value",
-            graph("Add", graph("Mul", value, np.float64(outcome.high - outcome.low)), np.float64(outcome.low)),
-            DOUBLE,
-        )
+        scaled = graph("Mul", value, np.float64(outcome.high - outcome.low))
+        graph.give("value", graph("Add", scaled, np.float64(outcome.low)), DOUBLE)
     else:
         written = write(found, graph)
         names = np.array(outcome.names)
@@ -255,18 +210,13 @@ def onnx_bytes(model: Model) -> bytes:
 
 
 def onnx_inputs(model: Model, data: Any) -> dict[str, AnyArray]:
-    """Return rows as the ONNX file takes them: by name, shape (n, 1), float64 or texts.
-
-    Args:
-        model: The model that was exported.
-        data: As :func:`common.models.predict.predict` takes it.
-    """
+    """Return rows, as :func:`common.models.predict.predict` takes them, by name, shape (n, 1), float64 or texts."""
     given = RowsWriter(model).inputs
     parts: dict[str, list[AnyArray]] = {name: [] for name in given}
     for piece in rows_of(data, frozenset(model.columns), model.table.layout):
-        for name, info in given.items():
+        for name, kind in given.items():
             column = name if name in piece.frame.columns else name.rpartition(" (")[0]
-            if info.type.tensor_type.elem_type == TEXT:
+            if kind == TEXT:
                 values = np.array(piece.frame[column].to_list(), dtype=object)
             else:
                 values = numbers_of(piece, column, model.table.layout)
@@ -290,15 +240,8 @@ def _of_sign(graph: RowsWriter, positive: str) -> Written:
 
 def _products(graph: RowsWriter, weights: AnyArray) -> str:
     """Return <w, x> as :class:`common.local.hypotheses.linear.Linear` adds it up: a column, float32."""
-    count = len(weights)
-    products = graph("Mul", graph.columns(graph.features, np.arange(count)), weights)
-    whole = count // 8 * 8
-    if not whole:
-        return graph.running(products, count)
-    s = graph.eight(products, whole)
-    left = graph("Add", graph("Add", s[0], s[4]), graph("Add", s[2], s[6]))
-    right = graph("Add", graph("Add", s[1], s[5]), graph("Add", s[3], s[7]))
-    return graph.then(graph("Add", left, right), products, whole, count)
+    products = graph("Mul", graph.columns(graph.features, np.arange(len(weights))), weights)
+    return graph.added(products, len(weights), (0, 4, 2, 6, 1, 5, 3, 7))
 
 
 @write.register
@@ -343,7 +286,7 @@ def _(hypothesis: Stump, graph: RowsWriter) -> Written:
 
 def _set(graph: RowsWriter, features: tuple[int, ...]) -> str:
     above = graph("Greater", graph.columns(graph.features, features), np.float32(0.5))
-    return graph("ReduceSum", graph("Cast", above, to=INT), np.array([1], dtype=np.int64))
+    return graph("ReduceSum", graph("Cast", above, to=INT64), np.array([1], dtype=np.int64))
 
 
 @write.register
@@ -373,7 +316,7 @@ def _(hypothesis: Trees, graph: RowsWriter) -> Written:
         target_weights=found.leaves.astype(np.float32).tolist(),
         **found.attributes,
     )
-    values = graph("Gather", threshold, graph("Cast", leaves, to=INT))
+    values = graph("Gather", threshold, graph("Cast", leaves, to=INT64))
     first = graph.columns(values, [0])
     base = graph("Where", graph("Equal", first, first), np.float64(hypothesis.base), np.float64(0.0))
     score = graph.running(graph("Concat", base, values, axis=1), len(hypothesis.roots) + 1)
@@ -394,8 +337,7 @@ def _(hypothesis: Onnx, graph: RowsWriter) -> Written:
 
     inner = ModelProto.FromString(read_graph(base64.b64decode(hypothesis.model)).model)
     names = {"x": graph.columns(graph.features, np.arange(hypothesis.min_features))}
-    opset = next(found.version for found in inner.opset_import if found.domain == "")
-    graph.inline(list(inner.graph.node), list(inner.graph.initializer), names, opset)
+    graph.inline(inner, names)
     return _of_sign(graph, graph("Equal", names["label"], np.int64(1)))
 
 
@@ -405,8 +347,3 @@ def _value(graph: RowsWriter, hypothesis: Hypothesis) -> str:
     weights = np.asarray(hypothesis.weights, dtype=np.float32)
     score = graph("Add", graph("Cast", _products(graph, weights), to=DOUBLE), np.float64(hypothesis.intercept))
     return graph("Min", graph("Max", score, np.float64(0.0)), np.float64(1.0))
-
-
-def _winner(graph: RowsWriter, hypothesis: Argmax) -> str:
-    scores = [write(scored, graph).score for scored in hypothesis.hypotheses]
-    return graph("ArgMax", graph("Concat", *scores, axis=1), axis=1, keepdims=0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,53 @@ GREATEST_NAME = 256
 OPSETS = range(18, 22)
 ML_OPSET = 3
 IR_VERSIONS = range(8, 12)
+
+
+FLOAT, INT64, TEXT, DOUBLE = 1, 7, 8, 11
+"""Types of elements, as ONNX numbers them."""
+
+
+class GraphBuilder:
+    """A graph under construction: its nodes, and each constant once."""
+
+    def __init__(self) -> None:
+        from onnx import helper, numpy_helper
+
+        self.helper, self.numpy = helper, numpy_helper
+        self.nodes: list[Any] = []
+        self._constants: dict[Any, Any] = {}
+
+    def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        """Add a node with one output; inputs are names of earlier results, or constants. Return the output's name."""
+        return self.several(operator, 1, *inputs, **attributes)[0]
+
+    def several(self, operator: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any) -> list[str]:
+        """Add a node with some outputs; return their names."""
+        names = [f"v{len(self.nodes)}.{place}" for place in range(outputs)]
+        given = [item if isinstance(item, str) else self.constant(item) for item in inputs]
+        self.nodes.append(self.helper.make_node(operator, given, names, domain=domain, **attributes))
+        return names
+
+    def constant(self, value: Any) -> str:
+        """Return the name of a constant: of the array's own type, texts as texts."""
+        array = np.asarray(value)
+        array = array.astype(object) if array.dtype.kind == "U" else array
+        content = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
+        key = (array.dtype.str, array.shape, content)
+        if key not in self._constants:
+            self._constants[key] = self.numpy.from_array(array, f"c{len(self._constants)}")
+        return str(self._constants[key].name)
+
+    def columns(self, matrix: str, chosen: Any) -> str:
+        """Choose columns."""
+        return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
+
+    def model(self, name: str, inputs: list[Any], outputs: list[Any], opset: int = OPSETS[0], **more: Any) -> Any:
+        """Return the model; inputs and outputs are (name, type of elements, shape)."""
+        given, found = ([self.helper.make_tensor_value_info(*one) for one in side] for side in (inputs, outputs))
+        graph = self.helper.make_graph(self.nodes, name, given, found, list(self._constants.values()))
+        sets = [self.helper.make_opsetid("", opset), self.helper.make_opsetid(ML, ML_OPSET)]
+        return self.helper.make_model(graph, opset_imports=sets, ir_version=10, **more)
 
 
 @dataclass(frozen=True)
@@ -92,27 +140,25 @@ def _opset(model: Any) -> int:
     return int(versions[""])
 
 
-class _GraphReader:
-    """Goes through a graph once, in the order of its nodes."""
+class _GraphReader(GraphBuilder):
+    """Goes through a stranger's graph once, in the order of its nodes, and builds a clean one."""
 
     def __init__(self, opset: int) -> None:
-        from onnx import TensorProto, helper, numpy_helper
-
+        super().__init__()
         self._opset = opset
-        self._types, self._helper, self._numpy = TensorProto, helper, numpy_helper
         self._known: dict[str, tuple[str, Operand]] = {}
         """Each name of the stranger's: our name, and what is known of the value."""
-        self._constants: list[Any] = []
-        self._nodes: list[Any] = []
-        self._held = 0
-        self._work = 0
-        self._numbers = 0
+        self._held = self._work = self._numbers = 0
 
     def read(self, graph: Any) -> Graph:
         self._check_counts(graph)
-        dimension = self._input(graph.input[0])
+        dimension = self._matrix(graph.input[0], FLOAT, "input")
+        self._define(graph.input[0].name, "x", RowMatrix("float", dimension))
+        self._work = self._numbers = dimension
         for tensor in graph.initializer:
-            self._constant(tensor)
+            array, own = self._array(tensor), f"c{len(self._constants)}"
+            self._define(tensor.name, own, array)
+            self._constants[own] = self.numpy.from_array(array, own)
         for number, node in enumerate(graph.node):
             try:
                 self._node(node)
@@ -120,8 +166,12 @@ class _GraphReader:
                 raise ValueError(f"node {number}: {error}") from None
             if self._work > MAX_WORK:
                 raise ValueError(f"node {number}: evaluating a row takes more than {MAX_WORK} multiply-adds")
-        output = self._output(graph.output[0])
-        return Graph(dimension, self._work, self._numbers, self._clean(dimension, output))
+        output = graph.output[0]
+        width = self._matrix(output, INT64, "output")
+        own, found = self._known.get(output.name, ("", None))
+        if width != 1 or not isinstance(found, RowMatrix) or (found.dtype, found.width) != ("int64", 1):
+            raise ValueError("the output must be computed by a node: one int64 label a row, shape (rows, 1)")
+        return Graph(dimension, self._work, self._numbers, self._clean(dimension, own))
 
     @staticmethod
     def _check_counts(graph: Any) -> None:
@@ -149,44 +199,22 @@ class _GraphReader:
         tensor = value.type.tensor_type
         dims = tensor.shape.dim
         if not value.type.HasField("tensor_type") or tensor.elem_type != element or len(dims) != 2:
-            kind = self._types.DataType.Name(element).lower()
+            kind = "float" if element == FLOAT else "int64"
             raise ValueError(f"the {what} must be a {kind} matrix with one row a person")
         if dims[0].HasField("dim_value") or not 1 <= dims[1].dim_value <= MAX_WIDTH:
             raise ValueError(f"the {what} must have any number of rows and 1 to {MAX_WIDTH} columns")
         return int(dims[1].dim_value)
 
-    def _input(self, value: Any) -> int:
-        dimension = self._matrix(value, self._types.FLOAT, "input")
-        self._define(value.name, "x", RowMatrix("float", dimension))
-        self._work += dimension
-        self._numbers += dimension
-        return dimension
-
-    def _output(self, value: Any) -> str:
-        width = self._matrix(value, self._types.INT64, "output")
-        own, found = self._known.get(value.name, ("", None))
-        if width != 1 or not isinstance(found, RowMatrix) or (found.dtype, found.width) != ("int64", 1):
-            raise ValueError("the output must be computed by a node: one int64 label a row, shape (rows, 1)")
-        return own
-
-    def _constant(self, tensor: Any) -> None:
-        array = self._array(tensor)
-        own = f"c{len(self._constants)}"
-        self._define(tensor.name, own, array)
-        self._constants.append(self._numpy.from_array(array, own))
-
     def _array(self, tensor: Any) -> AnyArray:
-        kinds = {self._types.FLOAT: "<f4", self._types.DOUBLE: "<f8", self._types.INT64: "<i8"}
-        if tensor.data_location != self._types.DEFAULT or len(tensor.external_data):
+        kinds = {FLOAT: "<f4", DOUBLE: "<f8", INT64: "<i8"}
+        if tensor.data_location != tensor.DEFAULT or len(tensor.external_data):
             raise ValueError("a constant must lie in the model itself, not in another file")
         if tensor.data_type not in kinds or tensor.HasField("segment"):
             raise ValueError(f"a constant must be float, double or int64, found type {tensor.data_type}")
         kind = np.dtype(kinds[tensor.data_type])
         shape = list(tensor.dims[:3])
-        count = 1
-        for size in shape:
-            # Factor by factor: the product of a stranger's sizes may be astronomical.
-            count *= size if 0 <= size <= MAX_NUMBERS else MAX_NUMBERS + 1
+        # Size by size: the product of a stranger's may be astronomical.
+        count = math.prod(size if 0 <= size <= MAX_NUMBERS else MAX_NUMBERS + 1 for size in shape)
         self._held += count
         if len(shape) > 2 or self._held > MAX_NUMBERS:
             raise ValueError(f"constants have at most 2 axes and {MAX_NUMBERS} numbers together, found {shape}")
@@ -220,22 +248,22 @@ class _GraphReader:
         computed = sum(result.width for result in results)
         self._work += max(work, computed)
         self._numbers += computed
-        names = [f"v{len(self._nodes)}_{position}" for position in range(len(results))]
+        names = [f"v{len(self.nodes)}_{position}" for position in range(len(results))]
         for given, new, result in zip(node.output, names, results, strict=True):
             self._define(given, new, result)
         inputs = list(own)
         if name == "TopK":
             inputs[0] = self._comparable(inputs[0], Node(values, {}).rows(0, "float", "double"))
-        self._nodes.append(self._helper.make_node(name, inputs, names, domain=domain, **attributes))
+        self.nodes.append(self.helper.make_node(name, inputs, names, domain=domain, **attributes))
 
     def _comparable(self, name: str, value: RowMatrix) -> str:
         """Make NaN the greatest number: sorting is only defined where every two numbers compare."""
         self._numbers += 2 * value.width
         infinity = np.array(np.inf, dtype={"float": np.float32, "double": np.float64}[value.dtype])
-        constant, test, result = (f"{what}{len(self._nodes)}" for what in ("infinity", "nan", "comparable"))
-        self._constants.append(self._numpy.from_array(infinity, constant))
-        self._nodes.append(self._helper.make_node("IsNaN", [name], [test]))
-        self._nodes.append(self._helper.make_node("Where", [test, constant, name], [result]))
+        constant, test, result = (f"{what}{len(self.nodes)}" for what in ("infinity", "nan", "comparable"))
+        self._constants[constant] = self.numpy.from_array(infinity, constant)
+        self.nodes.append(self.helper.make_node("IsNaN", [name], [test]))
+        self.nodes.append(self.helper.make_node("Where", [test, constant, name], [result]))
         return result
 
     @staticmethod
@@ -262,16 +290,9 @@ class _GraphReader:
     def _clean(self, dimension: int, output: str) -> bytes:
         from onnx import checker, shape_inference
 
-        declare = self._helper.make_tensor_value_info
-        graph = self._helper.make_graph(
-            [*self._nodes, self._helper.make_node("Identity", [output], ["label"])],
-            "hypothesis",
-            [declare("x", self._types.FLOAT, ["rows", dimension])],
-            [declare("label", self._types.INT64, ["rows", 1])],
-            self._constants,
-        )
-        sets = [self._helper.make_opsetid("", self._opset), self._helper.make_opsetid(ML, ML_OPSET)]
-        model = self._helper.make_model(graph, opset_imports=sets, ir_version=10)
+        self.nodes.append(self.helper.make_node("Identity", [output], ["label"]))
+        features, label = ("x", FLOAT, ["rows", dimension]), ("label", INT64, ["rows", 1])
+        model = self.model("hypothesis", [features], [label], self._opset)
         try:
             checker.check_model(model, full_check=True)
         except (checker.ValidationError, shape_inference.InferenceError) as error:
@@ -308,12 +329,11 @@ def evaluator(model: bytes) -> Any:
 
 
 class Ensemble(NamedTuple):
-    """Nodes and leaves in the operator's form.
+    """Nodes and leaves as the operator takes them.
 
     Attributes:
-        attributes: All but what a leaf adds to which target: ``target_ids`` and ``target_weights``.
-        leaves: Shape (leaves,): their places in the hypothesis' arrays, in the order of the targets.
-        tree: Shape (leaves,): the tree of each.
+        attributes: All but ``target_ids`` and ``target_weights``: what a leaf adds to which target.
+        leaves, tree: Shape (leaves,): their places in the hypothesis' arrays, in the order of the targets; their trees.
     """
 
     attributes: dict[str, list[Any]]
@@ -382,13 +402,11 @@ class Onnx(Hypothesis):
     """h(x) = +1 if the graph's label of x is 1, else -1; every other label counts as -1.
 
     The graph takes a float matrix of d columns with any number of rows, and gives one int64 label a row, shape
-    (rows, 1). It is checked in full before anything is evaluated: at most 1 MiB, 4096 nodes,
-    2^18 constants, all finite, and only operators under which a row's label depends on that row alone
-    (:mod:`.onnx_operators`): no loops, branches, functions, other domains or files. ONNX Runtime evaluates it on one
-    thread, in blocks of rows. Its work is bounded from the shapes, 2^20 multiply-adds a row, which is about a
-    millisecond; and its time by a trial on a block of zeros, before any record is touched: a graph for which that takes
-    more than :data:`MAX_SECONDS` is stopped and refused. A limit on people's own blocks would let one record decide
-    about the labels of others.
+    (rows, 1). It is checked in full before anything is evaluated: at most 1 MiB, 4096 nodes, 2^18 constants, all
+    finite, and only operators under which a row's label depends on that row alone (:mod:`.onnx_operators`). ONNX
+    Runtime evaluates it on one thread, in blocks of rows. Its work is bounded from the shapes, its time by a trial on a
+    block of zeros, before any record is touched: a graph for which that takes more than :data:`MAX_SECONDS` is stopped
+    and refused. A limit on people's own blocks would let one record decide about the labels of others.
 
     Needs the packages onnx and onnxruntime (``pip install 'tandem-hybrid[onnx]'``). As these parse and run what
     strangers wrote, parties accept this kind only by their own choice (``by_choice``).

@@ -60,13 +60,13 @@ class Node:
             raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {found.dtype}")
         return found
 
-    def constant(self, position: int, *dtypes: str) -> AnyArray:
-        """Return an input that must be a constant, of one of the given types."""
+    def constant(self, position: int, dtype: str) -> AnyArray:
+        """Return an input that must be a constant, of the given type."""
         found = self.inputs[position]
         if isinstance(found, RowMatrix):
             raise ValueError(f"input {position} must be a constant")
-        if dtype_of(found) not in dtypes:
-            raise ValueError(f"input {position} must be {' or '.join(dtypes)}, found {dtype_of(found)}")
+        if dtype_of(found) != dtype:
+            raise ValueError(f"input {position} must be {dtype}, found {dtype_of(found)}")
         return found
 
     def along_columns(self, name: str = "axis", default: int = -1) -> None:
@@ -88,9 +88,11 @@ class Operator:
     rule: Rule
 
 
-def dtype_of(constant: AnyArray) -> str:
-    """Return a constant's type by its ONNX name."""
-    return {"float32": "float", "float64": "double", "int64": "int64"}[constant.dtype.name]
+def dtype_of(operand: Operand) -> str:
+    """Return an operand's type by its ONNX name."""
+    if isinstance(operand, RowMatrix):
+        return operand.dtype
+    return {"float32": "float", "float64": "double", "int64": "int64"}[operand.dtype.name]
 
 
 def _width(operand: Operand) -> int:
@@ -105,13 +107,17 @@ def _together(*operands: Operand) -> tuple[str, int]:
     """Return the common type and width of operands, of which those of width 1 are repeated."""
     if not any(isinstance(operand, RowMatrix) for operand in operands):
         raise ValueError("at least one input must depend on the features")
-    dtypes = {operand.dtype if isinstance(operand, RowMatrix) else dtype_of(operand) for operand in operands}
+    dtypes = {dtype_of(operand) for operand in operands}
     if len(dtypes) > 1:
         raise ValueError(f"inputs must be of one type, found {' and '.join(sorted(dtypes))}")
-    width = max(_width(operand) for operand in operands)
-    if any(_width(operand) not in (1, width) for operand in operands):
-        raise ValueError(f"inputs must have {width} columns or one")
-    return dtypes.pop(), width
+    return dtypes.pop(), _common_width(*operands)
+
+
+def _common_width(*operands: Operand) -> int:
+    widths = {_width(operand) for operand in operands}
+    if len(widths - {1}) > 1:
+        raise ValueError(f"inputs must have {max(widths)} columns or one")
+    return max(widths)
 
 
 def _each(cost: int, *dtypes: str) -> Rule:
@@ -135,15 +141,9 @@ def _pairs(cost: int, result: str | None, *dtypes: str) -> Rule:
 def _where(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
     chosen = node.rows(0, "bool")
     values = node.inputs[1:]
-    dtype = _together(RowMatrix(_type(values[0]), 1), *values)[0]
-    width = max(chosen.width, *(_width(value) for value in values))
-    if any(_width(operand) not in (1, width) for operand in node.inputs):
-        raise ValueError(f"inputs must have {width} columns or one")
+    dtype = _together(RowMatrix(dtype_of(values[0]), 1), *values)[0]
+    width = _common_width(chosen, *values)
     return (RowMatrix(dtype, width),), width
-
-
-def _type(operand: Operand) -> str:
-    return operand.dtype if isinstance(operand, RowMatrix) else dtype_of(operand)
 
 
 _CASTS = {1: "float", 11: "double"}
@@ -253,29 +253,23 @@ def _trees(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
 
 def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, width: int) -> None:
     """Hold the trees to the rules of :class:`~common.local.hypotheses.trees.Trees`: no cycle, no deep nesting."""
-    feature, threshold, left, right = [], [], [], []
+    nodes: list[tuple[int, float, int, int]] = []
     for tree, _, column, mode, value, true, false in zip(*columns, strict=True):
         if mode == b"LEAF" and (column, true, false) == (0, 0, 0):
-            feature.append(LEAF)
-            threshold.append(next(weights))
-            left.append(LEAF)
-            right.append(LEAF)
+            nodes.append((LEAF, next(weights), LEAF, LEAF))
         elif mode == b"BRANCH_LEQ" and 0 <= column < width:
-            feature.append(column)
-            threshold.append(value)
-            left.append(roots[tree] + true)
-            right.append(roots[tree] + false)
+            nodes.append((column, value, roots[tree] + true, roots[tree] + false))
         else:
             raise ValueError(f"a node must be an empty LEAF, or BRANCH_LEQ on a feature in [0, {width})")
+    fields = ("feature", "threshold", "left", "right")
     try:
-        Trees.parse({"roots": roots, "feature": feature, "threshold": threshold, "left": left, "right": right})
+        Trees.parse({"roots": roots, **{field: [node[k] for node in nodes] for k, field in enumerate(fields)}})
     except BadMessage as error:
         raise ValueError(error.detail) from None
 
 
 _FLOATING = ("float", "double")
 _ONE, _TWO = range(1, 2), range(2, 3)
-_NONE: Mapping[str, str] = {}
 _INT, _INTS, _FLOATS, _STRING, _STRINGS = "i", "ints", "floats", "s", "strings"
 
 _NODES = {
@@ -288,53 +282,37 @@ _NODES = {
     "falsenodeids": _INTS,
 }
 _TARGETS = {"treeids": _INTS, "nodeids": _INTS, "ids": _INTS, "weights": _FLOATS}
+_TREES = {
+    **{f"nodes_{name}": kind for name, kind in _NODES.items()},
+    **{f"target_{name}": kind for name, kind in _TARGETS.items()},
+    "n_targets": _INT,
+    "aggregate_function": _STRING,
+    "post_transform": _STRING,
+}
+
+
+def _admit(names: str, inputs: range, rule: Rule, **attributes: str) -> dict[tuple[str, str], Operator]:
+    return {("", name): Operator(inputs, attributes, rule) for name in names.split()}
+
 
 OPERATORS: dict[tuple[str, str], Operator] = {
-    **{("", name): Operator(_ONE, _NONE, _each(1, *_FLOATING)) for name in ("Abs", "Neg", "Relu", "Floor")},
-    **{
-        ("", name): Operator(_ONE, _NONE, _each(_HARD, *_FLOATING))
-        for name in ("Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh")
-    },
-    ("", "Not"): Operator(_ONE, _NONE, _each(1, "bool")),
-    **{
-        ("", name): Operator(_TWO, _NONE, _pairs(1, None, *_FLOATING))
-        for name in ("Add", "Sub", "Mul", "Div", "Max", "Min")
-    },
-    ("", "Pow"): Operator(_TWO, _NONE, _pairs(_HARD, None, *_FLOATING)),
-    **{
-        ("", name): Operator(_TWO, _NONE, _pairs(1, "bool", *_FLOATING))
-        for name in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")
-    },
-    **{("", name): Operator(_TWO, _NONE, _pairs(1, None, "bool")) for name in ("And", "Or")},
-    ("", "Where"): Operator(range(3, 4), _NONE, _where),
-    ("", "Cast"): Operator(_ONE, {"to": _INT}, _cast),
-    ("", "MatMul"): Operator(_TWO, _NONE, _matmul),
-    **{
-        ("", name): Operator(_TWO, {"keepdims": _INT}, _reduce(cost))
-        for name, cost in {
-            "ReduceSum": 1,
-            "ReduceMean": 1,
-            "ReduceMax": 1,
-            "ReduceMin": 1,
-            "ReduceSumSquare": 1,
-            "ReduceLogSumExp": _HARD,
-        }.items()
-    },
-    ("", "Softmax"): Operator(_ONE, {"axis": _INT}, _softmax),
-    ("", "ArgMax"): Operator(_ONE, {"axis": _INT, "keepdims": _INT}, _argmax),
-    ("", "TopK"): Operator(_TWO, {"axis": _INT, "largest": _INT, "sorted": _INT}, _topk),
-    ("", "Gather"): Operator(_TWO, {"axis": _INT}, _gather),
-    ("", "Concat"): Operator(range(1, 257), {"axis": _INT}, _concat),
-    (ML, "TreeEnsembleRegressor"): Operator(
-        _ONE,
-        {
-            **{f"nodes_{name}": kind for name, kind in _NODES.items()},
-            **{f"target_{name}": kind for name, kind in _TARGETS.items()},
-            "n_targets": _INT,
-            "aggregate_function": _STRING,
-            "post_transform": _STRING,
-        },
-        _trees,
-    ),
+    **_admit("Abs Neg Relu Floor", _ONE, _each(1, *_FLOATING)),
+    **_admit("Exp Log Sqrt Reciprocal Sigmoid Tanh", _ONE, _each(_HARD, *_FLOATING)),
+    **_admit("Not", _ONE, _each(1, "bool")),
+    **_admit("Add Sub Mul Div Max Min", _TWO, _pairs(1, None, *_FLOATING)),
+    **_admit("Pow", _TWO, _pairs(_HARD, None, *_FLOATING)),
+    **_admit("Greater GreaterOrEqual Less LessOrEqual Equal", _TWO, _pairs(1, "bool", *_FLOATING)),
+    **_admit("And Or", _TWO, _pairs(1, None, "bool")),
+    **_admit("Where", range(3, 4), _where),
+    **_admit("Cast", _ONE, _cast, to=_INT),
+    **_admit("MatMul", _TWO, _matmul),
+    **_admit("ReduceSum ReduceMean ReduceMax ReduceMin ReduceSumSquare", _TWO, _reduce(1), keepdims=_INT),
+    **_admit("ReduceLogSumExp", _TWO, _reduce(_HARD), keepdims=_INT),
+    **_admit("Softmax", _ONE, _softmax, axis=_INT),
+    **_admit("ArgMax", _ONE, _argmax, axis=_INT, keepdims=_INT),
+    **_admit("TopK", _TWO, _topk, axis=_INT, largest=_INT, sorted=_INT),
+    **_admit("Gather", _TWO, _gather, axis=_INT),
+    **_admit("Concat", range(1, 257), _concat, axis=_INT),
+    (ML, "TreeEnsembleRegressor"): Operator(_ONE, _TREES, _trees),
 }
 """Every admitted operator, by domain and name."""
