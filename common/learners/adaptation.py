@@ -112,11 +112,7 @@ class AlgorithmSettings(AlgorithmFields):
     calibration: Calibration = _CALIBRATION
 
     def check_mu(self, mu: float) -> None:
-        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for.
-
-        Raises:
-            BadScenario: Saying what it wants.
-        """
+        """Refuse a mu of all iterations that asks for more noise than double precision has whole numbers for."""
         if math.sqrt(self.iterations) > MAX_NOISE * mu:
             raise BadScenario(f"mu = {mu:g} is too small for {self.iterations} iterations: take fewer, or a larger mu")
 
@@ -157,14 +153,7 @@ class OpenAdaptation(OpenSettings, AlgorithmFields):
         return follow(request.given_rounds, lambda: 1, "one call", SOURCE + "Algorithm 1")
 
     def complete(self, task: PlanTask, n: int | None) -> LearnerSettings:
-        """Fill in ``calibration`` and ``mu`` of a call.
-
-        mu is mu*(eps, delta), or that of the printed noise with the paper's bounds, where it is private.
-
-        Raises:
-            BadScenario: If the budget has no positive delta.
-            BadInput: If the paper's noise is not private at this epsilon.
-        """
+        """Fill in ``calibration``, and ``mu`` of a call: mu*(eps, delta), or that of the paper's noise if private."""
         mu = _most(task, self.discrepancy_share) if self.mu == PLAN else self.mu
         return self.settled(SETTINGS[self.name], mu=mu, calibration="paper" if task.paper else "tight")
 
@@ -188,7 +177,7 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
         return NonPrivate() if self.mu is None else Gaussian(count=1, mu=self.mu)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
-        return task.any_people("n of the statistics; any n is as private", TIGHT)
+        return task.any_people(TIGHT)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         if self.mu is None:
@@ -196,8 +185,7 @@ class AdaptationSettings(OpenAdaptation, AlgorithmSettings, LearnerSettings):
         text, source = "largest mu with delta_G(eps; mu) <= delta, over sqrt(T)", TIGHT
         if task.paper:
             text, source = "eps/2 over sqrt(2 ln(3/delta)), and the discrepancy's share", SOURCE + "Theorem 4.3"
-        rule = self.mu if asked.given("mu") == PLAN else None
-        return {"mu": PlannedValue(value=self.mu, rule=rule, formula=text, source=source)}
+        return {"mu": self.chosen_value(asked, "mu", text, source)}
 
 
 class OpenCnvxAdap(OpenAdaptation, ConvexFields):

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, PlainSerializer, PrivateAttr
@@ -64,11 +65,7 @@ class PlanRequest:
         return self.source.dimension
 
     def delta_budget(self, what: str) -> tuple[float, float]:
-        """Return the curator's epsilon and its delta, which must be positive to plan ``what``.
-
-        Raises:
-            BadScenario: If one of them is missing.
-        """
+        """Return the curator's epsilon and its positive delta, to plan ``what``; BadScenario if one is missing."""
         if self.epsilon is None or not self.delta:
             raise BadScenario(f"planning {what} needs the curator's epsilon and a positive delta")
         return self.epsilon, self.delta
@@ -101,7 +98,11 @@ class PlanTask(PlanRequest):
         epsilon = down(self.epsilon - self.other_epsilon) if self.other_epsilon else self.epsilon
         return epsilon, self.delta, self.kappa
 
-    def any_people(self, formula: str, source: str) -> PlannedValue:
+    def calls(self, n: int) -> Calls:
+        """Return the calls of a learner on n people."""
+        return Calls(n, self.kappa, self.eta, self.rounds, self.before)
+
+    def any_people(self, source: str, formula: str = "n of the statistics; any n is as private") -> PlannedValue:
         """Return n where privacy is the same for every n: what the statistics ask for."""
         return follow(self.given_n, lambda: self.sample, formula, source)
 
@@ -158,12 +159,9 @@ class OpenSettings(Value):
     @property
     def as_written(self) -> dict[str, Any]:
         """The JSON form as a scenario has it: without what it leaves to the defaults, and numbers as they are given."""
-        if self._written is not None:
-            return self._written
-        return {"name": self.name, **self.model_dump(mode="json", exclude_unset=True)}
+        return self._written or {"name": self.name, **self.model_dump(mode="json", exclude_unset=True)}
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy, whose JSON form has what is changed in it."""
         copied = super().model_copy(update=update, deep=deep)
         if update and copied._written is not None:
             copied._written = copied._written | copied.model_dump(mode="json", include=set(update))
@@ -174,21 +172,13 @@ class OpenSettings(Value):
         return getattr(self, name)
 
     def settled(self, kind: type[S], **numbers: Any) -> S:
-        """Return these settings with the given numbers where they are at ``plan``.
-
-        Args:
-            kind: The class of the settled ones.
-            numbers: By setting, in JSON form; those that are not at ``plan`` stay.
+        """Return settled settings of this kind: these with the given numbers, in JSON form, where they are at ``plan``.
 
         Raises:
             BadScenario: If one is out of range.
         """
-        return _read(
-            kind.parse,
-            {key: numbers[key] if left_open(value) else value for key, value in self.as_written.items()},
-        )
-
-    # The plan -------------------------------------------------------------------------------------------------------
+        written = self.as_written
+        return _read(kind.parse, {key: numbers[key] if left_open(value) else value for key, value in written.items()})
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue | None:
         """Return T where the learner itself decides it; None where multiplicative weights do."""
@@ -209,11 +199,7 @@ class OpenSettings(Value):
         return self
 
     def plan(self, task: PlanTask) -> tuple[LearnerSettings, PlannedValue]:
-        """Return the settled settings, and n.
-
-        Raises:
-            BadScenario, BadInput, BudgetExceeded: If there is no such number.
-        """
+        """Return the settled settings, and n; errors as those of :meth:`complete`."""
         learner = self.complete(task, None if task.given_n == PLAN else task.given_n)
         return learner, learner.planned_people(task)
 
@@ -256,21 +242,13 @@ class LearnerSettings(OpenSettings):
         """Return n: what the statistics ask for or, if more, what the budget does."""
         budget = task.budget
         if budget is None:
-            return task.any_people("n of the statistics (no privacy)", PAPER + "Lemma 3.2")
+            return task.any_people(PAPER + "Lemma 3.2", "n of the statistics (no privacy)")
         found = self.paper_people(task, *budget) if task.paper else None
         if found is not None:
             return found
-        epsilon, delta, kappa = budget
-
-        def events(size: int) -> Events:
-            return events_of(self, sampling_schedule(size, kappa, task.eta, task.rounds, task.before)) or []
-
-        return follow(
-            task.given_n,
-            lambda: max(task.sample, smallest_n(epsilon, delta, kappa, events)),
-            "max(n of the statistics, least n whose rounds cost at most epsilon)",
-            CORRECTIONS + "curator",
-        )
+        least = partial(smallest_n, *budget, lambda size: task.calls(size).events(self) or [])
+        text = "max(n of the statistics, least n whose rounds cost at most epsilon)"
+        return follow(task.given_n, lambda: max(task.sample, least()), text, CORRECTIONS + "curator")
 
     def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
         """Return n by the paper's own formula, for the learner's budget; None if it has none."""
@@ -279,6 +257,13 @@ class LearnerSettings(OpenSettings):
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         """Return the settings that are numbers of the plan, by name; ``asked`` has them as the scenario does."""
         return {}
+
+    def chosen_value(self, asked: OpenSettings, name: str, formula: str, source: str) -> PlannedValue:
+        """Return a setting that a plan chooses, and for which there is no rule where the scenario gives it."""
+        value = getattr(self, name)
+        return PlannedValue(
+            value=value, rule=value if asked.given(name) == PLAN else None, formula=formula, source=source
+        )
 
 
 SETTINGS: TypeRegistry[LearnerSettings] = TypeRegistry("learner", __name__, "name")
@@ -301,17 +286,15 @@ def parse_settings(written: Any) -> OpenSettings:
         BadScenario: If the name is unknown, a setting is wrong, or one is at ``plan`` that cannot be planned.
     """
     opened = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
-    if not opened:
+    name = written.get("name") if opened else None
+    if not isinstance(name, str) or name not in SETTINGS.names():
         return _read(SETTINGS.parse, written)
-    name = written.get("name")
-    if isinstance(name, str) and name in SETTINGS.names():
-        kind = open_form(name)
-        fields = kind.model_fields
-        closed = [key for key in opened if key not in fields or not may_be_open(fields[key].annotation)]
-        if closed:
-            raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
-        return _read(kind.parse, written)
-    return _read(SETTINGS.parse, written)
+    kind = open_form(name)
+    fields = kind.model_fields
+    closed = [key for key in opened if key not in fields or not may_be_open(fields[key].annotation)]
+    if closed:
+        raise BadScenario(f"curator.learner.{closed[0]} cannot be left at plan for the learner {name!r}")
+    return _read(kind.parse, written)
 
 
 def _read(parse: Callable[[Any], V], written: Any) -> V:
@@ -337,8 +320,7 @@ AnyLearner = Annotated[LearnerSettings, BeforeValidator(_accepted), _AS_WRITTEN]
 def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | None:
     """Return the events of one call a round; None if the learner guarantees nothing.
 
-    Args:
-        schedule: One sampling bound s_t >= TV(mu, mu') a round.
+    ``schedule`` has one sampling bound s_t >= TV(mu, mu') a round.
     """
     rounds: Counter[Event] = Counter()
     for tv_bound, times in Counter(schedule).items():
@@ -363,11 +345,16 @@ class Calls:
     rounds: int
     before: int = 0
 
+    @property
+    def schedule(self) -> Sequence[float]:
+        """One sampling bound a round."""
+        if self.kappa is None:
+            return (1.0,) * self.rounds
+        return sampling_schedule(self.n, self.kappa, self.eta, self.rounds, self.before)
+
     def events(self, learner: LearnerSettings) -> Events | None:
         """Return what all calls release; None if the learner guarantees nothing."""
-        if self.kappa is None:
-            return events_of(learner, (1.0,) * self.rounds)
-        return events_of(learner, sampling_schedule(self.n, self.kappa, self.eta, self.rounds, self.before))
+        return events_of(learner, self.schedule)
 
     def spent(self, learner: LearnerSettings, delta: float) -> float:
         """Return the epsilon that all calls cost at ``delta``, infinite if the learner guarantees nothing."""
@@ -377,11 +364,9 @@ class Calls:
     def affordable(
         self, learner: LearnerSettings, epsilon: float, delta: float, *, beside: Events = (), quick: bool = False
     ) -> bool:
-        """Tell whether the budget holds all calls; quicker than :meth:`spent`, most of all if ``quick``.
+        """Tell whether the budget holds all calls, and what is released ``beside`` them; quicker than :meth:`spent`.
 
-        Args:
-            beside: What else is released out of the same budget.
-            quick: Ask only accountants that answer at once.
+        If ``quick``, only accountants are asked that answer at once.
         """
         events = self.events(learner)
         return events is not None and fits([*events, *beside], epsilon, delta, quick=quick)

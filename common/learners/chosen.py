@@ -79,11 +79,7 @@ class OpenChosen(OpenSettings):
         return follow(request.given_rounds, lambda: 1, "one choice", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> ChosenSettings:
-        """Fill in ``mu`` of a run, so that one choice costs the curator's whole budget.
-
-        Raises:
-            BadScenario: If there is no budget with a positive delta, or more than one round to share it.
-        """
+        """Fill in ``mu`` of a run, so that one choice costs the curator's whole budget."""
         if self.mu != PLAN:
             return self.settled(ChosenSettings, mu=self.mu)
         epsilon, delta = task.delta_budget("mu of the learner chosen")
@@ -133,13 +129,11 @@ class ChosenSettings(OpenChosen, LearnerSettings):
         return PrivateSelection(mu=self.mu, law=self.law)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
-        return task.any_people("n of the statistics; any n is as private", SOURCE)
+        return task.any_people(SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        rule = self.mu if asked.given("mu") == PLAN else None
-        text = "largest mu whose choice is (eps, delta)-DP"
         return {
-            "mu": PlannedValue(value=self.mu, rule=rule, formula=text, source=SOURCE),
+            "mu": self.chosen_value(asked, "mu", "largest mu whose choice is (eps, delta)-DP", SOURCE),
             "runs": fixed(self.law.expected, "E[K]: runs that are chosen from, on the average", SOURCE),
             "most runs": fixed(self.law.most, "law.most: runs that are carried out", SOURCE),
         }

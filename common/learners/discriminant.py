@@ -45,11 +45,7 @@ class OpenDiscriminant(OpenSettings):
         return fixed(1, "any: the agents tell what the answer is worth", SOURCE)
 
     def complete(self, task: PlanTask, n: int | None) -> DiscriminantSettings:
-        """Fill in ``mu``: the greatest of which one release a round fits the budget.
-
-        Raises:
-            BadScenario: If none fits, or there is no budget.
-        """
+        """Fill in ``mu``: the greatest of which one release a round fits the budget."""
         if self.mu != PLAN:
             return self.settled(DiscriminantSettings)
         epsilon, delta = task.delta_budget("the discriminant")
@@ -77,13 +73,7 @@ class DiscriminantSettings(OpenDiscriminant, LearnerSettings):
         return Gaussian(mu=self.mu)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
-        return task.any_people("n of the statistics; any n is as private", SOURCE)
+        return task.any_people(SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        value = PlannedValue(
-            value=self.mu,
-            rule=self.mu if asked.given("mu") == PLAN else None,
-            formula="mu of its release: the greatest that fits the budget",
-            source=SOURCE,
-        )
-        return {"mu": value}
+        return {"mu": self.chosen_value(asked, "mu", "mu of its release: the greatest that fits the budget", SOURCE)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -73,21 +74,13 @@ class ExponentialSettings(OpenExponential, LearnerSettings):
         return SubsampledRelease(draws=self.draws, tv_bound=tv_bound, epsilon=self.epsilon, delta=0.0)
 
     def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
-        return follow(
-            task.given_n,
-            lambda: max(task.sample, formulas.paper_n_release(self.draws, task.rounds, kappa, epsilon, delta)),
-            "max(n of the statistics, m sqrt(288 T ln(2/delta))/(eps kappa))",
-            PAPER + "Theorem 4.2",
-        )
+        least = partial(formulas.paper_n_release, self.draws, task.rounds, kappa, epsilon, delta)
+        text = "max(n of the statistics, m sqrt(288 T ln(2/delta))/(eps kappa))"
+        return follow(task.given_n, lambda: max(task.sample, least()), text, PAPER + "Theorem 4.2")
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
-        draws = follow(
-            asked.given("draws"),
-            lambda: _enough(task, self.epsilon),
-            "max(4/eps, 8) ln(2T|H|/beta)/(learner alpha)",
-            "McSherry and Talwar 2007; Chernoff",
-        )
-        return {"draws": draws}
+        text, source = "max(4/eps, 8) ln(2T|H|/beta)/(learner alpha)", "McSherry and Talwar 2007; Chernoff"
+        return {"draws": follow(asked.given("draws"), lambda: _enough(task, self.epsilon), text, source)}
 
 
 def _enough(task: PlanTask, epsilon: float) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from common.core.errors import BadScenario
 from common.core.values import PLAN, FromPlan
-from common.learners.base import SETTINGS, Calls, LearnerSettings, OpenSettings, PlanTask
+from common.learners.base import SETTINGS, LearnerSettings, OpenSettings, PlanTask
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.privacy.calibration import PRECISION
@@ -89,9 +90,6 @@ class OpenSgd(OpenSettings):
         With n open, sigma = sqrt(20) L as in the paper (n then follows); with n given, the least noise that the
         accountant admits, rounded up and at least ``MIN_NOISE``. Steps are as many as reach the learner's accuracy;
         where noise and steps are both open they belong together, and the search prices them together.
-
-        Raises:
-            BadScenario: If no noise fits the budget.
         """
 
         def at(noise: float) -> SgdSettings:
@@ -107,7 +105,7 @@ class OpenSgd(OpenSettings):
             return at(formulas.PAPER_NOISE)
         if task.paper:
             return at(formulas.paper_noise(epsilon, delta, kappa * n))
-        calls, whole = Calls(n, kappa, task.eta, task.rounds, task.before), task.epsilon or epsilon
+        calls, whole = task.calls(n), task.epsilon or epsilon
 
         def fits(noise: float, quick: bool) -> bool:
             if not calls.affordable(at(noise), epsilon, delta, quick=quick):
@@ -144,28 +142,20 @@ class SgdSettings(OpenSgd, LearnerSettings):
         return SubsampledSteps(count=self.steps, tv_bound=tv_bound, ratio=math.nextafter(2.0 / self.noise, math.inf))
 
     def paper_people(self, task: PlanTask, epsilon: float, delta: float, kappa: float) -> PlannedValue | None:
-        return follow(
-            task.given_n,
-            lambda: max(task.sample, formulas.paper_n_sgd(self.steps, task.rounds, kappa, epsilon)),
-            "max(n of the statistics, sqrt(Y ln Y)), Y = 52 R T/(8 kappa^2 eps)",
-            PAPER + "Algorithm 4",
-        )
+        least = partial(formulas.paper_n_sgd, self.steps, task.rounds, kappa, epsilon)
+        text = "max(n of the statistics, sqrt(Y ln Y)), Y = 52 R T/(8 kappa^2 eps)"
+        return follow(task.given_n, lambda: max(task.sample, least()), text, PAPER + "Algorithm 4")
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         tail = "8 D^2 L^2 ln(2/beta)" if task.paper else "32 D^2 L^2 ln(2T/beta)"
-        steps = follow(
-            asked.given("steps"),
-            lambda: self.enough(task, self.noise),
-            f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2",
-            PAPER + "Algorithm 3" if task.paper else CORRECTIONS + "K4",
-        )
-        noise = PlannedValue(
-            value=self.noise,
-            rule=self.noise if asked.given("noise") == PLAN else None,
-            formula="sigma/L: sqrt(20), or the least that the accountant admits for a given n",
-            source=PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps",
-        )
-        return {"steps": steps, "noise": noise}
+        text = f"max(9 D^2 (L^2 + sigma^2 d), {tail})/alpha^2"
+        source = PAPER + "Algorithm 3" if task.paper else CORRECTIONS + "K4"
+        noise = "sigma/L: sqrt(20), or the least that the accountant admits for a given n"
+        noise_source = PAPER + "Algorithm 4" if task.paper else CORRECTIONS + "curator, SGD steps"
+        return {
+            "steps": follow(asked.given("steps"), lambda: self.enough(task, self.noise), text, source),
+            "noise": self.chosen_value(asked, "noise", noise, noise_source),
+        }
 
 
 def _least_noise(fits: Callable[[float, bool], bool]) -> float:
@@ -201,10 +191,6 @@ def _least(fits: Callable[[float], bool], ratio: float = 1.0001) -> float:
                 f"no noise up to sigma = {_MAX_NOISE:g} L fits the curator's budget: enlarge n, raise "
                 "epsilon or delta, or lower rounds or steps"
             )
-    return _narrowed(fits, private, leaky, ratio)
-
-
-def _narrowed(fits: Callable[[float], bool], private: float, leaky: float, ratio: float) -> float:
     while leaky and private > leaky * ratio:
         middle = math.sqrt(private * leaky)
         private, leaky = (middle, leaky) if fits(middle) else (private, middle)

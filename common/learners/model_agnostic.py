@@ -413,7 +413,7 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
     def planned_people(self, task: PlanTask) -> PlannedValue:
         if self.draws is not None:
             return super().planned_people(task)
-        return task.any_people("n of the statistics; any n is as private", SOURCE)
+        return task.any_people(SOURCE)
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         aggregation = self.aggregation

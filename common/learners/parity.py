@@ -100,7 +100,7 @@ class ParitySettings(OpenParity, LearnerSettings):
         return Release(epsilon=self.epsilon)
 
     def planned_people(self, task: PlanTask) -> PlannedValue:
-        return task.any_people("R blocks of full rank; any n is as private", PAPER + "Appendix B")
+        return task.any_people(PAPER + "Appendix B", "R blocks of full rank; any n is as private")
 
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         text, source = "least R with b^R < beta and the fewest records", PAPER + "Appendix B"

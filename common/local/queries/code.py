@@ -75,12 +75,11 @@ class CodeQuery(CodedQuery):
     def asks(self, names: Names, slot: int) -> str:
         row = int(self.rows(np.array([slot], dtype=np.int64))[0])
         chosen = [self.first + i for i in range(self.bits) if row >> (self.bits - 1 - i) & 1]
-        signs = [self.sign] if isinstance(self.sign, int) else []
+        chosen += [self.sign] if isinstance(self.sign, int) else []
         label = [names.labelled(1)] if self.sign == "label" else []
-        if not (chosen or signs or label):
-            asked = "nothing about you, the value is 0 for everybody"
-        else:
-            conditions = names.conditions([*chosen, *signs], *label)
+        asked = "nothing about you, the value is 0 for everybody"
+        if chosen or label:
+            conditions = names.conditions(chosen, *label)
             asked = f"whether an odd number of these are true of you: {conditions}. The value is 1 if so, else 0"
         return asked if self.present is None else f"{asked}, but 1/2 unless {names.true(self.present)}"
 
@@ -133,9 +132,6 @@ class ScoreQuery(CodedQuery):
 
     With randomized response this is Hadamard response: one bit an agent estimates the shares of all items at once, each
     with a variance of at most 1/(n (2p-1)^2), however many there are.
-
-    Attributes:
-        cells: The items.
     """
 
     kind: Literal["score"] = "score"

@@ -16,12 +16,7 @@ from common.local.records import Records
 
 @QUERIES.register("coordinate")
 class CoordinateQuery(Query):
-    """Whether a feature is above 0; with several features slot s says feature ``first + s mod count``.
-
-    Attributes:
-        first: The feature, or the first of them.
-        count: How many.
-    """
+    """Whether a feature is above 0; with several features slot s says feature ``first + s mod count``."""
 
     kind: Literal["coordinate"] = "coordinate"
     first: int = Field(ge=0, lt=1 << 20)
@@ -64,8 +59,7 @@ class MomentQuery(Query):
 
     Attributes:
         dimension: d, the features that are looked at.
-        bound: Public bound on |x_j|; greater ones are clipped.
-        norm: Public bound on |x|; the square of a greater one is clipped.
+        bound, norm: Public bounds on |x_j| and on |x|; greater ones are clipped.
     """
 
     kind: Literal["moment"] = "moment"
@@ -152,9 +146,7 @@ class GradientQuery(Query):
         return slots % (self.hypothesis.min_features + 1)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        from scipy.special import (
-            expit,  # here, since an agent reads all kinds of queries and is rarely asked this one
-        )
+        from scipy.special import expit  # here: an agent reads all kinds of queries and is rarely asked this one
 
         labels = records.labels.astype(np.float64)
         slope = -labels * expit(-labels * self.hypothesis.margins(records.features))

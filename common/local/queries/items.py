@@ -11,27 +11,23 @@ from pydantic import Field, model_validator
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
 from common.local.naming import Names
-from common.local.queries.query import QUERIES, AlikeQuery, FrequencyQuery
+from common.local.queries.query import QUERIES, AlikeQuery, BitsQuery, FrequencyQuery
 from common.local.records import Records
 from common.numerics.loops import pack
 
 
 @QUERIES.register("item")
-class ItemQuery(FrequencyQuery):
-    """The integer that some of my features are the bits of, most significant first; of ``bits`` ones the first few.
+class ItemQuery(FrequencyQuery, BitsQuery):
+    """My item, or a prefix of it: the question of frequency estimation.
 
     With several ``prefixes`` slot s says its first ``prefixes[s mod their number]`` bits: a group of agents for each
-    length, in one question. Nothing in it depends on an answer. Features above 0 are ones.
+    length, in one question. Nothing in it depends on an answer.
 
     Attributes:
-        first: The feature that is the most significant bit.
-        bits: Length of the whole item, 1 to 64.
         prefixes: Lengths, each from 1 to ``bits``; by default the whole item alone.
     """
 
     kind: Literal["item"] = "item"
-    first: int = Field(default=0, ge=0, le=1 << 20)
-    bits: int = Field(ge=1, le=64)
     prefixes: tuple[int, ...] = Field(default=(), max_length=64)
 
     @classmethod
@@ -52,20 +48,13 @@ class ItemQuery(FrequencyQuery):
 
     def asks(self, names: Names, slot: int) -> str:
         length = self.lengths[slot % len(self.lengths)]
-        conditions = names.conditions(range(self.first, self.first + length))
-        return f"which of these are true of you, as one of {1 << length:,} combinations: {conditions}"
+        return (
+            f"which of these are true of you, as one of {1 << length:,} combinations: {self.conditions(names, length)}"
+        )
 
     @property
     def domain(self) -> int:
         return 1 << max(self.lengths)
-
-    @property
-    def min_features(self) -> int:
-        return self.first + self.bits
-
-    @property
-    def columns(self) -> Indices:
-        return np.arange(self.first, self.first + self.bits)
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
         items = pack(records.features)
@@ -74,17 +63,10 @@ class ItemQuery(FrequencyQuery):
 
 
 @QUERIES.register("listed")
-class ListedQuery(FrequencyQuery):
-    """The number of my item in a list, or the list's length if it is not there.
-
-    Attributes:
-        first, bits: The features that are the bits of my item, most significant first; 1 to 64 bits.
-        items: The list: 1 to 4096 different items.
-    """
+class ListedQuery(FrequencyQuery, BitsQuery):
+    """The number of my item in a list of 1 to 4096 different ones, or the list's length if it is not there."""
 
     kind: Literal["listed"] = "listed"
-    first: int = Field(default=0, ge=0, lt=1 << 20)
-    bits: int = Field(ge=1, le=64)
     items: tuple[Annotated[Word, Field(lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
 
     @classmethod
@@ -98,20 +80,12 @@ class ListedQuery(FrequencyQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        conditions = names.conditions(range(self.first, self.first + self.bits))
-        return f"which of {len(self.items):,} listed combinations is yours, or none of them, of: {conditions}"
+        listed = f"which of {len(self.items):,} listed combinations is yours, or none of them"
+        return f"{listed}, of: {self.conditions(names)}"
 
     @property
     def domain(self) -> int:
         return len(self.items) + 1
-
-    @property
-    def min_features(self) -> int:
-        return self.first + self.bits
-
-    @property
-    def columns(self) -> Indices:
-        return np.arange(self.first, self.first + self.bits)
 
     @cached_property
     def _sorted(self) -> tuple[Words, Indices]:
@@ -128,20 +102,14 @@ class ListedQuery(FrequencyQuery):
 
 
 @QUERIES.register("threshold")
-class ThresholdQuery(AlikeQuery):
-    """1 if the integer that some of my features are the bits of, most significant first, is below a threshold, else 0.
-
-    Features above 0 are ones, as in :class:`~common.local.queries.items.ItemQuery`.
+class ThresholdQuery(AlikeQuery, BitsQuery):
+    """1 if my item is below a threshold, else 0: the question of a search for a quantile.
 
     Attributes:
-        first: The feature that is the most significant bit.
-        bits: Length of the item, 1 to 64.
         below: From 1 to 2^bits - 1: of any other the answer is known beforehand.
     """
 
     kind: Literal["threshold"] = "threshold"
-    first: int = Field(default=0, ge=0, le=1 << 20)
-    bits: int = Field(ge=1, le=64)
     below: Word = Field(ge=1, lt=1 << 64)
 
     @classmethod
@@ -155,19 +123,10 @@ class ThresholdQuery(AlikeQuery):
         return self
 
     def asks(self, names: Names, slot: int) -> str:
-        conditions = names.conditions(range(self.first, self.first + self.bits))
         return (
             f"whether a binary number of {self.bits} digits is below {self.below:,}: its digits are 1 where these are "
-            f"true of you, else 0: {conditions}. The value is 1 if so, else 0"
+            f"true of you, else 0: {self.conditions(names)}. The value is 1 if so, else 0"
         )
-
-    @property
-    def min_features(self) -> int:
-        return self.first + self.bits
-
-    @property
-    def columns(self) -> Indices:
-        return np.arange(self.first, self.first + self.bits)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
         return np.asarray(pack(records.features) < np.uint64(self.below), dtype=np.float64)

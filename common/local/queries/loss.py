@@ -18,12 +18,7 @@ from common.local.records import Records
 
 @QUERIES.register("loss")
 class LossQuery(AlikeQuery):
-    """L(h(x), l), in [0, 1]: the test of Algorithms 1, 2 and 4 of Kohen & Sheffet.
-
-    Attributes:
-        hypothesis: h.
-        loss: ``zero-one``: 1 if h(x) differs from my label, else 0; or another of :data:`common.local.losses.Loss`.
-    """
+    """L(h(x), l), in [0, 1], one of :data:`common.local.losses.Loss`: the test of Kohen & Sheffet's algorithms."""
 
     kind: Literal["loss"] = "loss"
     hypothesis: AnyHypothesis
@@ -59,12 +54,8 @@ class CompareQuery(FrequencyQuery):
     """Item 0 if only the first is wrong on me, 2 if only the second is, 1 if neither or both are.
 
     Hypotheses that nearly agree differ on few people; their losses, asked about one by one, have the variance of all
-    who err. The answer depends on no one on whom both err. With k-ary randomized response
-    (:class:`~common.local.mechanisms.k_ary.KaryResponse`) the difference of the losses is estimated by
-    :func:`common.statistics.intervals.difference`.
-
-    Attributes:
-        first, second: The hypotheses. Losses are 0/1: 1 where the prediction differs from my label.
+    who err. With k-ary randomized response :func:`common.statistics.intervals.difference` estimates the difference of
+    their 0/1 losses.
     """
 
     kind: Literal["compare"] = "compare"
@@ -90,8 +81,7 @@ class CompareQuery(FrequencyQuery):
         return max(self.first.min_features, self.second.min_features)
 
     def evaluate(self, records: Records, slots: Indices) -> Words:
-        first, second = (evaluate("zero-one", hypothesis, records) > 0.5 for hypothesis in (self.first, self.second))
-        return (1 + second.astype(np.int64) - first.astype(np.int64)).astype(np.uint64)
+        return (1 + self.second.mistakes(records) - self.first.mistakes(records)).astype(np.uint64)
 
 
 @QUERIES.register("sole-error")
@@ -99,16 +89,10 @@ class SoleErrorQuery(AlikeQuery):
     """1 if the hypothesis is wrong on me and the other one is right, else 0.
 
     The share of people on whom only the first of two hypotheses errs, less the share on whom only the second errs, is
-    the difference of their 0/1 losses: those on whom both err cancel. So one bit from some agents, and the mirrored
-    question to as many others, compare the two. Where both mostly agree, nearly all values are 0, and a randomized bit
-    about a rare event varies less than one about a loss (:mod:`common.statistics.intervals`).
-
-    The mechanism is the one for any value in [0, 1]. :class:`~common.local.queries.loss.CompareQuery` has three
-    outcomes and needs an oracle for items as the run's mechanism, which a run that asks for losses cannot have.
-
-    Attributes:
-        hypothesis: Whose errors count.
-        other: Where this one errs, too, the value is 0.
+    the difference of their 0/1 losses. So one bit from some agents, and the mirrored question to as many others,
+    compare the two. Where both mostly agree, nearly all values are 0, and a randomized bit about a rare event varies
+    less than one about a loss (:mod:`common.statistics.intervals`). Unlike :class:`CompareQuery` it needs no oracle for
+    items as the run's mechanism.
     """
 
     kind: Literal["sole-error"] = "sole-error"
@@ -132,5 +116,4 @@ class SoleErrorQuery(AlikeQuery):
         return max(self.hypothesis.min_features, self.other.min_features)
 
     def evaluate(self, records: Records, slots: Indices) -> Floats:
-        wrong, also = (evaluate("zero-one", hypothesis, records) > 0.5 for hypothesis in (self.hypothesis, self.other))
-        return np.asarray(wrong & ~also, dtype=np.float64)
+        return np.asarray(self.hypothesis.mistakes(records) > self.other.mistakes(records), dtype=np.float64)

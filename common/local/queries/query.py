@@ -33,11 +33,7 @@ class Query(Value):
         return None
 
     def asks(self, names: Names, slot: int) -> str:
-        """Return what is asked about the record of a person who is at a slot, in plain words: a clause.
-
-        Args:
-            names: What the person calls the numbers of the record.
-        """
+        """Return what is asked about the record of a person who is at a slot, in plain words: a clause."""
         what = "a number from 0 to 1" if self.domain is None else f"one of {self.domain:,} values"
         return f"{what}, computed from {'your record' if self.columns is None else names.among(self.columns.tolist())}"
 
@@ -66,12 +62,10 @@ class Query(Value):
 
     @abstractmethod
     def evaluate(self, records: Records, slots: Indices) -> Floats | Words:
-        """Evaluate on each record.
+        """Evaluate on each of n records, of which the features are :attr:`columns`, if there are such.
 
         Args:
-            records: n records, of which the features are :attr:`columns`, if there are such.
-            slots: Shape (n,): each agent's public position in its batch; a query may ask different positions different
-                things.
+            slots: Shape (n,): each agent's public position in its batch, on which what is asked may depend.
 
         Returns:
             Shape (n,): float64, or uint64 items. Agents clamp them and treat NaN as 0: a query need not be trusted.
@@ -105,8 +99,31 @@ class FrequencyQuery(Query):
         """Number of items, from 2 to 2^64."""
 
     @abstractmethod
-    def evaluate(self, records: Records, slots: Indices) -> Words:
-        """Return each record's item, shape (n,), uint64; see :meth:`Query.evaluate`."""
+    def evaluate(self, records: Records, slots: Indices) -> Words: ...
+
+
+class BitsQuery(Query):
+    """A query about the integer that some features are the bits of, the item. Features above 0 are ones.
+
+    Attributes:
+        first: The feature that is the most significant bit.
+        bits: Length of the item, 1 to 64.
+    """
+
+    first: int = Field(default=0, ge=0, le=1 << 20)
+    bits: int = Field(ge=1, le=64)
+
+    @property
+    def min_features(self) -> int:
+        return self.first + self.bits
+
+    @property
+    def columns(self) -> Indices:
+        return np.arange(self.first, self.first + self.bits)
+
+    def conditions(self, names: Names, length: int | None = None) -> str:
+        """Return what the first so many bits say about a person, all by default."""
+        return names.conditions(range(self.first, self.first + (self.bits if length is None else length)))
 
 
 QUERIES: TypeRegistry[Query] = TypeRegistry("query", __name__, "kind")
@@ -129,8 +146,7 @@ class Answers:
 
     Attributes:
         asked: How many agents were asked (fewer than wanted when the pool is empty).
-        values: The randomized answers that arrived in time: uint8 bits or float64, by increasing slot.
-        slots: Their positions in the batch.
+        values, slots: The randomized answers that arrived in time, uint8 bits or float64; their positions, ascending.
     """
 
     asked: int
@@ -139,12 +155,7 @@ class Answers:
 
 
 class MassAnswers(Answers):
-    """The answers of very many: their positions are worked out when somebody asks for them, from a mask.
-
-    Args:
-        asked, values: As those of :class:`Answers`.
-        mask: Who has answered, over the positions (:mod:`common.local.packing`).
-    """
+    """The answers of very many: their positions are worked out from a mask (:mod:`common.local.packing`) over all."""
 
     def __init__(self, asked: int, values: AnyArray, mask: NDArray[np.uint8]) -> None:
         for name, value in (("asked", asked), ("values", values), ("mask", mask)):
