@@ -45,11 +45,9 @@ def evaluate(loss: Loss, hypothesis: Hypothesis, records: Records) -> Floats:
 def count(loss: Loss, hypothesis: Hypothesis, records: Records) -> AnyArray:
     """Return each record's loss in whole parts, 0..grain: uint8 for mistakes, uint16 for others.
 
-    Real losses are rounded to the nearest multiple of 2^-10. That is done record by record and by a public rule, so
-    it costs no privacy: a rounded loss is a loss in [0, 1] like any other. It costs at most 2^-10 of regret a round
-    against any fixed distribution on the records: <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
-
-    A margin that is not a number has loss 0.
+    Real losses are rounded to the nearest multiple of 2^-10, record by record and by a public rule, so it costs no
+    privacy: a rounded loss is a loss in [0, 1] like any other. It costs at most 2^-10 of regret a round against any
+    fixed distribution on the records: <mu - mu*, e> <= 2 max |e| for errors |e| <= 2^-11.
     """
     if loss == "zero-one":
         return hypothesis.mistakes(records)
@@ -57,21 +55,19 @@ def count(loss: Loss, hypothesis: Hypothesis, records: Records) -> AnyArray:
 
 
 class Weighing(Protocol):
-    """A public function of one record into [0, 1], on a public grid.
+    """A public function of one record into [0, 1], on a public grid; a reweigh multiplies by ``exp(-eta (1 - value))``.
 
-    A reweigh multiplies each weight by ``exp(-eta (1 - value))``. Whatever the function is, log-weights stay functions
-    of the record and of public messages, and two of them differ by ``eta t`` at most after t reweighs: this is all that
-    the sampling bound rests on (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
+    Whatever the function is, log-weights stay functions of the record and of public messages, and two of them differ by
+    ``eta t`` at most after t reweighs: this is all that the sampling bound rests on
+    (:meth:`curator.sample.reweighing.Reweighing.sampling_bound`).
     """
 
     @property
     def grain(self) -> int:
         """Into how many parts the unit is divided."""
-        ...
 
     def count(self, records: Records) -> AnyArray:
         """Return each record's value in whole parts, shape (n,), unsigned, 0..grain."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,6 @@ class HypothesisLoss:
         return grain(self.loss)
 
     def count(self, records: Records) -> AnyArray:
-        """Return the losses."""
         return count(self.loss, self.hypothesis, records)
 
 
@@ -105,7 +100,6 @@ class ScoreCells(Value):
     items are all that thresholds, intercepts and calibrations of the model depend on.
 
     Attributes:
-        hypothesis: Whose scores: of a kind that every party accepts.
         cuts: Ascending, at most 255: bin b holds the scores above b of them. A score that is not a number is in bin 0.
         groups: See :data:`common.local.records.Groups`.
     """
@@ -157,12 +151,7 @@ class ScoreCells(Value):
 
 
 class Tilt(Value):
-    """A weight for every item, as a :class:`~common.local.losses.Weighing`: what raking multiplies weights by.
-
-    Attributes:
-        cells: The cells.
-        parts: One number an item, 0..1024 parts of 1.
-    """
+    """A weight for every item, in 0..1024 parts of 1, as a :class:`Weighing`: what raking multiplies weights by."""
 
     cells: ScoreCells
     parts: tuple[Annotated[int, Field(strict=True, ge=0, le=TILT_PARTS)], ...] = Field(min_length=4)
@@ -178,5 +167,4 @@ class Tilt(Value):
         return TILT_PARTS
 
     def count(self, records: Records) -> AnyArray:
-        """Return each record's weight in whole parts, shape (n,), uint16."""
         return np.array(self.parts, dtype=np.uint16)[self.cells.items_of(records)]

@@ -1,8 +1,7 @@
 """What a person calls the numbers of their record: columns, categories and the label, for a text that they can judge.
 
-A record is numbers. A person who is asked about one has to read what the numbers are: the columns of the table that the
-record is a row of. Names come from the file of the record where its maker wrote them down, else from the scenario of
-the run. Then they are a stranger's text: they are cut to a length, and stand in quotation marks.
+Names come from the file of the record where its maker wrote them down, else from the scenario of the run. Then they are
+a stranger's text: they are cut to a length, and stand in quotation marks.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class Column(Value):
     """Where one feature comes from: a number, clipped to its bounds and scaled to [0, 1], or a category as 0 or 1.
 
     Attributes:
-        column: The column's name.
         values: Of a category: the texts of which each makes the feature 1. A number has none.
         low, high: Of a number: its bounds.
     """
@@ -60,10 +58,7 @@ class Names(Value):
     def of_table(cls, table: Any) -> Self:
         """Return the names that the JSON form of a table gives (:class:`common.data.tables.TableSource`).
 
-        It is read here without the code for tables, which an individual's agent does not load.
-
-        Raises:
-            BadMessage: If it is no description of a table.
+        It is read without the code for tables, which an individual's agent does not load; BadMessage if it is none.
         """
         try:
             label = table["label"]
@@ -80,8 +75,6 @@ class Names(Value):
         except (TypeError, KeyError, AttributeError):
             raise BadMessage("this describes no table of people") from None
 
-    # Features -------------------------------------------------------------------------------------------------------
-
     def among(self, features: Iterable[int]) -> str:
         """Return the columns that some features come from, each once."""
         wanted = list(features)
@@ -92,11 +85,7 @@ class Names(Value):
         return f"numbers {_listed(str(feature + 1) for feature in wanted)} of your record"
 
     def true(self, feature: int, share: float = 0.0) -> str:
-        """Return what it means that a feature is above a share of 1, as a condition: ``"plan" is "pro"``.
-
-        Args:
-            share: In [0, 1).
-        """
+        """Return what it means that a feature is above a share of 1, in [0, 1), as a condition: ``"plan" is "pro"``."""
         named = self._named(feature)
         if named is None or (self.shortened and share > 0.0):
             return f"{self._column(feature)} is above {share:g}"
@@ -114,8 +103,6 @@ class Names(Value):
     def _column(self, feature: int) -> str:
         named = self._named(feature)
         return f"number {feature + 1} of your record" if named is None else quoted(named.column)
-
-    # Label ----------------------------------------------------------------------------------------------------------
 
     @property
     def of_label(self) -> str:

@@ -23,9 +23,11 @@ from common.core.errors import BadMessage
 
 AnswerKind = Literal["bit", "real"] | int
 """What an answer is: a bit, a double, or one of so many symbols 0, 1, ..., from 3 to :data:`MAX_SYMBOLS`."""
+Mask = NDArray[np.uint8]
+"""Shape (ceil(n / 8),)."""
 MAX_SYMBOLS = 1 << 16
 PIECE = 1 << 20
-"""Bytes of a mask that are unpacked at a time."""
+"""Bytes of a mask that are worked on at a time."""
 _ANSWERED = b"\x80"
 """The mask of one agent that answers; also the bit 1 of one agent."""
 
@@ -42,13 +44,7 @@ def packed_bytes(people: int, kind: AnswerKind) -> int:
 
 
 def pack_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerKind) -> bytes:
-    """Encode answers.
-
-    Args:
-        answered: Shape (k,): who answered.
-        answers: Shape (k,), of :func:`answer_type`; ignored where not answered.
-        kind: What an answer is.
-    """
+    """Encode who answered, shape (k,), and the answers, of :func:`answer_type`; ignored where not answered."""
     filled = np.where(answered, answers, 0).astype(answer_type(kind))
     return np.packbits(answered).tobytes() + (np.packbits(filled) if kind == "bit" else filled).tobytes()
 
@@ -60,68 +56,48 @@ def unpack_answers(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[
         BadMessage: If the length is wrong, padding is not zero, a silent agent has an answer, or an answer is not
             finite or none of the symbols.
     """
-    head, dtype, expected = mask_bytes(people), answer_type(kind), packed_bytes(people, kind)
-    if len(body) != expected:
-        raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
-    answered = _bits(body[:head], people).astype(np.bool_)
-    answers: AnyArray = _bits(body[head:], people) if kind == "bit" else np.frombuffer(body[head:], dtype)
-    _check_answers(answered, answers, kind)
-    return answered, answers
+    mask, answers = _split(body, people, kind)
+    answered = np.unpackbits(mask, count=people).astype(np.bool_)
+    return answered, np.unpackbits(answers, count=people) if kind == "bit" else answers
 
 
 def count_answers(body: bytes, people: int, kind: AnswerKind) -> int:
-    """Return how many people have answered, of :func:`pack_answers`; of bits nothing is unpacked for that.
+    """Return how many people have answered; errors as those of :func:`unpack_answers`."""
+    return count_ones(_split(body, people, kind)[0])
 
-    Raises:
-        BadMessage: As :func:`unpack_answers`.
-    """
+
+def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, Iterator[AnyArray]]:
+    """Decode into the mask of who answered and, piece by piece, their answers, in order; errors as above."""
+    mask, packed = _split(body, people, kind)
     if kind != "bit":
-        return int(unpack_answers(body, people, kind)[0].sum())
-    answered, _ = _halves(body, people)
-    return sum(
-        int(np.bitwise_count(answered[at : at + PIECE]).sum(dtype=np.int64)) for at in range(0, len(answered), PIECE)
-    )
-
-
-def unpack_answered(body: bytes, people: int, kind: AnswerKind) -> tuple[NDArray[np.uint8], Iterator[AnyArray]]:
-    """Decode :func:`pack_answers` into the mask of who answered and, piece by piece, their answers, in order.
-
-    Raises:
-        BadMessage: As :func:`unpack_answers`.
-    """
-    if kind != "bit":
-        whole, answers = unpack_answers(body, people, kind)
-        return np.packbits(whole), iter((answers[whole],))
-    mask, bits = _halves(body, people)
+        return mask, iter((packed[np.unpackbits(mask, count=people).astype(np.bool_)],))
 
     def pieces() -> Iterator[AnyArray]:
         for at in range(0, len(mask), PIECE):
             answered = np.unpackbits(mask[at : at + PIECE]).astype(np.bool_)
-            yield np.unpackbits(bits[at : at + PIECE])[answered]
+            yield np.unpackbits(packed[at : at + PIECE])[answered]
 
     return mask, pieces()
 
 
-def _halves(body: bytes, people: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return who answered, and what, of packed bits that are fine."""
-    head, expected = mask_bytes(people), packed_bytes(people, "bit")
+def _split(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, AnyArray]:
+    """Return the mask of who answered, and what all did, where bits stay packed; everything is checked."""
+    head, expected = mask_bytes(people), packed_bytes(people, kind)
     if len(body) != expected:
         raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
-    raw = np.frombuffer(body, dtype=np.uint8)
-    answered, answers, behind = raw[:head], raw[head:], (1 << (-people % 8)) - 1
-    if people and (int(answered[-1]) | int(answers[-1])) & behind:
+    mask = np.frombuffer(body[:head], dtype=np.uint8)
+    answers: AnyArray = np.frombuffer(body[head:], dtype=answer_type(kind))
+    if not padded_with_zeros(mask, people) or (kind == "bit" and not padded_with_zeros(answers, people)):
         raise BadMessage("the padding bits of packed answers must be zero")
-    if np.any(answers & ~answered):
+    if kind != "bit":
+        _check_answers(np.unpackbits(mask, count=people).astype(np.bool_), answers, kind)
+    elif np.any(answers & ~mask):
         raise BadMessage("packed answers hold an answer of an agent that is marked silent")
-    return answered, answers
+    return mask, answers
 
 
 def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.bool_], AnyArray]:
-    """Decode many packed answers of one agent each, as :func:`unpack_answers` decodes one.
-
-    Raises:
-        BadMessage: If one of them is not the answer of one agent.
-    """
+    """Decode many packed answers of one agent each, as :func:`unpack_answers` decodes one."""
     size = 1 + (1 if kind == "bit" else answer_type(kind).itemsize)
     if any(len(body) != size for body in bodies):
         raise BadMessage(f"one packed answer takes {size} bytes")
@@ -136,11 +112,7 @@ def unpack_each(bodies: Sequence[bytes], kind: AnswerKind) -> tuple[NDArray[np.b
 
 
 def pack_one(answer: float, kind: AnswerKind) -> bytes:
-    """Encode one agent's answer, given as a number.
-
-    Raises:
-        BadMessage: If it is none of the kind.
-    """
+    """Encode one agent's answer, given as a number; BadMessage if it is none of the kind."""
     if kind == "real":
         return _ANSWERED + struct.pack("<d", answer)
     symbols = kind if isinstance(kind, int) else 2
@@ -174,22 +146,9 @@ def _check_answers(answered: NDArray[np.bool_], answers: AnyArray, kind: AnswerK
         raise BadMessage("packed answers hold an answer of an agent that is marked silent")
 
 
-def _bits(raw: bytes, people: int) -> NDArray[np.uint8]:
-    bits = np.unpackbits(np.frombuffer(raw, dtype=np.uint8))
-    if np.any(bits[people:]):
-        raise BadMessage("the padding bits of packed answers must be zero")
-    return bits[:people]
-
-
-Mask = NDArray[np.uint8]
-"""Shape (ceil(n / 8),)."""
-BYTES = 1 << 20
-"""Bytes that are worked on at a time."""
-
-
 def count_ones(mask: Mask) -> int:
     """Return how many people are in a mask."""
-    pieces = (mask[at : at + BYTES] for at in range(0, len(mask), BYTES))
+    pieces = (mask[at : at + PIECE] for at in range(0, len(mask), PIECE))
     return sum(int(np.bitwise_count(piece).sum(dtype=np.int64)) for piece in pieces)
 
 
@@ -236,7 +195,7 @@ def paste_mask(mask: Mask, start: int, other: Mask) -> None:
         mask[first + 1 : first + 1 + len(rest)] |= rest
 
 
-def members(mask: Mask, size: int = BYTES) -> Iterator[Indices]:
+def members(mask: Mask, size: int = PIECE) -> Iterator[Indices]:
     """Go through the people in a mask, ascending: those of so many bytes of it at a time."""
     for at in range(0, len(mask), size):
         yield 8 * at + np.flatnonzero(np.unpackbits(mask[at : at + size]))

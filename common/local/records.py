@@ -21,8 +21,7 @@ class Records:
     """n people: row i of ``features`` and ``labels[i]`` belong to the same one.
 
     Attributes:
-        features: Shape (n, d), C-contiguous, float32 (finite, already scaled and clipped by public bounds) or uint8
-            (0/1).
+        features: Shape (n, d), C-contiguous, float32 (finite, scaled and clipped by public bounds) or uint8 (0/1).
         labels: Shape (n,), int8, each -1 or +1.
     """
 
@@ -62,10 +61,8 @@ class Records:
     @staticmethod
     def joined(parts: list[Records], most: int | None = None) -> Records:
         """Return the records of at least one part after those of another, at most so many (a copy if of several)."""
-        if len(parts) == 1:
-            return Records(parts[0].features[:most], parts[0].labels[:most])
-        features = np.concatenate([part.features for part in parts])
-        return Records(features[:most], np.concatenate([part.labels for part in parts])[:most])
+        first = parts[0].features if len(parts) == 1 else np.concatenate([part.features for part in parts])
+        return Records(first[:most], np.concatenate([part.labels for part in parts])[:most])
 
     def check(self) -> Records:
         """Refuse what no computation should see: non-finite features, bytes but 0 and 1, labels but -1 and +1.
@@ -111,7 +108,4 @@ def group_of(features: AnyArray, groups: tuple[int, ...]) -> Indices:
 
 def column_labels(records: Records, column: int) -> Labels:
     """Return +1 where a feature is above 1/2, else -1, shape (n,), int8."""
-    labels = (records.features[:, column] > 0.5).astype("int8")
-    labels *= 2
-    labels -= 1
-    return labels
+    return np.where(records.features[:, column] > 0.5, np.int8(1), np.int8(-1))

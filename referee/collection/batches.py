@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from common.core.arrays import AnyArray, Indices, Words
-from common.local.packing import BYTES, Mask, count_ones, cut_mask, encode_mask, fill_mask
+from common.local.packing import PIECE, Mask, count_ones, cut_mask, encode_mask, fill_mask
 from common.local.queries.query import Query
 from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
 from common.numerics.kernels import njit, njit_inlined
@@ -110,9 +110,9 @@ def _ranks(mask: Mask, bounds: Indices) -> Indices:
     """Return how many bits of a mask lie before each of some ascending bounds."""
     found = np.zeros(len(bounds), dtype=np.int64)
     before = 0
-    for at in range(0, len(mask), BYTES):
-        begin, end = 8 * at, 8 * min(at + BYTES, len(mask))
-        counts = np.concatenate([[0], np.cumsum(np.unpackbits(mask[at : at + BYTES]), dtype=np.int64)])
+    for at in range(0, len(mask), PIECE):
+        begin, end = 8 * at, 8 * min(at + PIECE, len(mask))
+        counts = np.concatenate([[0], np.cumsum(np.unpackbits(mask[at : at + PIECE]), dtype=np.int64)])
         inside = slice(*np.searchsorted(bounds, [begin, end]))
         found[inside] = before + counts[bounds[inside] - begin]
         before += int(counts[-1])

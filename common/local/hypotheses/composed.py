@@ -22,10 +22,6 @@ class Relabelled(Hypothesis):
 
     Records with several labels hold all but their own as features, behind those that hypotheses look at. A loss on
     another label is then one more public function of the record, and everything that holds for losses holds for it.
-
-    Attributes:
-        column: The feature that is the label.
-        hypothesis: Looks at features before that one only.
     """
 
     nests: ClassVar[bool] = True
@@ -106,9 +102,8 @@ class Task(Value):
         Raises:
             BadMessage: If it looks at the label, or is of a kind that not every party accepts.
         """
-        if self.label is None:
-            return hypothesis
-        return Relabelled.parse({"column": self.label, "hypothesis": hypothesis})
+        wire = {"column": self.label, "hypothesis": hypothesis}
+        return hypothesis if self.label is None else Relabelled.parse(wire)
 
 
 MAX_CLASSES = 64
@@ -125,7 +120,6 @@ class Argmax(Hypothesis):
     it is held against are +1. So every loss is the multi-class 0/1 loss, a function of one record like any other.
 
     Attributes:
-        first: The first of the C features that hold the class.
         hypotheses: One a class, 2 <= C <= 64; they look at features before ``first`` only. Together they have no more
             nodes of trees than one hypothesis may have, so a row takes no more work.
     """
@@ -195,14 +189,8 @@ class Recalibrated(Hypothesis):
     """h(x) = +1 if ``slope`` * score(x) + ``intercepts[group(x)]`` > 0 else -1.
 
     What a released model can be repaired by without a look at anybody's record: agents say how their labels go with
-    its scores, and a logistic fit of what they say gives slope and intercepts (Platt 1999). The margin is then the
-    logarithm of the odds of +1.
-
-    Attributes:
-        hypothesis: Whose score it is.
-        slope: Positive, at most 1e6.
-        intercepts: One for each group.
-        groups: See :data:`common.local.records.Groups`.
+    its scores, and a logistic fit of what they say gives slope and intercepts, one a group (Platt 1999). The margin is
+    then the logarithm of the odds of +1.
     """
 
     nests: ClassVar[bool] = True

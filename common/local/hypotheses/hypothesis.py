@@ -27,8 +27,7 @@ def logistic(margins: AnyArray) -> Floats:
 class Hypothesis(Value):
     """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form.
 
-    It is total: for any finite features, also where an intermediate result overflows, it predicts -1 or
-    +1.
+    It is total: for any finite features, also where an intermediate result overflows, it predicts -1 or +1.
     """
 
     kind: str
@@ -43,10 +42,10 @@ class Hypothesis(Value):
     def example(cls) -> tuple[Self, ...]:
         """Return small valid instances, at least one: the contract suite makes its tests on each of them."""
 
+    # By the fields alone: the arrays that a hypothesis caches beside them cannot be compared with ==.
     def _content(self) -> tuple[Any, ...]:
         return (type(self), *(getattr(self, name) for name in type(self).model_fields))
 
-    # By the fields alone: the arrays that a hypothesis caches beside them cannot be compared with ==.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Hypothesis) and self._content() == other._content()
 
@@ -100,11 +99,7 @@ class Hypothesis(Value):
             return np.clip(np.nan_to_num((1.0 + self.margins(features).astype(np.float64)) / 2.0, nan=0.5), 0.0, 1.0)
 
     def probabilities(self, features: AnyArray) -> Floats:
-        """Return the model's own probability of +1 for each row, shape (n,), float64; most kinds have none.
-
-        Raises:
-            BadInput: If its score is no probability.
-        """
+        """Return the model's own probability of +1 for each row, shape (n,), float64; BadInput if it has none."""
         raise BadInput(f"a model of kind {self.kind!r} gives no probabilities: its score is none, so ask for labels")
 
     def responses(self, records: Records) -> Floats:
@@ -137,10 +132,10 @@ def plain_kinds() -> frozenset[str]:
 
 
 def _plain(value: Any) -> Any:
-    kind = value.kind if isinstance(value, Hypothesis) else value.get("kind") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in plain_kinds():
-        plain = ", ".join(sorted(plain_kinds()))
-        raise ValueError(f"a hypothesis of kind {kind!r:.40} cannot be part of another; these can: {plain}")
+    kind, plain = getattr(value, "kind", value.get("kind") if isinstance(value, dict) else None), plain_kinds()
+    if not isinstance(kind, str) or kind not in plain:
+        known = ", ".join(sorted(plain))
+        raise ValueError(f"a hypothesis of kind {kind!r:.40} cannot be part of another; these can: {known}")
     return HYPOTHESES.accept(value)
 
 
@@ -151,8 +146,8 @@ PlainHypothesis = Annotated[SerializeAsAny[Hypothesis], BeforeValidator(_plain)]
 def hypothesis_kinds(wire: Any) -> frozenset[str]:
     """Return the kinds of all hypotheses in a query's or operation's JSON form: only those that exist.
 
-    They are found under whatever name, also in a value of the message, as in cells of scores. What a hypothesis is
-    made of is its own kind's business. Nothing else is looked at: this comes before anything is parsed.
+    They are found under any name, also in a value of the message, as in cells of scores, but not within a hypothesis.
+    This comes before anything is parsed.
     """
     found: set[str] = set()
     for value in wire.values() if isinstance(wire, dict) else ():

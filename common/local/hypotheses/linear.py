@@ -38,12 +38,7 @@ Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 @HYPOTHESES.register("linear")
 class Linear(Hypothesis):
-    """The half-space h(x) = +1 if <w, x> > b else -1, over the first ``len(weights)`` features.
-
-    Attributes:
-        weights: d numbers in [-1e30, 1e30], 1 <= d <= 65536.
-        threshold: b, in [-1e30, 1e30].
-    """
+    """The half-space h(x) = +1 if <w, x> > b else -1, over the first ``len(weights)`` features, 1 to 65536."""
 
     kind: Literal["linear"] = "linear"
     weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
@@ -55,7 +50,7 @@ class Linear(Hypothesis):
 
     @cached_property
     def vector(self) -> Singles:
-        """The weights as a float32 vector of shape (d,)."""
+        """The weights, shape (d,)."""
         return np.asarray(self.weights, dtype=np.float32)
 
     @property
@@ -170,12 +165,7 @@ class Regressor(Hypothesis):
     """The prediction <w, x> + b, clipped to [0, 1], of a feature that lies in [0, 1] by its public bounds.
 
     Its loss is the ``squared`` one (:mod:`common.local.losses`). As a classifier it says on which side of 1/2 the
-    response is, and is held against that.
-
-    Attributes:
-        weights: Of the first d features, d numbers in [-1e30, 1e30].
-        intercept: b.
-        response: The feature that is predicted, none of the first d.
+    response is, and is held against that. The response is none of the first d features, which are looked at.
     """
 
     kind: Literal["regressor"] = "regressor"

@@ -28,11 +28,7 @@ FeatureSet = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_WEIGHTS)], ...], 
 
 @HYPOTHESES.register("constant")
 class Constant(Hypothesis):
-    """h(x) = ``label``: what is left to say when every draw has the same label.
-
-    Attributes:
-        label: -1 or +1.
-    """
+    """h(x) = ``label``: what is left to say when every draw has the same label."""
 
     kind: Literal["constant"] = "constant"
     label: Literal[-1, 1]
@@ -57,11 +53,7 @@ MAX_LITERALS = 64
 
 @HYPOTHESES.register("conjunction")
 class Conjunction(Hypothesis):
-    """h(x) = +1 if every one of the given features is above 1/2 (for 0/1 features: is 1), else -1.
-
-    Attributes:
-        features: 1 to 64 feature numbers, strictly increasing, each below 65536.
-    """
+    """h(x) = +1 if every one of the given features (1 to 64) is above 1/2 (for 0/1 features: is 1), else -1."""
 
     kind: Literal["conjunction"] = "conjunction"
     features: FeatureSet = Field(min_length=1, max_length=MAX_LITERALS)
@@ -87,13 +79,7 @@ class Conjunction(Hypothesis):
 
 @HYPOTHESES.register("stump")
 class Stump(Hypothesis):
-    """h(x) = ``sign`` if x_j > ``threshold`` else ``-sign``.
-
-    Attributes:
-        feature: j, 0 <= j < 65536.
-        threshold: In [-1e30, 1e30], compared in double precision.
-        sign: -1 or +1.
-    """
+    """h(x) = ``sign`` if x_j > ``threshold`` else ``-sign``, j = ``feature``, compared in double precision."""
 
     kind: Literal["stump"] = "stump"
     feature: int = Field(ge=0, lt=MAX_WEIGHTS)
@@ -121,11 +107,7 @@ MAX_FEATURES = 4096
 
 @HYPOTHESES.register("parity")
 class Parity(Hypothesis):
-    """h(x) = +1 if an odd number of the given features is above 1/2 (for 0/1 features: is 1), else -1.
-
-    Attributes:
-        features: 0 to 4096 feature numbers, strictly increasing, each below 65536. None at all: always -1.
-    """
+    """h(x) = +1 if an odd number of the given features (0 to 4096) is above 1/2 (for 0/1 ones: is 1), else -1."""
 
     kind: Literal["parity"] = "parity"
     features: FeatureSet = Field(max_length=MAX_FEATURES)

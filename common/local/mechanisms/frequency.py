@@ -54,7 +54,6 @@ class FrequencyOracle(LocalRandomizer):
             items: Shape (n,), uint64; those beyond the domain are taken for its last.
             domain: k, from 2 to 2^64.
             publics: Shape (n,): each agent's public word; any values.
-            source: Where randomness comes from.
 
         Returns:
             Shape (n,), of :func:`common.local.packing.answer_type`.

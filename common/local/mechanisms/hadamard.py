@@ -3,51 +3,36 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from common.core.arrays import AnyArray, Bits, Indices, Words
 from common.local.mechanisms.frequency import FrequencyOracle, listed, within
-from common.local.mechanisms.mechanism import MECHANISMS
-from common.local.mechanisms.warner import MIN_EPSILON
+from common.local.mechanisms.mechanism import MECHANISMS, PureMechanism
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.privacy.rounding import MAX_EPSILON
 from common.privacy.theorems.randomized_response import randomized_response_probability
 
 _ONE = np.uint64(1)
 
 
 @MECHANISMS.register("hadamard")
-class HadamardResponse(FrequencyOracle):
+class HadamardResponse(FrequencyOracle, PureMechanism):
     """Answer with one bit of the item's Hadamard code, by randomized response; which bit is public.
 
     The Hadamard matrix of order 2^b has the entry (-1)^<r, v> in row r and column v, <,> the inner product of the bits.
     The agent's row is its public word, of which the low b bits count; the answer is <r, v>, truthful with probability
-    e^eps/(1 + e^eps). Pure epsilon-DP for replacing the record, for any row: it is Warner's response about a bit. An
-    answer supports the items whose entry in that row it names: half of them. For a uniform row two items agree with
-    probability 1/2 exactly (rows of the matrix are orthogonal), so p = e^eps/(1 + e^eps) and q = 1/2.
+    e^eps/(1 + e^eps): for any row it is Warner's response about a bit. An answer supports the items whose entry in that
+    row it names: half of them. For a uniform row two items agree with probability 1/2 exactly (rows of the matrix are
+    orthogonal), so p = e^eps/(1 + e^eps) and q = 1/2.
 
     The variance of an item that few hold is (e^eps + 1)^2/(e^eps - 1)^2 per answer: a quarter more than local hashing
     at epsilon = 1, the same as epsilon goes to 0; but an answer is one bit, and a transform of 2^b steps each b long
     estimates all items (Acharya, Sun and Zhang 2019; Bassily, Nissim, Stemmer and Thakurta 2017).
-
-    Attributes:
-        epsilon: Privacy loss of one answer, in [1e-6, 700].
     """
 
     name: Literal["hadamard"] = "hadamard"
-    epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
-
-    @property
-    def guarantee(self) -> tuple[float, float]:
-        return self.epsilon, 0.0
 
     @cached_property
     def truth(self) -> float:
@@ -77,7 +62,7 @@ class HadamardResponse(FrequencyOracle):
     def extended_supports(
         self, answers: AnyArray, domain: int, publics: Words, prefixes: Words, length: int
     ) -> Indices:
-        """Do the same for all continuations of each prefix, by a transform of 2^length steps for each.
+        """As by definition, by a transform of 2^length steps for each prefix.
 
         <r, v> is <r_high, prefix> + <r_low, e> (mod 2): given the prefix, every answer is one about e. Time is
         proportional to prefixes times (answers + length 2^length).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -12,48 +12,29 @@ from pydantic import Field
 from common.core.arrays import AnyArray, Indices, Words
 from common.core.errors import PolicyRefused
 from common.local.mechanisms.frequency import FrequencyOracle, within
-from common.local.mechanisms.mechanism import MECHANISMS
-from common.local.mechanisms.warner import MIN_EPSILON
+from common.local.mechanisms.mechanism import MECHANISMS, MIN_EPSILON, PureMechanism
 from common.local.packing import MAX_SYMBOLS, answer_type
 from common.numerics.counter import word
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from common.privacy.rounding import MAX_EPSILON
 from common.privacy.theorems.randomized_response import k_ary_response_probability
 
 
 @MECHANISMS.register("krr")
-class KaryResponse(FrequencyOracle):
+class KaryResponse(FrequencyOracle, PureMechanism):
     """Answer with the own item with probability p = e^eps/(e^eps + k - 1), else with any other, all alike.
 
-    Pure epsilon-DP for replacing the record: every answer has one of two probabilities, p and q = (1-p)/(k-1), for any
-    the item is, and p/q <= e^eps. p is rounded down to a whole multiple of 1/2^53, coins and the other items are drawn
-    with integers: exact. An answer supports the item that it names. The best oracle where k < 3 e^eps + 2; its variance
-    grows with k (Kairouz, Bonawitz and Ramage 2016; Wang et al. 2017).
-
-    Attributes:
-        epsilon: Privacy loss of one answer, in [1e-6, 700].
+    Every answer has one of two probabilities, p and q = (1-p)/(k-1), for any the item is, and p/q <= e^eps. p is
+    rounded down to a whole multiple of 1/2^53, coins and the other items are drawn with integers: exact. An answer
+    supports the item that it names. The best oracle where k < 3 e^eps + 2; its variance grows with k (Kairouz, Bonawitz
+    and Ramage 2016; Wang et al. 2017).
     """
 
     max_domain: ClassVar[int] = MAX_SYMBOLS
 
     name: Literal["krr"] = "krr"
-    epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
-
-    @property
-    def guarantee(self) -> tuple[float, float]:
-        return self.epsilon, 0.0
 
     def symbols(self, domain: int) -> int:
-        """Return k.
-
-        Raises:
-            PolicyRefused: If there are more items than an answer can name.
-        """
         if not 2 <= domain <= self.max_domain:
             raise PolicyRefused(
                 f"mechanism 'krr' names one of 2 to {self.max_domain} items, found {domain}: take olh or hadamard"
@@ -98,13 +79,13 @@ _BLOCK = 1 << 10
 
 
 @MECHANISMS.register("olh")
-class LocalHashing(FrequencyOracle):
+class LocalHashing(FrequencyOracle, PureMechanism):
     """Hash the item to one of g = about e^eps + 1 buckets, then answer with the bucket by k-ary randomized response.
 
-    Pure epsilon-DP for replacing the record, by k-ary response over g buckets: the hash is a function that everybody
-    knows, and whichever it is, the answer is epsilon-DP. An answer supports every item that its hash sends to the
-    bucket named: p = e^eps/(e^eps + g - 1), q = 1/g, for any domain up to 2^64. The variance of an item that few hold
-    is 4 e^eps/(e^eps - 1)^2 per answer for the best g, e^eps + 1 (Wang, Blocki, Li and Jha 2017, Section 5).
+    The hash is a function that everybody knows; whichever it is, the answer is epsilon-DP. An answer supports every
+    item that its hash sends to the bucket named: p = e^eps/(e^eps + g - 1), q = 1/g, for any domain up to 2^64. The
+    variance of an item that few hold is 4 e^eps/(e^eps - 1)^2 per answer for the best g, e^eps + 1 (Wang, Blocki, Li
+    and Jha 2017, Section 5).
 
     Each agent's hash is h(v) = floor(g ((a v_high + b v_low + c) mod 2^64 >> 32) / 2^32) for the two halves of v and
     words a, b, c that its public word determines. For uniform words the hashes of two items are independent and uniform
@@ -116,14 +97,6 @@ class LocalHashing(FrequencyOracle):
 
     name: Literal["olh"] = "olh"
     epsilon: float = Field(ge=MIN_EPSILON, le=math.log(MAX_SYMBOLS - 2))
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
-
-    @property
-    def guarantee(self) -> tuple[float, float]:
-        return self.epsilon, 0.0
 
     @cached_property
     def buckets(self) -> int:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from common.core.arrays import AnyArray, Bits, Floats
 from common.core.errors import PolicyRefused
@@ -14,6 +14,7 @@ from common.core.registry import TypeRegistry
 from common.core.values import Value
 from common.local.packing import AnswerKind
 from common.numerics.randomness import RandomSource
+from common.privacy.rounding import MAX_EPSILON
 
 
 class LocalRandomizer(Value):
@@ -39,26 +40,39 @@ class LocalRandomizer(Value):
 
     @abstractmethod
     def answer_kind(self, domain: int | None) -> AnswerKind:
-        """Return what one answer is.
-
-        Args:
-            domain: Number of items, where the query says an item; None where it says a value in [0, 1].
+        """Return what one answer is, for items of a domain; None: for a value in [0, 1].
 
         Raises:
             PolicyRefused: If it cannot randomize what the query says.
         """
 
     def leaves(self, domain: int | None) -> str:
-        """Say in plain words what may leave a device in one answer, and with which probabilities.
-
-        Args:
-            domain: As in :meth:`answer_kind`.
-        """
+        """Say in plain words what may leave a device in one answer, and with which probabilities."""
         kind = self.answer_kind(domain)
-        what = {"bit": "One randomized bit", "real": "One randomized number"}.get(
-            str(kind), f"One of {kind} randomized symbols"
-        )
-        return f"{what}, drawn by the mechanism {self.name!r}."
+        known = {"bit": "One randomized bit", "real": "One randomized number"}
+        return f"{known.get(str(kind), f'One of {kind} randomized symbols')}, drawn by the mechanism {self.name!r}."
+
+
+MIN_EPSILON = 1e-6
+"""Below it a variance passes 1e12: an answer says nothing."""
+
+
+class PureMechanism(LocalRandomizer):
+    """A local randomizer that is epsilon-DP for replacing the record.
+
+    Attributes:
+        epsilon: Privacy loss of one answer, in [1e-6, 700].
+    """
+
+    epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        return (cls(epsilon=0.1), cls(epsilon=1.0), cls(epsilon=3.0))
+
+    @property
+    def guarantee(self) -> tuple[float, float]:
+        return self.epsilon, 0.0
 
 
 class Mechanism(LocalRandomizer):
@@ -70,7 +84,7 @@ class Mechanism(LocalRandomizer):
     """
 
     answers: ClassVar[Literal["bit", "real"]]
-    """What one answer is: a bit (sent packed, eight to a byte) or a double."""
+    """What one answer is."""
 
     def answer_kind(self, domain: int | None) -> AnswerKind:
         if domain is not None:
@@ -86,7 +100,6 @@ class Mechanism(LocalRandomizer):
         Args:
             values: Shape (n,): float64, or uint8 where the query's kind says that values are bits. Time depends on
                 which of the two it is, and on nothing else about the values.
-            source: Where randomness comes from.
 
         Returns:
             Shape (n,): uint8 in {0, 1} where answers are bits, float64 where they are reals.
@@ -128,9 +141,9 @@ class BitMechanism(Mechanism):
 
     def leaves(self, domain: int | None) -> str:
         self.answer_kind(domain)
-        true, other = f"{self.truth:.6g}", f"{1 - self.truth:.6g}"
         if self.truth == 1.0:
             return "One bit, 0 or 1, WITHOUT any randomness that protects it: the value itself, if it is 0 or 1."
+        true, other = f"{self.truth:.6g}", f"{1 - self.truth:.6g}"
         return (
             f"One bit. If the value is 1, the bit is 1 with probability {true} and 0 with probability {other}; "
             f"if the value is 0, it is 0 with probability {true} and 1 with probability {other}."
@@ -149,7 +162,7 @@ class BitMechanism(Mechanism):
         width = GRID - 2 * low
         answers = np.empty(len(values), dtype=np.bool_)
         for start in range(0, len(values), _BLOCK):
-            block = bounded(np.asarray(values[start : start + _BLOCK], dtype=np.float64))
+            block = bounded(values[start : start + _BLOCK])
             np.multiply(block, width, out=block)
             np.rint(block, out=block)
             np.add(block, low, out=block)
@@ -168,9 +181,9 @@ class BitMechanism(Mechanism):
         return rate * rate / (8 * (2 * self.truth - 1) ** 2)
 
 
-def bounded(values: Floats) -> Floats:
+def bounded(values: Floats | Bits) -> Floats:
     """Clamp to [0, 1], reading NaN as 0 (a copy, float64)."""
-    return np.asarray(np.fmin(np.fmax(values, 0.0), 1.0), dtype=np.float64)
+    return np.fmin(np.fmax(np.asarray(values, dtype=np.float64), 0.0), 1.0)
 
 
 MECHANISMS: TypeRegistry[LocalRandomizer] = TypeRegistry("mechanism", __name__, "name")

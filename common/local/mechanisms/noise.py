@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from common.core.arrays import AnyArray, Bits, Floats
 from common.core.errors import PolicyRefused
-from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, bounded
+from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, PureMechanism, bounded
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import MAX_EPSILON, up
 from common.privacy.theorems.randomized_response import analytic_gaussian_sigma
@@ -26,7 +26,7 @@ FLAT = Fraction(1, _WORD << FLAT_BITS)
 
 
 @MECHANISMS.register("laplace")
-class Laplace(Mechanism):
+class Laplace(Mechanism, PureMechanism):
     """Round the value to a bit at random, then add an integer Z, P(Z = z) = (1-q)/(1+q) q^|z|, q = e^-eps.
 
     Textbook Laplace noise is not private as doubles compute it: the set of doubles it can reach depends on
@@ -65,10 +65,6 @@ class Laplace(Mechanism):
     def ratio(self) -> float:
         """The smallest whole multiple of 1/2^53 that is shown to be at least e^-epsilon."""
         return math.ceil(up(math.exp(-self.epsilon)) * GRID) / GRID
-
-    @property
-    def guarantee(self) -> tuple[float, float]:
-        return self.epsilon, 0.0
 
     def leaves(self, domain: int | None) -> str:
         self.answer_kind(domain)
@@ -112,14 +108,11 @@ class Laplace(Mechanism):
         return (other, *digits)
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
-        rounded = source.uniforms(len(values)) < bounded(np.asarray(values, dtype=np.float64))
+        rounded = source.uniforms(len(values)) < bounded(values)
         return np.clip(rounded + self.noise(len(values), source), -LIMIT, LIMIT)
 
     def noise(self, count: int, source: RandomSource) -> Floats:
-        """Draw ``count`` independent Z, float64 holding integers: each hides a change of 1 of an integer.
-
-        What is released of an integer and Z must be cut to +-:data:`LIMIT`.
-        """
+        """Draw ``count`` independent Z, float64; an integer plus Z must be cut to +-:data:`LIMIT` for its release."""
         sign = 1.0 - 2.0 * (source.words(count) & np.uint64(1))
         other = _coins(self.chances[0], self._words, count, source)
         return np.asarray(other * sign * (1.0 + self.successes(count, source)), dtype=np.float64)
@@ -207,16 +200,11 @@ class LocalGaussian(Mechanism):
         return self.epsilon, self.delta
 
     def randomize(self, values: Floats | Bits, source: RandomSource) -> Floats:
-        """Answer for each value, shape (n,), float64.
-
-        Raises:
-            PolicyRefused: If the randomness is not a simulation's.
-        """
         if not source.simulated:
             raise PolicyRefused(
                 "Gaussian noise in doubles protects simulated people only: real people answer with warner or laplace"
             )
-        return bounded(np.asarray(values, dtype=np.float64)) + self.sigma * source.normals(len(values))
+        return bounded(values) + self.sigma * source.normals(len(values))
 
     def unbias(self, answers: AnyArray) -> Floats:
         return np.asarray(answers, dtype=np.float64)
