@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 
-from common.core.values import Value
-from common.data.tables import Number
+from common.data.tables.source import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
+from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
 from common.local.hypotheses.trees import LEAF, Trees
@@ -30,11 +29,9 @@ class Term:
     """What one feature adds to a sum.
 
     Attributes:
-        column: Its column.
         value: The value of a category for which it is added; None for a number.
         effect: Added where the row has that value, or for each unit of the number.
-        weight: Of the feature: for a number, what is added from ``low`` to ``high``.
-        low, high: Bounds of a number.
+        weight: Of the feature: for a number, what is added from ``low`` to ``high``, its bounds.
     """
 
     column: str
@@ -72,13 +69,15 @@ def linear_terms(model: Model) -> Sum | None:
     found = model.hypothesis
     if isinstance(found, Relabelled):
         found = found.hypothesis
-    if isinstance(found, Linear):
-        return sum_over_columns(model, found.weights, -found.threshold)
     if isinstance(found, Regressor):
-        outcome = target_of(model)
-        total = sum_over_columns(model, found.weights, found.intercept, outcome.high - outcome.low)
-        return Sum(total.intercept + outcome.low, total.terms)
-    return None
+        return _regression(found, model)
+    return sum_over_columns(model, found.weights, -found.threshold) if isinstance(found, Linear) else None
+
+
+def _regression(found: Regressor, model: Model) -> Sum:
+    outcome = target_of(model)
+    total = sum_over_columns(model, found.weights, found.intercept, outcome.high - outcome.low)
+    return Sum(total.intercept + outcome.low, total.terms)
 
 
 def lines(model: Model) -> list[str]:
@@ -95,118 +94,77 @@ def lines(model: Model) -> list[str]:
     return shown
 
 
-@singledispatch
-def _lines(hypothesis: Value, model: Model) -> list[str]:
-    seen = list(dict.fromkeys(feature_at(model, number)[0].column for number in getattr(hypothesis, "inputs", ())))
-    return [f"A model of kind {getattr(hypothesis, 'kind', '?')!r}, which looks at {', '.join(seen) or 'no column'}."]
+def _lines(hypothesis: Hypothesis, model: Model) -> list[str]:
+    outcome = target_of(model)
+    negative, positive = outcome.names if len(outcome.names) == 2 else ("-1", "+1")
+    match hypothesis:
+        case Linear():
+            clipped = f"{positive} where this sum is above 0, else {negative} (numbers are clipped to their bounds):"
+            return [clipped, *_plane(hypothesis, model)]
+        case Regressor():
+            total = _regression(hypothesis, model)
+            return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
+        case Relabelled():
+            return _lines(hypothesis.hypothesis, model)
+        case Recalibrated():
+            return _recalibrated(hypothesis, model, negative, positive)
+        case Argmax():
+            shown = ["The class whose score is greatest, the first of several:"]
+            for name, scored in zip(outcome.names, hypothesis.hypotheses, strict=True):
+                shown += [f"score of {name}:", *_score(scored, model)]
+            return shown[: 10 * MAX_LINES]
+        case Constant():
+            return [f"{positive if hypothesis.label > 0 else negative} for every row."]
+        case Stump():
+            above, below = (positive, negative) if hypothesis.sign > 0 else (negative, positive)
+            return [f"{above} where {question(model, hypothesis.feature, hypothesis.threshold)}, else {below}."]
+        case Parity(features=()):
+            return [f"{negative} for every row."]
+        case Conjunction() | Parity():
+            when = "all of these" if isinstance(hypothesis, Conjunction) else "an odd number of these"
+            asked = [f"  {question(model, feature, 0.5)}" for feature in hypothesis.features]
+            return [f"{positive} where {when} hold, else {negative}:", *asked]
+        case Trees():
+            return _trees(hypothesis, model, negative, positive)
+    seen = list(dict.fromkeys(feature_at(model, number)[0].column for number in hypothesis.inputs))
+    return [f"A model of kind {hypothesis.kind!r}, which looks at {', '.join(seen) or 'no column'}."]
 
 
-def _positive(model: Model) -> tuple[str, str]:
-    names = target_of(model).names
-    return (names[0], names[1]) if len(names) == 2 else ("-1", "+1")
+def _plane(plane: Linear, model: Model) -> list[str]:
+    return _table(sum_over_columns(model, plane.weights, -plane.threshold))
+
+
+def _score(hypothesis: Hypothesis, model: Model) -> list[str]:
+    if isinstance(hypothesis, Linear):
+        return _plane(hypothesis, model)
+    return [f"  {line}" for line in _lines(hypothesis, model)]
 
 
 def _table(total: Sum) -> list[str]:
     rows = [("intercept", f"{total.intercept:+.4g}", "")]
     for term in total.terms:
         if term.value is None:
-            rows.append(
-                (
-                    f"{term.column}, a unit",
-                    f"{term.effect:+.4g}",
-                    f"over {term.low:g} .. {term.high:g}: {term.weight:+.4g}",
-                )
-            )
+            over = f"over {term.low:g} .. {term.high:g}: {term.weight:+.4g}"
+            rows.append((f"{term.column}, a unit", f"{term.effect:+.4g}", over))
         else:
             rows.append((f"{term.column} = {term.value}", f"{term.effect:+.4g}", ""))
     width, wide = (max(len(row[place]) for row in rows) for place in (0, 1))
     return [f"  {name:<{width}}  {effect:>{wide}}  {rest}".rstrip() for name, effect, rest in rows]
 
 
-@_lines.register
-def _(hypothesis: Linear, model: Model) -> list[str]:
-    total = sum_over_columns(model, hypothesis.weights, -hypothesis.threshold)
-    negative, positive = _positive(model)
+def _recalibrated(hypothesis: Recalibrated, model: Model, negative: str, positive: str) -> list[str]:
+    groups = zip(hypothesis.groups, hypothesis.intercepts, strict=False)
     return [
-        f"{positive} where this sum is above 0, else {negative} (numbers are clipped to their bounds):",
-        *_table(total),
-    ]
-
-
-@_lines.register
-def _(hypothesis: Regressor, model: Model) -> list[str]:
-    total = linear_terms(model)
-    outcome = target_of(model)
-    if total is None:
-        raise AssertionError("a regression is linear")
-    return [f"{outcome.column} is this sum, clipped to {outcome.low:g} .. {outcome.high:g}:", *_table(total)]
-
-
-@_lines.register
-def _(hypothesis: Relabelled, model: Model) -> list[str]:
-    return _lines(hypothesis.hypothesis, model)
-
-
-@_lines.register
-def _(hypothesis: Recalibrated, model: Model) -> list[str]:
-    negative, positive = _positive(model)
-    shown = [
         f"{positive} where {hypothesis.slope:.4g} times a score plus an intercept is above 0, else {negative}: the log "
         f"odds of {positive}, as fitted to the answers of the population's agents.",
-        *(
-            f"  intercept where {question(model, group, 0.5)}: {intercept:+.4g}"
-            for group, intercept in zip(hypothesis.groups, hypothesis.intercepts, strict=False)
-        ),
+        *(f"  intercept where {question(model, group, 0.5)}: {intercept:+.4g}" for group, intercept in groups),
         f"  intercept{' of all others' if hypothesis.groups else ''}: {hypothesis.intercepts[-1]:+.4g}",
+        "The score:",
+        *_score(hypothesis.hypothesis, model),
     ]
-    if isinstance(hypothesis.hypothesis, Linear):
-        plane = hypothesis.hypothesis
-        return [*shown, "The score:", *_table(sum_over_columns(model, plane.weights, -plane.threshold))]
-    return [*shown, "The score:", *(f"  {line}" for line in _lines(hypothesis.hypothesis, model))]
 
 
-@_lines.register
-def _(hypothesis: Argmax, model: Model) -> list[str]:
-    shown = ["The class whose score is greatest, the first of several:"]
-    for name, scored in zip(target_of(model).names, hypothesis.hypotheses, strict=True):
-        if isinstance(scored, Linear):
-            shown += [f"score of {name}:", *_table(sum_over_columns(model, scored.weights, -scored.threshold))]
-        else:
-            shown += [f"score of {name}:", *(f"  {line}" for line in _lines(scored, model))]
-    return shown[: 10 * MAX_LINES]
-
-
-@_lines.register
-def _(hypothesis: Constant, model: Model) -> list[str]:
-    return [f"{_positive(model)[hypothesis.label > 0]} for every row."]
-
-
-@_lines.register
-def _(hypothesis: Stump, model: Model) -> list[str]:
-    negative, positive = _positive(model)
-    above, below = (positive, negative) if hypothesis.sign > 0 else (negative, positive)
-    return [f"{above} where {question(model, hypothesis.feature, hypothesis.threshold)}, else {below}."]
-
-
-@_lines.register
-def _(hypothesis: Conjunction, model: Model) -> list[str]:
-    negative, positive = _positive(model)
-    asked = [f"  {question(model, feature, 0.5)}" for feature in hypothesis.features]
-    return [f"{positive} where all of these hold, else {negative}:", *asked]
-
-
-@_lines.register
-def _(hypothesis: Parity, model: Model) -> list[str]:
-    negative, positive = _positive(model)
-    if not hypothesis.features:
-        return [f"{negative} for every row."]
-    asked = [f"  {question(model, feature, 0.5)}" for feature in hypothesis.features]
-    return [f"{positive} where an odd number of these hold, else {negative}:", *asked]
-
-
-@_lines.register
-def _(hypothesis: Trees, model: Model) -> list[str]:
-    negative, positive = _positive(model)
+def _trees(hypothesis: Trees, model: Model, negative: str, positive: str) -> list[str]:
     trees, nodes = len(hypothesis.roots), len(hypothesis.feature)
     shown = [
         f"{positive} where {hypothesis.base:+.4g} and the values of all trees add up to more than 0, else {negative} "
@@ -217,11 +175,11 @@ def _(hypothesis: Trees, model: Model) -> list[str]:
         shown.append(f"  tree {number}")
         while pending and len(shown) <= MAX_LINES:
             node, depth, begin = pending.pop()
+            indent = "  " * (depth + 1)
             if hypothesis.feature[node] == LEAF:
-                shown.append(f"{'  ' * depth}  {begin}{hypothesis.threshold[node]:+.4g}")
+                shown.append(f"{indent}{begin}{hypothesis.threshold[node]:+.4g}")
                 continue
-            asked = question(model, hypothesis.feature[node], hypothesis.threshold[node])
-            shown.append(f"{'  ' * depth}  {begin}{asked}?")
+            shown.append(f"{indent}{begin}{question(model, hypothesis.feature[node], hypothesis.threshold[node])}?")
             pending += [(hypothesis.left[node], depth + 1, "no: "), (hypothesis.right[node], depth + 1, "yes: ")]
         if len(shown) > MAX_LINES:
             return [*shown[:MAX_LINES], "  ... (all of it is in the JSON document)"]

@@ -47,7 +47,6 @@ def parse_document(tree: Any) -> Model:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two JSON values are the same, numbers up to the rounding of another way to work them out."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -84,10 +83,9 @@ def export(model: Model, path: str | Path) -> Path:
     """Write a model to a file, in the form that its suffix names.
 
     Args:
-        model: The model.
-        path: ``.json``: everything, with the names of columns; :func:`common.models.export.load` reads it. ``.onnx``:
-            raw columns in, labels out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`,
-            pickled: loading a pickle runs code that is in it, so load only one that you have written.
+        path: ``.json``: everything, with the names of columns; :func:`load` reads it. ``.onnx``: raw columns in, labels
+            out. ``.joblib``: the pipeline of :func:`common.models.pipeline.as_pipeline`, pickled: loading a pickle runs
+            code that is in it, so load only one that you have written.
 
     Raises:
         BadInput: If there is no such form, a package that it needs is not installed, or the kind of model does not go
@@ -95,19 +93,19 @@ def export(model: Model, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.suffix == ".json":
-        return save(model, path)
-    if path.suffix == ".onnx":
+        save(model, path)
+    elif path.suffix == ".onnx":
         if find_spec("onnx") is None:
             raise BadInput("onnx must be installed to write ONNX: pip install 'tandem-hybrid[onnx]', or write .json")
         from common.models.onnx_export import onnx_bytes
 
         write_durably(path, onnx_bytes(model))
-        return path
-    if path.suffix == ".joblib":
+    elif path.suffix == ".joblib":
         import joblib
 
         from common.models.pipeline import as_pipeline
 
         joblib.dump(as_pipeline(model), path)
-        return path
-    raise BadInput(f"a model is written as {', '.join(SUFFIXES)}, found {path.name!r}")
+    else:
+        raise BadInput(f"a model is written as {', '.join(SUFFIXES)}, found {path.name!r}")
+    return path

@@ -99,8 +99,7 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
     """Return the model that a run ended with.
 
     Args:
-        scenario: The run's.
-        result: Its result document.
+        result: The run's result document.
         task: Of a run that learned several things, which one, from 1; None: its answer, that of the last.
 
     Raises:
@@ -114,8 +113,8 @@ def released(scenario: Scenario, result: Mapping[str, Any], task: int | None = N
             f"the people of scenario {scenario.name!r} are simulated: there are no columns to predict from (a run's "
             f"hypothesis predicts from features)"
         )
-    estimate, privacy = ended.get("estimate"), result.get("privacy")
-    privacy = privacy if isinstance(privacy, Mapping) else {}
+    estimate, found = ended.get("estimate"), result.get("privacy")
+    privacy: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     try:
         return Model(
             scenario=scenario.name,

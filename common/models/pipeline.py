@@ -23,11 +23,7 @@ from common.models.predict import feature_names, features_of, predictions, targe
 
 
 class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """The base of both steps.
-
-    Args:
-        document: The model's own fields, as JSON.
-    """
+    """The base of both steps, which holds the model's own fields, as JSON."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
@@ -43,11 +39,7 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self._model
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Refuse: the model was learned by a run.
-
-        Raises:
-            BadInput: Always.
-        """
+        """Refuse: the model was learned by a run."""
         raise BadInput("a released model is not fitted again: its run has learned it, and was paid for")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -71,11 +63,6 @@ class ColumnFeatures(TransformerMixin, _Released):  # type: ignore[misc]  # scik
         return np.asarray(self.model.columns, dtype=object)
 
 
-def _half_space(step: Any) -> bool:
-    found = step.model.hypothesis
-    return isinstance(found.hypothesis if isinstance(found, Relabelled) else found, Linear)
-
-
 def _probable(step: Any) -> bool:
     try:
         step.model.hypothesis.probabilities(np.zeros((0, step.model.table.dimension), np.float32))
@@ -95,8 +82,7 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
     @property
     def coef_(self) -> Floats:
         """The weights of the features, shape (1, d)."""
-        found = self._linear()
-        return np.asarray([found.weights])
+        return np.asarray([self._linear().weights])
 
     @property
     def intercept_(self) -> Floats:

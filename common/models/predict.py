@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from common.data.examining import Notes
 from common.data.loading import encode_piece, rows_of
 from common.data.tables import Feature, Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
-from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Regressor
 from common.models.model import Model
 
@@ -31,7 +29,6 @@ class Predicted:
     Attributes:
         values: Shape (n,): texts as the table spells them, or numbers in the column's own unit.
         probabilities: Shape (n,), of the positive label; None where they were not asked for.
-        notes: What was clipped, unlisted or missing.
     """
 
     values: AnyArray
@@ -44,7 +41,6 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
     """Predict for rows.
 
     Args:
-        model: The model.
         data: A file's path, a frame of polars or pandas, or a list of mappings, with the model's columns; others, the
             label among them, are left alone.
         probabilities: Whether to give those as well.
@@ -55,8 +51,8 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
         BadInput: If the model gives no probabilities, or cannot be used on new rows.
     """
     inputs, columns = model.inputs, frozenset(model.columns)
-    _probabilities(model, np.zeros((0, model.table.dimension), np.float32), probabilities)
-    notes, found, shares = Notes(), [_nothing(model)], [np.zeros(0)]
+    nothing = np.zeros((0, model.table.dimension), np.float32)
+    notes, found, shares = Notes(), [predictions(model, nothing)], [_probabilities(model, nothing, probabilities)]
     for piece in rows_of(data, columns, model.table.layout):
         features = encode_piece(piece, model.table, inputs)
         notes.add(piece, model.table, columns)
@@ -72,16 +68,11 @@ def predict(model: Model, data: Any, *, probabilities: bool = False, strict: boo
 def features_of(model: Model, data: Any) -> Singles:
     """Return what the model sees of rows, shape (n, ``model.table.dimension``), float32; what it leaves alone is 0.
 
-    Raises:
-        BadData, BadInput: As :func:`predict`.
+    Errors are those of :func:`predict`.
     """
     inputs, columns = model.inputs, frozenset(model.columns)
     parts = [encode_piece(piece, model.table, inputs) for piece in rows_of(data, columns, model.table.layout)]
     return np.concatenate([np.zeros((0, model.table.dimension), np.float32), *parts])
-
-
-def _nothing(model: Model) -> AnyArray:
-    return predictions(model, np.zeros((0, model.table.dimension), np.float32))
 
 
 def _probabilities(model: Model, features: Singles, wanted: bool) -> Floats:
@@ -107,10 +98,9 @@ def calibration(model: Model) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted of a row.
+    """What is predicted of a row, in a column.
 
     Attributes:
-        column: The column that would have it.
         names: Of two: the negative, the positive. Of several: by their number. Of a number: none.
         low, high: Of a number: its public bounds, which 0 and 1 stand for.
     """
@@ -123,56 +113,37 @@ class Target:
 
 def target_of(model: Model) -> Target:
     """Return what a model predicts."""
-    return _outcome(model.hypothesis, model)
+    match model.hypothesis:
+        case Relabelled(column=column):
+            feature, place = feature_at(model, column)
+            if isinstance(feature, Number):
+                middle = feature.low + 0.5 * (feature.high - feature.low)
+                return Target(feature.column, (f"at most {middle:g}", f"above {middle:g}"))
+            names = [group[0] for group in feature.groups]
+            others = [name for name in names if name != names[place]]
+            return Target(feature.column, (others[0] if len(others) == 1 else f"not {names[place]}", names[place]))
+        case Argmax(first=first, hypotheses=hypotheses):
+            places = [feature_at(model, first + number) for number in range(len(hypotheses))]
+            feature = places[0][0]
+            if isinstance(feature, Number) or any(other is not feature for other, _ in places):
+                return Target("class", feature_names(model)[first:][: len(places)])
+            return Target(feature.column, tuple(feature.groups[place][0] for _, place in places))
+        case Regressor(response=response):
+            feature, _ = feature_at(model, response)
+            bounds = (feature.low, feature.high) if isinstance(feature, Number) else (0.0, 1.0)
+            return Target(feature.column, (), *bounds)
+    label = model.table.label
+    return Target("label" if label is None else label.column, model.classes)
 
 
 def predictions(model: Model, features: Singles) -> AnyArray:
-    """Return the predictions for n rows, shape (n,): texts, or float64 in the column's own unit.
-
-    Args:
-        model: The model.
-        features: Shape (n, d), float32, as the table makes them.
-    """
+    """Return the predictions for n rows of features as the table makes them: texts, or float64 in the column's unit."""
     found, outcome = model.hypothesis, target_of(model)
     if not outcome.names:
         return outcome.low + (outcome.high - outcome.low) * found.values(features)
     if isinstance(found, Argmax):
         return np.asarray(outcome.names)[found.classes(features)]
     return np.asarray(outcome.names)[(found.predict(features) > 0).astype(np.int64)]
-
-
-@singledispatch
-def _outcome(hypothesis: Hypothesis, model: Model) -> Target:
-    label = model.table.label
-    return Target("label" if label is None else label.column, model.classes)
-
-
-@_outcome.register
-def _(hypothesis: Relabelled, model: Model) -> Target:
-    feature, place = feature_at(model, hypothesis.column)
-    if isinstance(feature, Number):
-        middle = feature.low + 0.5 * (feature.high - feature.low)
-        return Target(feature.column, (f"at most {middle:g}", f"above {middle:g}"))
-    names = [group[0] for group in feature.groups]
-    others = [name for name in names if name != names[place]]
-    return Target(feature.column, (others[0] if len(others) == 1 else f"not {names[place]}", names[place]))
-
-
-@_outcome.register
-def _(hypothesis: Argmax, model: Model) -> Target:
-    places = [feature_at(model, hypothesis.first + number) for number in range(len(hypothesis.hypotheses))]
-    first = places[0][0]
-    if isinstance(first, Number) or any(feature is not first for feature, _ in places):
-        return Target("class", tuple(feature_names(model)[hypothesis.first :][: len(places)]))
-    return Target(first.column, tuple(first.groups[place][0] for _, place in places))
-
-
-@_outcome.register
-def _(hypothesis: Regressor, model: Model) -> Target:
-    feature, _ = feature_at(model, hypothesis.response)
-    if isinstance(feature, Number):
-        return Target(feature.column, (), feature.low, feature.high)
-    return Target(feature.column)
 
 
 def feature_at(model: Model, number: int) -> tuple[Feature, int]:
