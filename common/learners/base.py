@@ -212,26 +212,17 @@ class LearnerSettings(OpenSettings):
 
     @abstractmethod
     def event(self, tv_bound: float) -> Event:
-        """Declare what one call costs, before it runs.
-
-        Args:
-            tv_bound: Upper bound s on the total variation between mu and mu' of neighbouring samples (1/(kappa n) at
-                most).
-        """
+        """Declare what one call costs, before it runs; TV(mu, mu') of neighbouring samples is at most ``tv_bound``."""
 
     def can_give(self, hypothesis: Hypothesis) -> bool:
-        """Tell whether the learner can have released a hypothesis: whether it is of the class that it chooses from.
-
-        By default the class is every kind that all parties accept, and those of ``by_choice``.
-        """
+        """Tell whether it can have released a hypothesis; by default, any that all accept, and those ``by_choice``."""
         return hypothesis.kind in ordinary_kinds() | self.by_choice
 
     @property
     def shown_features(self) -> int | None:
         """How many features, from the first on, are taken for public; None: all.
 
-        None of them (0) unless it protects labels only; then those before the columns of the classes, if these take
-        the place of the label.
+        0 unless it protects labels only; then those before the columns of the classes, if there are such.
         """
         if self.protected != "labels":
             return 0
@@ -271,20 +262,13 @@ SETTINGS: TypeRegistry[LearnerSettings] = TypeRegistry("learner", __name__, "nam
 
 
 def open_form(name: str) -> type[OpenSettings]:
-    """Return the class of a learner's settings in which something may be left at ``plan``.
-
-    It is the one from which the settled settings derive, or :class:`OpenSettings` itself, which leaves nothing open.
-    """
+    """Return the open class from which a learner's settled settings derive, or :class:`OpenSettings` itself."""
     kinds = (kind for kind in SETTINGS[name].__mro__ if issubclass(kind, OpenSettings))
     return next(kind for kind in kinds if not issubclass(kind, LearnerSettings))
 
 
 def parse_settings(written: Any) -> OpenSettings:
-    """Return a learner's settings: settled ones (:class:`LearnerSettings`) unless a value is at ``plan``.
-
-    Raises:
-        BadScenario: If the name is unknown, a setting is wrong, or one is at ``plan`` that cannot be planned.
-    """
+    """Return a learner's settings, settled ones unless a value is at ``plan``; BadScenario if something is wrong."""
     opened = [key for key, value in written.items() if left_open(value)] if isinstance(written, dict) else []
     name = written.get("name") if opened else None
     if not isinstance(name, str) or name not in SETTINGS.names():
@@ -330,14 +314,7 @@ def events_of(learner: LearnerSettings, schedule: Sequence[float]) -> Events | N
 
 @dataclass(frozen=True)
 class Calls:
-    """A run's calls of its learner, one a round.
-
-    Attributes:
-        n: Size of the curator's sample.
-        kappa, eta: Density (None without projection) and step of multiplicative weights.
-        rounds: T.
-        before: Number of reweighs before the first round.
-    """
+    """A run's calls of its learner, one a round; see :class:`PlanTask`, ``n`` is the size of the curator's sample."""
 
     n: int
     kappa: float | None

@@ -34,7 +34,7 @@ class OpenSgd(OpenSettings):
         loss: ``logistic`` ln(1 + e^{-lm}); ``hinge`` max(0, 1 - lm); ``perceptron`` max(0, -lm), which is the paper's
             with the sign put right (at lm = 0 it takes the slope -l, so that a start at 0 is not stuck).
         steps: R.
-        clip: L, public. Neighbouring draws' gradients lie in a ball of this radius around 0.
+        clip: L, public: gradients lie in a ball of this radius around 0.
         noise: sigma / L, up to 2^17; 0 is not private.
         diameter: D: of the ball; for the box it only scales the steps (the box itself measures sqrt(dim)).
         domain: ``ball`` or ``box``. The box with a negative intercept is the paper's class of ellipses (Appendix D):

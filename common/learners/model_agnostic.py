@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -16,7 +16,7 @@ from common.learners.scikit import Classifier
 from common.local.hypotheses.composed import MAX_CLASSES
 from common.numerics.bisection import largest
 from common.privacy.budget import cost
-from common.privacy.calibration import release_plan, sampling_schedule
+from common.privacy.calibration import release_plan
 from common.privacy.events import Event, Gaussian, Release, SubsampledRelease
 from common.privacy.guarantee import Protected
 from common.privacy.rounding import down, up
@@ -46,10 +46,8 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 class OpenGnMax(Value):
     """Noisy counts: :func:`curator.mechanisms.sums.noisy_winners`.
 
-    Give either ``noise`` or both ``epsilon`` and ``delta``.
-
     Attributes:
-        noise: sigma of each count, in votes.
+        noise: sigma of each count, in votes; or, in its place,
         epsilon, delta: Of all m answers together: the least noise follows.
     """
 
@@ -62,8 +60,7 @@ class OpenGnMax(Value):
 class OpenStability(Value):
     """Algorithm 1, A_stab, for every vote: a winner is released if it is stable. Pays for easy votes as for hard ones.
 
-    Attributes:
-        epsilon, delta: Of all m answers together, by optimal composition.
+    Epsilon and delta are those of all m answers together, by optimal composition.
     """
 
     name: Literal["stability"] = "stability"
@@ -108,11 +105,7 @@ class Aggregation(Value):
         """Return the (epsilon, delta) of all m answers for a data set that is given; None if none is stated."""
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
-        """Refuse what could not be guaranteed, before anything private is touched.
-
-        Raises:
-            BadScenario: Saying which number would have to change.
-        """
+        """Refuse what could not be guaranteed: raise BadScenario, saying which number would have to change."""
 
 
 class GnMax(OpenGnMax, Aggregation):
@@ -146,8 +139,8 @@ class GnMax(OpenGnMax, Aggregation):
         return None if self.epsilon is None or self.delta is None else (self.epsilon, self.delta)
 
 
-class Stability(OpenStability, Aggregation):
-    """Stable winners, settled."""
+class WholeRelease(Aggregation):
+    """What answers all m queries as one release, or none."""
 
     epsilon: Epsilon
     delta: Delta
@@ -157,6 +150,12 @@ class Stability(OpenStability, Aggregation):
 
     def guarantee(self) -> tuple[float, float] | None:
         return self.epsilon, self.delta
+
+
+class Stability(WholeRelease, OpenStability):
+    """Stable winners, settled."""
+
+    name: Literal["stability"] = "stability"
 
     def check(self, queries: int, chunks: int, people: int, touched: int) -> None:
         try:
@@ -165,29 +164,18 @@ class Stability(OpenStability, Aggregation):
             raise BadScenario(f"stability: {unfit.detail}") from None
 
 
-class SparseVector(OpenSparseVector, Aggregation):
+class SparseVector(WholeRelease, OpenSparseVector):
     """The sparse vector, settled."""
 
-    epsilon: Epsilon
-    delta: Delta
+    name: Literal["sparse-vector"] = "sparse-vector"
 
     @property
     def estimate_epsilon(self) -> float:
         """Pure cost of the estimate, 0 if there is none."""
         return 0.0 if self.estimate is None else down(self.estimate * self.epsilon)
 
-    def event(self, count: int, queries: int, touched: int) -> Event:
-        return Release(epsilon=self.epsilon, delta=self.delta)
-
-    def guarantee(self) -> tuple[float, float] | None:
-        return self.epsilon, self.delta
-
     def thresholds(self, queries: int, cutoff: int) -> Thresholds:
-        """Return the calibration for a given T: for what the estimate leaves of epsilon.
-
-        Raises:
-            BadInput: If there is none.
-        """
+        """Return the calibration for a given T, for what the estimate leaves of epsilon; BadInput if there is none."""
         left = self.epsilon if self.estimate is None else down(self.epsilon - up(self.estimate_epsilon))
         if self.bounds == "paper":
             return printed(cutoff, queries, left, self.delta, self.beta)[0]
@@ -217,18 +205,6 @@ AnyAggregation = Annotated[GnMax | Stability | SparseVector, Field(discriminator
 _ADAPTER: TypeAdapter[GnMax | Stability | SparseVector] = TypeAdapter(AnyAggregation)
 
 
-def parse_aggregation(wire: Any) -> GnMax | Stability | SparseVector:
-    """Return a settled aggregation from its JSON form.
-
-    Raises:
-        BadScenario: If a number is out of range.
-    """
-    try:
-        return _ADAPTER.validate_python(wire)
-    except ValidationError as error:
-        raise BadScenario(f"curator.learner.aggregation: {explain(error)}") from None
-
-
 AGREEMENT = 0.9
 """Share of teachers that agree on a point, for which chunks are planned."""
 _CERTAINTY = 3.0
@@ -247,12 +223,7 @@ TOUCHED: dict[Identity, int] = {"slot": 1, "content": 2}
 
 
 class ClassColumns(Value):
-    """C classes that stand as one-hot columns among the features.
-
-    Attributes:
-        first: The first of these columns.
-        count: C, from 2 to 64.
-    """
+    """C = ``count`` classes, from 2 to 64, that stand as one-hot columns among the features from ``first`` on."""
 
     first: int = Field(ge=1, lt=1 << 16)
     count: int = Field(ge=2, le=MAX_CLASSES)
@@ -333,25 +304,23 @@ class OpenModelAgnostic(OpenSettings):
         """Fill in the aggregation (``noise`` on the sample itself, or ``epsilon`` and ``delta``), then ``chunks`` k.
 
         The budget is divided equally among the rounds, without loss: mu/sqrt(T) each for GNMax on the sample itself;
-        else the largest epsilon of which T calls compose to the budget, half of its delta for the calls' own. How many
-        classes there are changes nothing but how often an answer goes wrong.
+        else the largest epsilon of which T calls compose to the budget, half of its delta for the calls' own.
         """
-        schedule: Sequence[float] = ()
-        if n is not None and task.kappa is not None:
-            schedule = sampling_schedule(n, task.kappa, task.eta, task.rounds, task.before)
-        return self._completed(task, task.rounds, schedule)
+        known = n is not None and task.kappa is not None
+        return self._completed(task, task.rounds, task.calls(n or 1).schedule if known else ())
 
     def _completed(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> ModelAgnosticSettings:
-        """Return the settled settings, for the sampling bounds of all rounds."""
         planned = self.aggregation.wire() | self._planned(request, rounds, schedule)
-        aggregation = parse_aggregation(planned)
+        try:
+            aggregation = _ADAPTER.validate_python(planned)
+        except ValidationError as error:
+            raise BadScenario(f"curator.learner.aggregation: {explain(error)}") from None
         chunks = _enough(self, aggregation) if self.chunks == PLAN else self.chunks
         written = self.as_written["aggregation"]
         shown = {key: planned[key] if left_open(value) else value for key, value in written.items()}
         return self.settled(ModelAgnosticSettings, chunks=chunks, aggregation=shown)
 
     def _planned(self, request: PlanRequest, rounds: int, schedule: Sequence[float]) -> dict[str, float]:
-        """Return what the aggregation leaves open, by name."""
         aggregation = self.aggregation
         if not anything_open(aggregation):
             return {}
@@ -418,20 +387,21 @@ class ModelAgnosticSettings(OpenModelAgnostic, LearnerSettings):
     def planned_values(self, task: PlanTask, asked: OpenSettings) -> dict[str, PlannedValue]:
         aggregation = self.aggregation
         text = f"least k at which {AGREEMENT:.0%} agreement is seen through the noise"
-        found = {"chunks": follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)}
-        if isinstance(aggregation, GnMax):
-            sigma = aggregation.sigma(self.queries, self.touched)
-            flipped = flips(AGREEMENT, self.chunks, sigma, self.class_count)
-            found["sigma"] = fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE)
-            found["flips"] = fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE)
-        else:
+        chunks = follow(asked.given("chunks"), lambda: _enough(self, aggregation), text, SOURCE)
+        if not isinstance(aggregation, GnMax):
             text = "distance to instability from which all points are answered with probability 95%"
-            found["margin"] = fixed(_margin(self, aggregation), text, SOURCE)
-        return found
+            return {"chunks": chunks, "margin": fixed(_margin(self, aggregation), text, SOURCE)}
+        sigma = aggregation.sigma(self.queries, self.touched)
+        flipped = flips(AGREEMENT, self.chunks, sigma, self.class_count)
+        return {
+            "chunks": chunks,
+            "sigma": fixed(sigma, "sigma of a count: sqrt(2 m T)/mu*(eps, delta)", SOURCE),
+            "flips": fixed(flipped, f"share of answers against {AGREEMENT:.0%} of the teachers", SOURCE),
+        }
 
 
 def _call(schedule: Sequence[float], draws: int, epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the guarantee of a call on draws of which one a round fits the budget, nearly the weakest."""
+    """Return the guarantee of a call on draws, nearly the weakest of which one a round fits the budget."""
     dearest = max(schedule)
 
     def own_delta(each: float) -> float:

@@ -52,12 +52,7 @@ class Classifier(Value):
 
 @SETTINGS.register("scikit")
 class ScikitSettings(LearnerSettings, Classifier):
-    """Settings of a classifier of scikit-learn (:class:`curator.learners.scikit.Scikit`).
-
-    Attributes:
-        classifier, parameters: As of a :class:`Classifier`.
-        draws: m.
-    """
+    """Settings of a classifier of scikit-learn (:class:`curator.learners.scikit.Scikit`) that learns from draws."""
 
     by_choice: ClassVar[frozenset[str]] = frozenset({"onnx"})
 
@@ -165,14 +160,7 @@ arguments that are callables or objects of scikit-learn.
 
 
 def check_arguments(classifier: str, given: Iterable[str]) -> None:
-    """Refuse a classifier without an allow-list, and arguments that are not on it.
-
-    Args:
-        given: The names of the arguments.
-
-    Raises:
-        ValueError: Naming what is refused, and what is allowed.
-    """
+    """Refuse a classifier without an allow-list, and names of arguments that are not on it, with a ValueError."""
     if classifier in SEVERAL:
         raise ValueError(f"{classifier} predicts several labels at once; people have one")
     if classifier not in ALLOWED:

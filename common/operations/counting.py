@@ -19,11 +19,7 @@ class ReleasedCount(Result):
 
 @OPERATIONS.register("count")
 class Count(Operation[ReleasedCount]):
-    """Count the records of which a feature is 1, and release the number with noise.
-
-    Attributes:
-        epsilon: What this costs, in [0.001, 30].
-    """
+    """Count the records of which a feature is 1, and release the number with noise, for ``epsilon``."""
 
     result: ClassVar = ReleasedCount
     kind: Literal["count"] = "count"
@@ -47,11 +43,7 @@ class SelectedFeature(Result):
 
 @OPERATIONS.register("select")
 class Select(Operation[SelectedFeature]):
-    """Select the feature that is 1 most often, among ``count`` ones from ``first`` on, and release its number.
-
-    Attributes:
-        epsilon: What this costs.
-    """
+    """Select the feature that is 1 most often, among ``count`` ones from ``first`` on, for ``epsilon``."""
 
     result: ClassVar = SelectedFeature
     kind: Literal["select"] = "select"
@@ -74,10 +66,7 @@ class Select(Operation[SelectedFeature]):
 
 
 class CountedHead(Result):
-    """The listed values, the noisy count of each, and among how many people they were counted.
-
-    The largest counts that the list was chosen by come first. Counts may be negative.
-    """
+    """The listed values, the likeliest first, the noisy count of each (may be negative), and among how many people."""
 
     items: tuple[Word, ...]
     counts: tuple[Whole, ...]
@@ -86,12 +75,9 @@ class CountedHead(Result):
 
 @OPERATIONS.register("head")
 class HeadList(Operation[CountedHead]):
-    """List the values that many people hold, and count their holders among other people.
+    """List the values that many people hold, at most ``most``, and count their holders among other people.
 
-    Attributes:
-        first, bits: The features that are the bits of the value, most significant first.
-        most: Values that are listed at most.
-        epsilon: What this costs.
+    The features from ``first`` on are the ``bits`` of a value, most significant first.
     """
 
     result: ClassVar = CountedHead

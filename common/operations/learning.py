@@ -22,11 +22,9 @@ class Learned(Result):
 
 @OPERATIONS.register("learn")
 class Learn(Operation[Learned]):
-    """Learn a hypothesis from draws of the current reweighed distribution, and release it.
+    """Learn a hypothesis from draws of the current reweighed distribution, seen as a task says, and release it.
 
-    Attributes:
-        round: Counted over all tasks.
-        task: As what the learner sees the draws; None: as they are.
+    Rounds are counted over all tasks.
     """
 
     result: ClassVar = Learned
@@ -43,11 +41,7 @@ class Learn(Operation[Learned]):
         return 0 if self.task is None else self.task.min_features
 
     def about_records(self, result: Learned) -> Hypothesis:
-        """Return what was learned as a hypothesis about whole records.
-
-        Raises:
-            BadMessage: If the task can have no such hypothesis.
-        """
+        """Return what was learned as a hypothesis about whole records; BadMessage if the task can have none such."""
         return result.hypothesis if self.task is None else self.task.about(result.hypothesis)
 
     def check(self, result: Learned) -> None:
@@ -55,12 +49,11 @@ class Learn(Operation[Learned]):
 
 
 class Labelled(Result):
-    """The labels of the points, and a student's model where one was asked for.
+    """The labels of the points, and a student's model; None, and not in the JSON form, where none was asked for.
 
     Attributes:
         labels: One a point: -1, +1, the number of a class, or None where the vote has no winner.
         protects: Whether the guarantee is for the records or for their labels only.
-        hypothesis: The student's model; None (and left out of the JSON form) where ``transfer`` did not ask for it.
     """
 
     labels: tuple[Annotated[int, Field(strict=True, ge=-1)] | None, ...]
@@ -78,7 +71,6 @@ class Labelled(Result):
 class LabelPoints(Operation[Labelled]):
     """Label public points by the votes of teachers on disjoint chunks of the sample, and release the labels.
 
-    Each is -1, +1, the number of a class where the learner tells several apart, or null where the vote has no winner.
     The curator's learner must be ``model-agnostic``, which says how. Points that were labelled may be asked for again:
     that costs again.
 
@@ -124,8 +116,7 @@ class LearnParities(Operation[BlockParities]):
         first, bits: The features that are the bits of the value, most significant first.
         blocks: Number of blocks of equally many people.
         parts: Each of so many disjoint parts of the people answers for all blocks.
-        epsilon: What this costs.
-        rule: How KLNRS keeps records: ``tight`` or ``paper``.
+        rule: How KLNRS keeps records.
     """
 
     result: ClassVar = BlockParities

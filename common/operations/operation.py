@@ -32,21 +32,18 @@ R = TypeVar("R", bound=Result)
 
 
 class Operation(Value, Generic[R]):
-    """A request to the curator, as a frozen value with a ``kind``.
-
-    Attributes:
-        result: The type of what it releases: the class that this one is generic in.
-    """
+    """A request to the curator, as a frozen value with a ``kind``."""
 
     kind: str
     result: ClassVar[type[Any]]
+    """The type of what it releases: the class that this one is generic in."""
 
     @classmethod
     @abstractmethod
     def example(cls) -> tuple[Self, ...]:
         """Return small valid requests, at least one: the contract suite has each carried out on 4000 people.
 
-        Theirs are 24 features, 0 or 1; the learner and the public sample are any with which the handler is content.
+        They have 24 features, 0 or 1; the learner and the public sample are any with which the handler is content.
         """
 
     @property
@@ -60,18 +57,10 @@ class Operation(Value, Generic[R]):
         return None
 
     def check(self, result: R) -> None:
-        """Refuse a result that does not answer this request.
-
-        Raises:
-            BadMessage: Saying what was wanted.
-        """
+        """Refuse a result that does not answer this request: raise BadMessage, saying what was wanted."""
 
     def read(self, release: Any) -> R:
-        """Return the result in the JSON form of a release, whole and checked against this request.
-
-        Raises:
-            BadMessage: If there is none, or not what was asked for.
-        """
+        """Return the result in the JSON form of a release; BadMessage if it does not answer this request."""
         if not isinstance(release, dict):
             raise BadMessage(f"a release is an object, found {type(release).__name__}")
         found: R = self.result.parse(findings(release))
@@ -90,11 +79,7 @@ def findings(release: dict[str, Any]) -> dict[str, Any]:
 
 
 def declared_event(release: dict[str, Any]) -> Event:
-    """Return the event that a release declares.
-
-    Raises:
-        BadMessage: If it declares none that is known.
-    """
+    """Return the event that a release declares; BadMessage if none that is known."""
     return parse_event(release.get(_EVENT))
 
 

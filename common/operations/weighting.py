@@ -22,13 +22,7 @@ class Reweighed(Result):
 
 @OPERATIONS.register("reweigh")
 class Reweigh(Operation[Reweighed]):
-    """Multiply every record's weight by exp(-eta (1 - loss of this hypothesis)). Releases nothing.
-
-    Attributes:
-        hypothesis: Any; not only those that this curator released.
-        loss: ``zero-one``, ``hinge`` or ``perceptron``, the latter two clamped to [0, 1]: see
-            :data:`common.local.losses.Loss`.
-    """
+    """Multiply every record's weight by exp(-eta (1 - loss of any hypothesis)). Releases nothing."""
 
     result: ClassVar = Reweighed
     kind: Literal["reweigh"] = "reweigh"
@@ -52,9 +46,7 @@ class Reweigh(Operation[Reweighed]):
 class Rake(Operation[Reweighed]):
     """Multiply every record's weight by exp(-eta (1 - tilt)), the tilt being that of its item. Releases nothing.
 
-    Attributes:
-        tilt: A number in [0, 1] for each item. That of a person is a function of their record and of this message, so
-            what is proven of reweighing by losses holds for it.
+    A person's tilt is a function of their record and of this message, so what is proven of reweighing by losses holds.
     """
 
     result: ClassVar = Reweighed
@@ -83,8 +75,8 @@ class NoisyMargins(Result):
     """The weighted margins with noise, on a public grid.
 
     Attributes:
-        shares: One an item of the cells, in units: with noise negative or above ``whole``.
-        whole: How many units make a share of 1, a power of two. It follows from public numbers.
+        shares: One an item of the cells, in units, of which ``whole`` make 1: with noise negative, or above that.
+        whole: A power of two, which follows from public numbers.
     """
 
     shares: tuple[Whole, ...]
@@ -102,10 +94,8 @@ class Margins(Operation[NoisyMargins]):
 
     Where nothing was reweighed all weights are alike, and these are plain shares.
 
-    Attributes:
-        cells: The items.
-        epsilon: What this costs, in [0.0025, 30]. The noise has scale 2 s/epsilon, s a bound on one person's weight:
-            1/n before the first reweigh, 1/(kappa n) after some.
+    The noise has scale 2 s/epsilon, s a bound on one person's weight: 1/n before the first reweigh, 1/(kappa n) after
+    some.
     """
 
     result: ClassVar = NoisyMargins
