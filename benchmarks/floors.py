@@ -32,7 +32,7 @@ from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
 from common.local.hypotheses.linear import Linear
 from common.local.losses import HypothesisLoss
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Warner
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.scenario import loading

@@ -20,7 +20,7 @@ from common.data.distributions.base import parse_distribution
 from common.data.population import SimulatedRecordSource
 from common.local.hypotheses.linear import Linear
 from common.local.losses import HypothesisLoss
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Warner
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.net import messages

@@ -21,11 +21,10 @@ from common.crypto.identity import Identity, Signed
 from common.data.population import TableRecordSource
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
-from common.local.mechanisms import k_ary
+from common.local.mechanisms import frequency
 from common.local.mechanisms import mechanism as mechanisms
 from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.mechanisms.mechanism import LocalRandomizer, parse_mechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import LocalRandomizer, Warner, parse_mechanism
 from common.local.packing import unpack_answers
 from common.local.queries.coordinate import GradientQuery
 from common.local.queries.items import ItemQuery
@@ -165,7 +164,7 @@ def item_cases() -> list[Case]:
         {name: hosted(query, mechanism=name, slots=0, replaced=replaced) for name, query in queries.items()}
         for replaced in (
             {},
-            {(place, "respond"): lambda symbols, *_: symbols for place in (k_ary, k_ary)},
+            {(place, "respond"): lambda symbols, *_: symbols for place in (frequency, frequency)},
         )
     )
     twice, again = (
@@ -184,8 +183,8 @@ def item_cases() -> list[Case]:
 def compare_case() -> Case:
     """One person, on whom only the first of two constants is wrong, or only the second."""
     query = CompareQuery(first=Constant(label=1), second=Constant(label=-1))
-    two = {(k_ary, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
-    bare = {(k_ary, "respond"): lambda symbols, *_: symbols}
+    two = {(frequency, "k_ary_response_probability"): lambda epsilon, symbols: k_ary_response_probability(epsilon, 2)}
+    bare = {(frequency, "respond"): lambda symbols, *_: symbols}
     twins = {
         "the truth as often as of two outcomes": hosted(query, mechanism="krr", replaced=two),
         "an outcome sent as it is": hosted(query, mechanism="krr", replaced=bare),

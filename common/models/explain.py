@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.data.tables.source import Number
+from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor

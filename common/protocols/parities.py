@@ -13,7 +13,7 @@ from common.core.values import Value, Word
 from common.data.distributions.base import Distribution
 from common.data.distributions.parities import ParityAndThresholdPeople, ParityXorThresholdPeople
 from common.local.hypotheses.rules import FeatureSet, Parity
-from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.mechanisms.frequency import HadamardResponse
 from common.local.queries.items import ItemQuery
 from common.numerics.randomness import subseed
 from common.privacy.rounding import down

@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from common.core.values import PLAN, Value
 from common.data.tables import Feature, Label
-from common.local.mechanisms.mechanism import BitMechanism, Mechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner
 from common.protocols import portfolio
 from common.protocols.base import demands_of
 from common.protocols.portfolio import Portfolio

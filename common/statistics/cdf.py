@@ -22,8 +22,7 @@ import numpy as np
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
-from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse
 from common.local.queries.items import ItemQuery
 from common.local.queries.query import Answers
 from common.statistics.frequency import Reports, reports_by_length

@@ -409,7 +409,7 @@ class SequentialTest(LossTest):
         BadInput: If a parameter is outside its range, or low and high cannot be distinguished.
 
     Examples:
-        >>> from common.local.mechanisms.warner import Warner
+        >>> from common.local.mechanisms.mechanism import Warner
         >>> test = SequentialTest(Warner(epsilon=1.0), low=0.16, high=0.32, beta=5e-5)
         >>> test.update(total=125, count=250)
         >>> test.verdict

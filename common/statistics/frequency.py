@@ -12,8 +12,7 @@ from scipy.special import betaincinv
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
 from common.core.errors import BadInput
-from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words
-from common.local.mechanisms.hadamard import walsh_hadamard
+from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, public_words, walsh_hadamard
 from common.local.mechanisms.mechanism import BitMechanism
 from common.local.queries.code import Questions
 from common.local.queries.items import ItemQuery

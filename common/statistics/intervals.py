@@ -18,7 +18,7 @@ from scipy.special import betaln
 from common.core.arrays import AnyArray
 from common.core.errors import BadInput
 from common.core.values import Value
-from common.local.mechanisms.k_ary import KaryResponse
+from common.local.mechanisms.frequency import KaryResponse
 from common.local.mechanisms.mechanism import BitMechanism, Mechanism
 from common.local.queries.loss import OUTCOMES
 

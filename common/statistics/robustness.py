@@ -41,8 +41,7 @@ import math
 from dataclasses import dataclass
 
 from common.core.errors import BadInput
-from common.local.mechanisms.mechanism import BitMechanism, Mechanism
-from common.local.mechanisms.warner import NoMechanism
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism, NoMechanism
 from common.statistics.evidence import SequentialTest
 from common.statistics.intervals import Estimate, estimate
 

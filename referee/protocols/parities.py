@@ -11,8 +11,7 @@ import numpy as np
 from common.core.errors import BadScenario
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import FeatureSet, Parity
-from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.mechanisms.hadamard import HadamardResponse
+from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse
 from common.local.queries.coordinate import CoordinateQuery
 from common.local.queries.items import ItemQuery
 from common.local.queries.query import Answers, AskAgents

@@ -14,7 +14,7 @@ from typing import Any
 from common.core import canonical
 from common.core.errors import BadData, TandemError
 from common.core.plain import plain
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Warner
 from common.log.transcript import AnyEntry
 from common.net.messages import Configuration
 from common.scenario.resolved import ResolvedScenario, parse_resolved

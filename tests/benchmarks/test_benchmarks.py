@@ -20,7 +20,7 @@ from benchmarks.private_choice import main
 from benchmarks.rounds import compare
 from common.core import canonical
 from common.data.population import TableRecordSource
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Warner
 from common.local.queries.loss import LossQuery
 from common.local.records import Records
 from common.numerics.randomness import RandomSource

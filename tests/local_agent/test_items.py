@@ -13,8 +13,7 @@ from common.core.errors import PolicyRefused
 from common.crypto.identity import verify
 from common.data.population import TableRecordSource
 from common.local.mechanisms.frequency import public_words
-from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Warner, parse_mechanism
 from common.local.queries.coordinate import CoordinateQuery
 from common.local.queries.items import ItemQuery
 from common.local.queries.loss import LossQuery

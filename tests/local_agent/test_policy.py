@@ -14,7 +14,7 @@ from common.core.arrays import Floats, Indices
 from common.core.errors import BadData, BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed
 from common.local.hypotheses.trees import Trees
-from common.local.mechanisms.warner import NoMechanism
+from common.local.mechanisms.mechanism import NoMechanism
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, Query
 from common.local.records import Records

@@ -11,7 +11,7 @@ from common.core.arrays import Bits, Floats, Indices, Words
 from common.core.values import Word
 from common.data.distributions.base import DISTRIBUTIONS, SIDES, UnitDistribution
 from common.local.hypotheses.rules import FeatureSet, Parity
-from common.local.mechanisms.hadamard import parity
+from common.local.mechanisms.frequency import parity
 from common.local.records import Records
 from common.numerics import counter
 from common.numerics.kernels import njit

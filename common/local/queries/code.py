@@ -12,8 +12,7 @@ from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
 from common.local.hypotheses.linear import Linear
 from common.local.losses import ScoreCells
-from common.local.mechanisms.frequency import public_words
-from common.local.mechanisms.hadamard import parity
+from common.local.mechanisms.frequency import parity, public_words
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, Answers, Query
 from common.local.records import Records
@@ -48,7 +47,7 @@ Questions = list[tuple[CodedQuery, Answers]]
 class CodeQuery(CodedQuery):
     """<r, v> + s over F_2: v my item, r a public random row for my slot, s a bit of mine; 1/2 if I have no item.
 
-    With randomized response this is Hadamard response (:mod:`common.local.mechanisms.hadamard`) about items with a
+    With randomized response this is Hadamard response (:mod:`common.local.mechanisms.frequency`) about items with a
     sign. The mean of (-1)^{answer + <r, v>} over the agents is their share that holds v with sign +, less that with
     sign -: one answer serves both signs, where an oracle for pairs (v, s) spends every other one on v alone.
 

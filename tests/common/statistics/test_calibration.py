@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.core.errors import BadInput
+from common.local.mechanisms.mechanism import Warner
 from common.local.mechanisms.noise import Laplace
-from common.local.mechanisms.warner import Warner
 from common.statistics import calibration
 from common.statistics.calibration import (
     VAGUE,

@@ -8,10 +8,8 @@ from scipy.stats import binom
 
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput, BadMessage
-from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.hadamard import HadamardResponse
-from common.local.mechanisms.mechanism import parse_mechanism
-from common.local.mechanisms.warner import NoMechanism, Warner
+from common.local.mechanisms.frequency import FrequencyOracle, HadamardResponse, public_words
+from common.local.mechanisms.mechanism import NoMechanism, Warner, parse_mechanism
 from common.local.queries.code import CodeQuery
 from common.local.queries.items import ItemQuery
 from common.local.queries.query import Answers, parse_query

@@ -12,8 +12,7 @@ from scipy.stats import beta as beta_law
 
 from common.core.arrays import AnyArray, Floats
 from common.core.errors import BadInput
-from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism, Warner, parse_mechanism
 from common.numerics.randomness import RandomSource
 from common.statistics import evidence
 from common.statistics.evidence import FixedTest, SequentialTest

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from common.core.errors import BadInput
-from common.local.mechanisms.k_ary import KaryResponse
-from common.local.mechanisms.mechanism import BitMechanism, Mechanism, parse_mechanism
+from common.local.mechanisms.frequency import KaryResponse
+from common.local.mechanisms.mechanism import BitMechanism, Mechanism, NoMechanism, Warner, parse_mechanism
 from common.local.mechanisms.noise import Laplace
-from common.local.mechanisms.warner import NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.statistics.evidence import FALSE_ALARM, gather, implausible, worst_case
 from common.statistics.intervals import Estimate, Matches, bounds, difference, edge, estimate, mixture, tally

@@ -10,8 +10,7 @@ from scipy.stats import binom
 from common.core.arrays import Floats, Words
 from common.core.errors import BadInput
 from common.local.mechanisms.frequency import FrequencyOracle
-from common.local.mechanisms.mechanism import Mechanism, parse_mechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Mechanism, Warner, parse_mechanism
 from common.local.queries.items import ItemQuery, ThresholdQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records

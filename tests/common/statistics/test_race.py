@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import Warner
 from common.statistics.intervals import Matches, bounds
 from common.statistics.race import WIDER, Race
 from tests.tiers import for_each

@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.errors import BadData, ConsentWithheld, PolicyRefused
-from common.local.mechanisms.mechanism import MECHANISMS, parse_mechanism
-from common.local.mechanisms.warner import Warner
+from common.local.mechanisms.mechanism import MECHANISMS, Warner, parse_mechanism
 from common.local.records import Records
 from local_agent.cli import app
 from local_agent.host import Host

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
-from common.local.mechanisms.frequency import MAX_LISTED, FrequencyOracle, within
+from common.local.mechanisms.frequency import FrequencyOracle, within
 from common.local.mechanisms.mechanism import MECHANISMS, parse_mechanism
 from common.local.packing import answer_type
 from common.numerics.kernels import interpreted
@@ -117,18 +117,6 @@ def test_estimates_vary_as_much_as_stated(oracle: FrequencyOracle, domain: int) 
         assert squares.mean() == pytest.approx(stated, abs=SIGMAS * squares.std() / math.sqrt(repetitions))
 
 
-@for_each(("oracle", "domain"), [each for each in EACH if each.values[1] <= 1000])
-def test_all_items_at_once_are_the_items_one_by_one(oracle: FrequencyOracle, domain: int) -> None:
-    count = 3000
-    items = RandomSource.seeded(6).integers(domain, count).astype(np.uint64)
-    open_words = publics(count)
-    answers = oracle.randomize(items, domain, open_words, RandomSource.seeded(7))
-    at_once = oracle.all_supports(answers, domain, open_words)
-    one_by_one = [oracle.supports(answers, domain, open_words, words(item))[0] for item in range(domain)]
-    assert at_once.dtype == np.int64
-    assert at_once.tolist() == one_by_one
-
-
 @for_each(("oracle", "domain"), thinned([each for each in EACH if each.values[1] in (3, 16)], 6))
 def test_an_answer_supports_the_items_that_would_most_likely_give_it(oracle: FrequencyOracle, domain: int) -> None:
     open_words = publics(8)
@@ -139,7 +127,8 @@ def test_an_answer_supports_the_items_that_would_most_likely_give_it(oracle: Fre
         laws = [law(oracle, item, domain, public) for item in range(domain)]
         likeliest = [max(told, key=lambda answer, told=told: told[answer]) for told in laws]  # type: ignore[misc]
         supported = [int(answer == int(answers[place])) for answer in likeliest]
-        assert oracle.all_supports(answers[slot], domain, open_words[slot]).tolist() == supported
+        items_at = np.arange(domain, dtype=np.uint64)
+        assert oracle.supports(answers[slot], domain, open_words[slot], items_at).tolist() == supported
 
 
 # Manners ------------------------------------------------------------------------------------------------------------
@@ -182,8 +171,6 @@ def test_nobody_at_all(oracle: FrequencyOracle, domain: int) -> None:
     supports = oracle.supports(answers, domain, nobody, words(0, 1))
     assert supports.tolist() == [0, 0]
     assert np.isfinite(oracle.shares(supports, 0, domain)).all()
-    if domain <= 1000:
-        assert oracle.all_supports(answers, domain, nobody).tolist() == [0] * domain
     assert oracle.supports(answers, domain, nobody, nobody).shape == (0,)
 
 
@@ -196,14 +183,6 @@ def test_the_wire_brings_back_the_same(oracle: FrequencyOracle) -> None:
 def test_values_are_refused(oracle: FrequencyOracle) -> None:
     with pytest.raises(PolicyRefused, match=f"'{oracle.name}' randomizes an item, the query says a value"):
         oracle.answer_kind(None)
-
-
-@for_each("oracle", [each for each in ORACLES if each.values[0].max_domain > MAX_LISTED])
-@for_each("domain", [MAX_LISTED + 1, 1 << 64])
-def test_domains_too_large_to_list_are_refused(oracle: FrequencyOracle, domain: int) -> None:
-    nobody = np.empty(0, dtype=np.uint64)
-    with pytest.raises(PolicyRefused, match=f"at most {MAX_LISTED} items are estimated at once, found {domain}"):
-        oracle.all_supports(nobody.astype(np.uint8), domain, nobody)
 
 
 @for_each("oracle", ORACLES)

@@ -12,9 +12,8 @@ import pytest
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, parse_mechanism
+from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, NoMechanism, Warner, parse_mechanism
 from common.local.mechanisms.noise import FLAT, FLAT_BITS, LIMIT, Laplace, LocalGaussian, _coins
-from common.local.mechanisms.warner import NoMechanism, Warner
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
 from curator.mechanisms.counts import FINEST, FineNoise

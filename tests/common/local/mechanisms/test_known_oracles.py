@@ -12,10 +12,16 @@ from scipy.stats import chi2
 
 from common.core.arrays import AnyArray, Words
 from common.core.errors import BadMessage, PolicyRefused
-from common.local.mechanisms import k_ary
-from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.hadamard import HadamardResponse
-from common.local.mechanisms.k_ary import KaryResponse, LocalHashing, _bucket, _hash
+from common.local.mechanisms import frequency
+from common.local.mechanisms.frequency import (
+    FrequencyOracle,
+    HadamardResponse,
+    KaryResponse,
+    LocalHashing,
+    _bucket,
+    _hash,
+    public_words,
+)
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.packing import MAX_SYMBOLS
 from common.numerics.kernels import interpreted
@@ -123,7 +129,7 @@ def test_supports_are_those_of_plain_arithmetic(name: str, domain: int) -> None:
     items = RandomSource.seeded(6).integers(domain, count).astype(np.uint64)
     open_words = publics(count)
     answers = oracle.randomize(items, domain, open_words, RandomSource.seeded(7))
-    at_once = oracle.all_supports(answers, domain, open_words)
+    at_once = oracle.supports(answers, domain, open_words, np.arange(domain, dtype=np.uint64))
     # The candidate's answer without noise, person by person.
     for item in (0, domain - 1):
         assert at_once[item] == plain_supports(oracle, answers, domain, open_words, item)
@@ -228,11 +234,11 @@ def test_public_words_are_the_same_without_a_compiler() -> None:
 @for_each("long", [False, True])
 def test_buckets_meet_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch, buckets: int, long: bool) -> None:
     # The public word is made the hash itself, in 32 bits: two factors are 0, the summand is the word.
-    monkeypatch.setattr(k_ary, "word", lambda public, place: np.uint64(public << 32 if place == 2 else 0))
+    monkeypatch.setattr(frequency, "word", lambda public, place: np.uint64(public << 32 if place == 2 else 0))
     borders = [-(-(y << 32) // buckets) + step for y in range(buckets + 1) for step in (-1, 0, 1)]
     hashes = [border for border in borders if 0 <= border < 1 << 32]
     nothing, answers = np.zeros(1, dtype=np.uint64), np.empty(len(hashes), dtype=np.uint64)
-    k_ary._hash.plain(np.zeros(len(hashes), dtype=np.uint64), hashes, buckets, answers)  # type: ignore[attr-defined]
+    frequency._hash.plain(np.zeros(len(hashes), dtype=np.uint64), hashes, buckets, answers)  # type: ignore[attr-defined]
     assert answers.tolist() == [(value * buckets) >> 32 for value in hashes]
     for value, answer in zip(hashes, answers, strict=True):
         supported = []
@@ -240,18 +246,18 @@ def test_buckets_meet_without_gap_or_overlap(monkeypatch: pytest.MonkeyPatch, bu
             counts = np.zeros(1, dtype=np.int64)
             told = np.array([bucket], dtype=np.uint8)
             with np.errstate(over="ignore"):  # a hash below the bucket wraps around, as it is to
-                k_ary._count.plain(told, [value], buckets, nothing, nothing, long, counts)  # type: ignore[attr-defined]
+                frequency._count.plain(told, [value], buckets, nothing, nothing, long, counts)  # type: ignore[attr-defined]
             supported.append(int(counts[0]))
         assert supported == [int(bucket == answer) for bucket in range(buckets)]
 
 
 @pytest.mark.parametrize("high", [0, 1 << 40])
 def test_an_answer_supports_the_items_that_its_hash_sends_to_its_bucket_however_long_they_are(high: int) -> None:
-    mechanism, publics = k_ary.LocalHashing(epsilon=1.5), np.arange(60, dtype=np.uint64)
+    mechanism, publics = frequency.LocalHashing(epsilon=1.5), np.arange(60, dtype=np.uint64)
     items = np.uint64(high) + np.array([0, 1, 7, 1 << 31], dtype=np.uint64)
     hashed = np.empty((len(items), len(publics)), dtype=np.uint64)
     for item, buckets in zip(items, hashed, strict=True):
-        k_ary._hash(np.full(len(publics), item), publics, mechanism.buckets, buckets)
+        frequency._hash(np.full(len(publics), item), publics, mechanism.buckets, buckets)
     expected = (hashed == hashed[0]).sum(axis=1)
     found = mechanism.supports(hashed[0].astype(np.uint8), 1 << 48, publics, items)
     assert found.tolist() == expected.tolist()
