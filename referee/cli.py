@@ -48,15 +48,13 @@ def run_command(
     scenario: ScenarioArgument,
     sets: Sets = None,
     deployment: Annotated[
-        str,
-        typer.Option(help="embedded (one process), processes (real HTTP on this machine), or a referee's URL."),
+        str, typer.Option(help="embedded (one process), processes (real HTTP on this machine), or a referee's URL.")
     ] = "embedded",
     seed: Annotated[
         int | None, typer.Option(help="Seed of everything simulated; the same seed, the same run.", min=0)
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False),
+        Path | None, typer.Option(help="Run folder; an unfinished one is taken up where it was.", file_okay=False)
     ] = None,
     token: Annotated[str, typer.Option(envvar="TANDEM_OPERATOR_TOKEN", help="Operator token, for a URL.")] = "",
     charged: LedgerOptions,
@@ -102,7 +100,7 @@ def list_command(
         str,
         typer.Argument(
             help="Say more of one kind: scenarios, protocols, problems, operations, learners, mechanisms, queries, "
-            "hypotheses, distributions.",
+            "hypotheses, distributions."
         ),
     ] = "",
     as_json: AsJson = False,

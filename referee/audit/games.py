@@ -113,10 +113,7 @@ def moves(u: float, excess: float) -> list[Gram]:
         if (_chi_squared(above, square) <= most and np.diag(above).max() <= longest) or tried > CELLS:
             found.append(above)
             continue
-        halves = (
-            [(psi, p / 2, f, q), (psi + p / 2, p / 2, f, q)],
-            [(psi, p, f, q / 2), (psi, p, f + q / 2, q / 2)],
-        )
+        halves = ([(psi, p / 2, f, q), (psi + p / 2, p / 2, f, q)], [(psi, p, f, q / 2), (psi, p, f + q / 2, q / 2)])
         costs = [max(_chi_squared(_above(a, b, c, d, square), square) for a, b, c, d in half) for half in halves]
         cells += halves[int(costs[1] < costs[0])]
     found.sort(key=lambda gram: -float(np.trace(gram)))

@@ -245,9 +245,7 @@ def _add_batches(app: Service, referee: Referee) -> None:
         return await run_in_threadpool(_take_each, referee, await request.body())
 
     @app.post(
-        "/v1/proofs",
-        summary="Prove that my report is in the transcript",
-        openapi_extra=signed_body(ProofRequest.KIND),
+        "/v1/proofs", summary="Prove that my report is in the transcript", openapi_extra=signed_body(ProofRequest.KIND)
     )
     async def prove(request: Request) -> Proof:
         signed = await read_signed(request, ProofRequest.KIND)
@@ -318,9 +316,7 @@ def _add_folders(operator: APIRouter, referee: Referee) -> None:
         return PlainTextResponse("".join(line + "\n" for line in entries))
 
     @operator.get(
-        "/v1/runs/{run}/reports/{question}",
-        summary="All reports on a question, as accepted (operator)",
-        **BINARY,
+        "/v1/runs/{run}/reports/{question}", summary="All reports on a question, as accepted (operator)", **BINARY
     )
     def reports(run: RunName, question: Annotated[int, Path(ge=0, lt=1 << 31)]) -> Response:
         found = referee.store.question(run, question)

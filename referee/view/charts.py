@@ -160,11 +160,7 @@ def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
     return [
         (
             group[-1].number,
-            Interval(
-                group[-1].estimate.value,
-                min(r.estimate.low for r in group),
-                max(r.estimate.high for r in group),
-            ),
+            Interval(group[-1].estimate.value, min(r.estimate.low for r in group), max(r.estimate.high for r in group)),
         )
         for group in groups
     ]

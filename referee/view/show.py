@@ -136,8 +136,7 @@ def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> Non
         table.add_row(f"  {TRUTHS.get(name, name)}", f"left out: {why}")
     agents = document["agents"]
     table.add_row(
-        "agents",
-        f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled",
+        "agents", f"{agents['asked']:,} asked, {agents['answered']:,} answered, of {agents['enrolled']:,} enrolled"
     )
     for words in lost(document):
         table.add_row("  lost", words)
