@@ -23,7 +23,6 @@ from referee.protocols.base import PROTOCOLS
 from referee.service import runner as running
 from referee.service.app import referee_app
 from referee.service.runner import Follower, Runner
-from tandem.ui.planning import Planned, Planner
 from tests.common.core.test_machine import KINDS
 from tests.curator.test_curator_app import perform, put
 from tests.deploy.test_processes import party
@@ -253,16 +252,3 @@ def test_a_party_is_watched_on_whatever_happens_to_its_watcher(tmp_path, monkeyp
     until(lambda: not left and lively.process is not first)
     until(lambda: len(lively.printed) == 4)
     lively.stop()
-
-
-def test_a_planner_answers_whatever_its_work_raises():
-    work = Failing(lambda wanted: Planned("good", "works", ()))
-    planner = Planner(work)
-    for number, error in enumerate(KINDS):
-        work.left = [error]
-        found = planner.look(f"plan-{number}", 600.0)
-        assert found is not None
-        assert found.tone == "bad"
-    found = planner.look("the last", 600.0)
-    assert found is not None
-    assert found.tone == "good"

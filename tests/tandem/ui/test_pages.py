@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from tandem.ui.folders import RunFolders
 from tandem.ui.pages import page as made
 from tandem.ui.parties import story
 from tandem.ui.planning import FIELDS, Planned, Planner, WantedPlan, form, planned
+from tests.common.core.test_machine import KINDS
 from tests.support import Bench, small
 from tests.tandem.ui.asking import RULES, Browser, outside
 from tests.tiers import for_each
@@ -122,30 +124,24 @@ def test_only_the_directorys_own_names_lead_to_a_folder(browser, name):
     assert browser.get(f"/run/{name}").status_code in (404, 422)
 
 
-def test_an_empty_or_missing_directory_says_how_to_begin(tmp_path):
-    for root in (tmp_path, tmp_path / "none"):
-        assert "referee run ball" in Browser(ui_app(RunFolders(root), RULES)).page("/")
-
-
-def test_one_run_folder_is_a_directory_of_one(runs):
-    assert 'href="/run/tiny"' in Browser(ui_app(RunFolders(runs / "tiny"), RULES)).page("/")
+def test_a_directory_may_be_empty_or_missing_or_one_run_folder(tmp_path, runs):
+    for root, words in (
+        (tmp_path / "none", "referee run ball"),
+        (runs / "none", "referee run ball"),
+        (runs / "tiny", 'href="/run/tiny"'),
+    ):
+        assert words in Browser(ui_app(RunFolders(root), RULES)).page("/")
 
 
 def test_nothing_private_is_opened(browser, runs, monkeypatch):
-    """What lies in ``state`` is a party's own; here it could not even be read without an error."""
+    """What lies in ``state`` is a party's own."""
     (runs / "tiny" / "state").mkdir()
     (runs / "tiny" / "state" / "curator.key").write_text("the curator's secret")
     opened: list[str] = []
-    real = os.open
-
-    from pathlib import Path
-
-    for name in ("read_bytes", "read_text", "open"):
-        kept = getattr(Path, name)
-        monkeypatch.setattr(
-            Path, name, lambda self, *a, kept=kept, **k: (opened.append(str(self)), kept(self, *a, **k))[1]
-        )
-    monkeypatch.setattr(os, "open", lambda path, *a, **k: (opened.append(str(path)), real(path, *a, **k))[1])
+    for owner, name in ((Path, "read_bytes"), (Path, "read_text"), (Path, "open"), (os, "open")):
+        real = getattr(owner, name)
+        noting = lambda path, *a, real=real, **k: (opened.append(str(path)), real(path, *a, **k))[1]  # noqa: E731
+        monkeypatch.setattr(owner, name, noting)
     for path in ("/", "/run/tiny", "/run/state", "/run/tiny%2fstate"):
         assert "secret" not in browser.get(path).text
     assert any("result.json" in path for path in opened)
@@ -161,23 +157,19 @@ def entries(runs) -> list[SignedEntry]:
     ]
 
 
-def test_every_message_is_in_exactly_one_step_in_order(runs):
+def test_every_message_is_in_one_step_in_order_with_its_numbers(runs):
     found = entries(runs)
-    numbers = [number for step in story(found).steps for number in step.entries]
-    assert sorted(numbers) == list(range(len(found)))
-    assert [step.entries[0] for step in story(found).steps] == sorted(step.entries[0] for step in story(found).steps)
-
-
-def test_the_numbers_are_those_of_the_messages(runs):
-    found = entries(runs)
-    for step in story(found).steps:
+    steps = story(found).steps
+    assert sorted(number for step in steps for number in step.entries) == list(range(len(found)))
+    assert [step.entries[0] for step in steps] == sorted(step.entries[0] for step in steps)
+    for step in steps:
         held = [found[number] for number in step.entries]
-        if held[0].kind == "question":
+        if step.kind == "question":
             asked = sum(stop - start for entry in held for _, start, stop in entry.body["parts"])
             assert step.title == f"A question to {asked:,} agents"
-        if held[0].kind == "answers":
+        if step.kind == "answers":
             assert step.title == f"The answers of {sum(entry.body['answered'] for entry in held):,} agents"
-        if held[0].kind == "terms":
+        if step.kind == "terms":
             assert step.says["people"] == held[0].body["terms"]["message"]["n"]
 
 
@@ -214,31 +206,17 @@ def test_the_pages_go_through_the_run(browser, runs):
     assert f"his run has {count} steps" in beyond.text
 
 
-def _cut(lines):
-    return [lines[0], lines[1][:50]]
-
-
-def _no_configuration(lines):
-    return lines[1:]
-
-
-def _other_body(lines):
-    return [lines[0], json.dumps({**json.loads(lines[1]), "body": {"terms": 3}})]
-
-
-def _empty(lines):
-    return []
-
-
-@pytest.mark.parametrize("change", [_cut, _no_configuration, _other_body, _empty])
-def test_a_damaged_transcript_says_so(browser, runs, change):
+def test_a_damaged_transcript_says_so(browser, runs):
     file = runs / "tiny" / "transcript.jsonl"
-    file.write_text("".join(line + "\n" for line in change(file.read_text().splitlines())))
-    found = browser.get("/run/tiny/parties")
-    assert found.status_code == 422
-    assert "Traceback" not in found.text
-    with pytest.raises((BadData, ValueError)):
-        story(entries(runs))
+    lines = file.read_text().splitlines()
+    other_body = json.dumps({**json.loads(lines[1]), "body": {"terms": 3}})
+    for damaged in ([lines[0], lines[1][:50]], lines[1:], [lines[0], other_body], []):
+        file.write_text("".join(line + "\n" for line in damaged))
+        found = browser.get("/run/tiny/parties")
+        assert found.status_code == 422
+        assert "Traceback" not in found.text
+        with pytest.raises((BadData, ValueError)):
+            story(entries(runs))
 
 
 def test_hostile_text_of_a_message_is_text(browser, runs):
@@ -281,21 +259,17 @@ def test_the_page_shows_the_numbers_of_the_command(browser):
     assert not outside(page)
 
 
-def test_a_violation_is_amber_with_its_reason():
+def test_a_violation_is_amber_and_who_cannot_help_is_red_each_with_its_reason():
     found, document = planned(WantedPlan("halfspace", ())), plans(loading.load("halfspace"))
     assert document["violations"]
     assert not document["advice"]["warnings"]
     assert (found.tone, found.reasons) == ("open", tuple(document["violations"]))
     assert found.detectable == tuple(document["advice"]["sentences"])
-
-
-def test_who_cannot_help_is_red_with_its_reason():
     changed = (("curator.n", "50"), ("agents.count", "60"))
-    found = planned(WantedPlan("reverse-adaptation", changed))
-    warnings = plans(loading.load("reverse-adaptation", [f"{key}={text}" for key, text in changed]))["advice"][
-        "warnings"
-    ]
+    chosen = loading.load("reverse-adaptation", [f"{key}={text}" for key, text in changed])
+    warnings = plans(chosen)["advice"]["warnings"]
     assert warnings
+    found = planned(WantedPlan("reverse-adaptation", changed))
     assert (found.tone, found.reasons) == ("bad", tuple(warnings))
 
 
@@ -315,15 +289,6 @@ def test_nothing_but_shipped_scenarios_and_numbers_is_taken(browser, query):
     assert (refused.status_code, part.status_code) == (422, 200)
     assert "This cannot be planned" in part.text
     assert not outside(refused.text + part.text)
-
-
-def test_other_keys_of_a_scenario_cannot_be_set():
-    assert WantedPlan.of({"scenario": QUICK, "data": "/etc", "curator.learner": "x"}) == WantedPlan(QUICK, ())
-
-
-def test_what_the_scenario_has_already_is_no_change():
-    own = {shown.field.key: shown.value for shown in form(WantedPlan(QUICK, ()))}
-    assert WantedPlan.of({"scenario": QUICK, **own}) == WantedPlan(QUICK, ())
 
 
 def test_the_form_has_the_scenarios_numbers_and_sliders_within_their_ends():
@@ -374,18 +339,24 @@ def test_a_plan_that_takes_long_is_waited_for(browser, monkeypatch):
 
 
 def test_a_fault_of_the_planner_is_told_and_does_not_stop_it():
+    faults = list(KINDS)
+
     def work(wanted: WantedPlan) -> Planned:
-        if wanted.scenario == "bad":
-            raise ZeroDivisionError
+        if faults:
+            raise faults.pop()
         return Planned("good", "fine")
 
     planner = Planner(work)
-    found = planner.look(WantedPlan("bad", ()), 20.0)
-    assert found is not None
-    assert "a fault of the planner" in found.reasons[0]
-    assert planner.look(WantedPlan("good", ()), 20.0) == Planned("good", "fine")
+    for number in range(len(KINDS)):
+        found = planner.look(WantedPlan(f"bad {number}", ()), 600.0)
+        assert found is not None
+        assert "a fault of the planner" in found.reasons[0]
+    assert planner.look(WantedPlan("good", ()), 600.0) == Planned("good", "fine")
 
 
-def test_a_value_that_is_no_number_names_its_field():
+def test_a_query_sets_numbers_of_the_form_and_nothing_else():
     with pytest.raises(BadScenario, match=r"agents\.count must be a number or plan, found 'x'"):
         WantedPlan.of({"scenario": "ball", "agents.count": "x"})
+    own = {shown.field.key: shown.value for shown in form(WantedPlan(QUICK, ()))}
+    for query in ({"data": "/etc", "curator.learner": "x"}, own):  # what the scenario has already is no change
+        assert WantedPlan.of({"scenario": QUICK, **query}) == WantedPlan(QUICK, ())
