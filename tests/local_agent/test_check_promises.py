@@ -23,7 +23,8 @@ from referee.runfolder import unpack_reports
 from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
-from tests.referee.audit.test_history import SECRET, Watched, entries_of
+from tests.referee.audit.signing import entries_of
+from tests.referee.audit.test_history import SECRET, Watched
 from tests.support import Bench, served
 
 STILL_OPEN = PatternViolation("question 1 of run 'run' still takes answers: ask again once it is closed")

@@ -1,20 +1,43 @@
-"""A transcript changed and signed anew, as only its referee can."""
+"""What tests of the audit share: folders read and audited, transcripts changed and signed anew as a referee can."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 from common.core import canonical
-from common.crypto.identity import Identity
+from common.crypto.identity import Identity, Signed
 from common.log.receipts import StoredCheckpoint, signed_checkpoint
 from common.log.transcript import SignedEntry, append
+from referee.cli import app
 
 Bodies = list[tuple[str, dict[str, Any]]]
 
 
 def identity_of(folder: Path) -> Identity:
     return Identity.load_or_create(folder / "state" / "referee" / "identity.key")
+
+
+def entries_of(run: Path) -> list[SignedEntry]:
+    return [SignedEntry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
+
+
+def curator_of(run: Path) -> str:
+    """Return the key that signed the terms of a run."""
+    return Signed.parse(next(entry for entry in entries_of(run) if entry.kind == "terms").body["terms"]).key
+
+
+def keys(folder: Path, run: Path) -> tuple[object, ...]:
+    """Return the options that give an audit both keys of a run of a bench."""
+    return "--referee-key", identity_of(folder).public, "--curator-key", curator_of(run)
+
+
+def said(*arguments: object) -> tuple[int, str]:
+    """Return the exit status of ``referee audit``, and the words that it printed."""
+    done = CliRunner().invoke(app, ["audit", *map(str, arguments)])
+    return done.exit_code, " ".join(done.output.split())
 
 
 def write_checkpoint(run: Path, signer: Identity, entries: list[SignedEntry], now: int = 0) -> None:
@@ -46,6 +69,30 @@ def resign_as(signer: Identity, run: Path, lie: Callable[[Bodies], Bodies]) -> N
     if last is not None and "result" in last.body:
         result.update(last.body["result"])
     (run / "result.json").write_text(json.dumps(result))
+
+
+def lie(*changes: Any) -> Callable[[Bodies], Bodies]:
+    """Return a change of a transcript.
+
+    Each change is an entry (its index, or its kind and which one of that kind: "question 1"), the way to a place in its
+    body, and what is put there; ... takes away what is there, or without a way the entry.
+    """
+
+    def changed(bodies: Bodies) -> Bodies:
+        for entry, *way, value in changes:
+            kind, _, nth = str(entry).partition(" ")
+            of_kind = [number for number, (found, _) in enumerate(bodies) if found == kind]
+            at = entry if isinstance(entry, int) else of_kind[int(nth or 0)]
+            place, last = (bodies[at][1], way[-1]) if way else (bodies, at)
+            for step in way[:-1]:
+                place = place[step]
+            if value is ...:
+                del place[last]
+            else:
+                place[last] = value
+        return bodies
+
+    return changed
 
 
 def cut_short(bodies: Bodies, entries: int, status: str = "failed") -> Bodies:

@@ -20,9 +20,8 @@ from referee.audit.audit import audit
 from referee.runs.ordering import ALL, beacon_of
 from referee.service.witness import witness_app
 from referee.witness_log import WitnessLog
-from tests.referee.audit.signing import Bodies, identity_of, resign
-from tests.referee.audit.test_order_nobody_chooses import RUN, carry, entries, keys, with_a_secret
-from tests.referee.audit.test_what_remains import said
+from tests.referee.audit.signing import Bodies, entries_of, identity_of, keys, lie, resign, said
+from tests.referee.audit.test_order_nobody_chooses import RUN, carry, with_a_secret
 from tests.support import Bench, Curators, Halted, seal, served, tiny
 
 pytestmark = pytest.mark.slow
@@ -67,11 +66,11 @@ def drawn(folder: Path, witness: type[Near] = Near, count: int = 2) -> Iterator[
 
 
 def configuration_of(run: Path) -> messages.Configuration:
-    return messages.Configuration.parse(entries(run)[0].body["configuration"])
+    return messages.Configuration.parse(entries_of(run)[0].body["configuration"])
 
 
 def terms_of(run: Path) -> messages.Terms:
-    return messages.Terms.parse(Signed.parse(entries(run)[1].body["terms"]).message)
+    return messages.Terms.parse(Signed.parse(entries_of(run)[1].body["terms"]).message)
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +87,15 @@ def run(honest, tmp_path) -> Path:
 
 
 def test_an_honest_run_is_ordered_by_all_three(run):
-    assert [entry.kind for entry in entries(run)][:3] == ["configuration", "terms", "beacon"]
-    terms, body = terms_of(run), entries(run)[2].body
+    assert [entry.kind for entry in entries_of(run)][:3] == ["configuration", "terms", "beacon"]
+    terms, body = terms_of(run), entries_of(run)[2].body
     assert terms.share is None
     share = beacon.RevealedShare.parse(Signed.parse(body["share"]).message)
     assert beacon.commitment_to(share.share) == terms.share_sha256
     assert share.beacon == beacon_of(StoredCheckpoint.parse(body["words"]), configuration_of(run))
     found = audit(run)
     assert found.choosers == (ALL,)
-    code, output = said(run, "--strict", *keys(run))
+    code, output = said(run, "--strict", *keys(run.parent, run))
     assert code == 0
     assert "chosen by the referee, the curator and the beacon's witnesses together" in output
 
@@ -106,7 +105,7 @@ def test_the_order_is_made_of_all_three(tmp_path):
     with drawn(tmp_path / "all") as bench:
         run = carry(bench)
         (cohort,) = bench.referee.store.cohorts()
-    body, published = entries(run)[2].body, next(iter(entries(run)[-1].body["order"].values()))
+    body, published = entries_of(run)[2].body, next(iter(entries_of(run)[-1].body["order"].values()))
     share = Signed.parse(body["share"]).message
     assert cohort.seed == f"{published}+{share['share']}+{share['beacon']}"
 
@@ -117,7 +116,7 @@ def test_the_order_is_made_of_all_three(tmp_path):
 def test_a_witness_gives_one_word_for_the_beginning_of_a_run(run, tmp_path):
     """Whoever has seen the word and does not like the order gets no second one, of this beginning or of another."""
     witness = Near(tmp_path)
-    signer, agreed, held = identity_of(tmp_path), configuration_of(run), entries(run)
+    signer, agreed, held = identity_of(tmp_path), configuration_of(run), entries_of(run)
     first = signed_checkpoint(signer, "run", agreed.fingerprint(), held[:2], 7)
     word = witness.keep(first)
     assert witness.keep(first) == word
@@ -134,7 +133,7 @@ def test_a_referee_that_shows_the_word_of_another_beginning_is_caught(tmp_path, 
     """It had other terms witnessed, whose word it likes better, and the curator opens its share to that."""
     with drawn(tmp_path / "all", count=1) as bench:
         run = carry(bench)
-        signer, agreed, held = bench.referee.identity, configuration_of(run), entries(run)
+        signer, agreed, held = bench.referee.identity, configuration_of(run), entries_of(run)
         forged = append(held[0], "terms", {"terms": {}}, signer)
         checkpoint = signed_checkpoint(signer, "run", agreed.fingerprint(), [held[0], forged], 1)
         itself = Near(tmp_path / "all" / "witness0")._identity
@@ -142,70 +141,42 @@ def test_a_referee_that_shows_the_word_of_another_beginning_is_caught(tmp_path, 
         word = witness.keep(checkpoint) if with_its_word else StoredCheckpoint.parse(held[2].body["words"]).witnessed[0]
         words = StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))
         curator = bench._gate.curator.of["run"]._directory.identity  # type: ignore[attr-defined]
-    share = Signed.parse(held[2].body["share"]).message
-
-    def lie(bodies: Bodies) -> Bodies:
-        bodies[2][1]["words"] = words.wire()
-        if with_its_word:
-            value = beacon_of(words, agreed)
-            bodies[2][1]["share"] = curator.sign("share", {**share, "beacon": value}).wire()
-        return bodies
-
-    resign(tmp_path / "all", run, lie)
+    changes: list[Any] = [(2, "words", words.wire())]
+    if with_its_word:
+        share = {**Signed.parse(held[2].body["share"]).message, "beacon": beacon_of(words, agreed)}
+        changes.append((2, "share", curator.sign("share", share).wire()))
+    resign(tmp_path / "all", run, lie(*changes))
     with pytest.raises(AuditFailed, match=r"about another beginning of the run|has signed another checkpoint"):
         audit(run)
 
 
-def drop_beacon(bodies: Bodies) -> None:
-    del bodies[2]
-
-
-def forget_the_source(bodies: Bodies) -> None:
-    del bodies[0][1]["configuration"]["beacon"]
-
-
-def one_word_only(bodies: Bodies) -> None:
-    del bodies[2][1]["words"]["witnessed"][1]
-
-
-def a_word_of_its_own(bodies: Bodies) -> None:
+def a_word_of_its_own(bodies: Bodies) -> Bodies:
     """The referee plays one of the witnesses."""
     words = bodies[2][1]["words"]
     words["witnessed"][1] = Identity.create().sign("witnessed", words["witnessed"][1]["message"]).wire()
+    return bodies
 
 
-def share_not_opened(bodies: Bodies) -> None:
-    del bodies[2][1]["share"]
-
-
-def beacon_after_a_message(bodies: Bodies) -> None:
+def beacon_after_a_message(bodies: Bodies) -> Bodies:
     bodies.insert(3, bodies.pop(2))
+    return bodies
 
 
-def opens_another_secret(bodies: Bodies) -> None:
-    bodies[-1][1]["order"] = dict.fromkeys(bodies[-1][1]["order"], "f" * 64)
-
-
-LIES: dict[str, tuple[str, Callable[[Bodies], None]]] = {
-    "leaves the beacon out": ("names a beacon, and the transcript has another one or none", drop_beacon),
-    "forgets the source": ("terms are for another configuration", forget_the_source),
-    "takes one witness's word for two": ("not those of the witnesses", one_word_only),
+LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
+    "leaves the beacon out": ("names a beacon, and the transcript has another one or none", lie((2, ...))),
+    "forgets the source": ("terms are for another configuration", lie((0, "configuration", "beacon", ...))),
+    "takes one witness's word for two": ("not those of the witnesses", lie((2, "words", "witnessed", 1, ...))),
     "signs a word itself": ("not those of the witnesses", a_word_of_its_own),
-    "does not show the share": ("the curator's share is not opened", share_not_opened),
+    "does not show the share": ("the curator's share is not opened", lie((2, "share", ...))),
     "has the beacon come later": ("does not belong here", beacon_after_a_message),
-    "opens another secret": ("not the one committed to", opens_another_secret),
+    "opens another secret": ("not the one committed to", lie((-1, "order", "0", "f" * 64))),
 }
 
 
 @pytest.mark.parametrize("name", sorted(LIES))
 def test_a_referee_that_changes_its_part_of_it_is_caught(run, tmp_path, name):
     why, change = LIES[name]
-
-    def lie(bodies: Bodies) -> Bodies:
-        change(bodies)
-        return bodies
-
-    resign(tmp_path, run, lie)
+    resign(tmp_path, run, change)
     with pytest.raises((AuditFailed, Forged), match=why):
         audit(run)
 
@@ -236,7 +207,7 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
     """Witnesses sign as many words as the referee likes; it knows the share once one has been shown."""
     with drawn(tmp_path / "all", Equivocating, 1) as bench:
         run = carry(bench)
-        agreed, body = configuration_of(run), entries(run)[2].body
+        agreed, body = configuration_of(run), entries_of(run)[2].body
         curator, signer = bench._gate.curator, bench.referee.identity
         kept = StoredCheckpoint.parse(body["words"])
         again = beacon.RevealRequest(run="run", digest=agreed.fingerprint(), words=kept)
@@ -248,11 +219,7 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
             with pytest.raises(Conflict, match="opened to another beacon"):
                 curator.open_share(seal(signer, again.model_copy(update={"words": other})))
 
-        def lie(bodies: Bodies) -> Bodies:
-            bodies[2][1]["words"] = other.wire()
-            return bodies
-
-        resign(tmp_path / "all", run, lie)
+        resign(tmp_path / "all", run, lie((2, "words", other.wire())))
         with pytest.raises(AuditFailed, match="opened for another beacon"):
             audit(run)
 
@@ -260,7 +227,7 @@ def test_a_curator_opens_its_share_to_one_beacon(tmp_path):
 def test_a_curator_with_a_public_seed_has_no_share_to_open(tmp_path, monkeypatch):
     with drawn(tmp_path / "all", count=1) as bench:
         run = carry(bench)
-        agreed, body = configuration_of(run), entries(run)[2].body
+        agreed, body = configuration_of(run), entries_of(run)[2].body
         words = StoredCheckpoint.parse(body["words"])
         opening = beacon.RevealRequest(run="run", digest=agreed.fingerprint(), words=words)
         curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
@@ -304,7 +271,7 @@ def test_the_share_stays_closed_until_the_word_is_there(tmp_path):
 
         bench._gate.open_run = noting  # type: ignore[method-assign]
         run = carry(bench)
-    share = Signed.parse(entries(run)[2].body["share"]).message["share"]
+    share = Signed.parse(entries_of(run)[2].body["share"]).message["share"]
     assert share not in json.dumps(shown)
 
 
@@ -330,7 +297,7 @@ def test_a_run_that_was_cut_off_at_its_beacon_goes_on_with_the_same_one(tmp_path
         bench._gate.open_share = honest  # type: ignore[method-assign]
         run = carry(bench)
     assert audit(run).choosers == (ALL,)
-    assert entries(run)[2].body["words"] == asked[0].message["words"]
+    assert entries_of(run)[2].body["words"] == asked[0].message["words"]
 
 
 def test_the_next_run_has_a_beacon_of_its_own(tmp_path):
@@ -338,7 +305,7 @@ def test_the_next_run_has_a_beacon_of_its_own(tmp_path):
         first, second = carry(bench), carry(bench, "second")
     assert audit(first).choosers == audit(second).choosers == (ALL,)
     one, two = (
-        beacon_of(StoredCheckpoint.parse(entries(r)[2].body["words"]), configuration_of(r)) for r in (first, second)
+        beacon_of(StoredCheckpoint.parse(entries_of(r)[2].body["words"]), configuration_of(r)) for r in (first, second)
     )
     assert one != two
 

@@ -35,7 +35,7 @@ from referee.service.app import referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
 from referee.witness_log import WitnessLog
-from tests.referee.audit.signing import cut_short, resign_as, write_checkpoint
+from tests.referee.audit.signing import curator_of, cut_short, entries_of, resign_as, said, write_checkpoint
 from tests.support import TOKEN, Bench, leave_folder, served, tiny
 from tests.tiers import for_each
 
@@ -96,10 +96,6 @@ def run(watched, tmp_path) -> Path:
     return Path(shutil.copytree(watched.run, tmp_path / "run"))
 
 
-def entries_of(run: Path) -> list[SignedEntry]:
-    return [SignedEntry.model_validate_json(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
-
-
 def kept_of(run: Path) -> list[StoredCheckpoint]:
     return [StoredCheckpoint.parse(json.loads(line)) for line in (run / "checkpoints.jsonl").read_text().splitlines()]
 
@@ -157,8 +153,8 @@ def test_a_history_that_was_cut_short_fails_with_the_receipts_of_what_was_cut(wa
             if not left:
                 reports.unlink()
             passes = entries == 4 or not left  # an open question has reports that no root commits to
-            assert audited(run)[0] == (0 if passes else 1), (entries, left)
-            code, output = audited(run, "--receipt", watched.state / "receipts")
+            assert said(run)[0] == (0 if passes else 1), (entries, left)
+            code, output = said(run, "--receipt", watched.state / "receipts")
             assert code == 1
             assert "a report on question 1 is left out: the referee has signed at" in output
             assert "counts no answers to this question" in output
@@ -211,11 +207,11 @@ def test_a_fork_with_checkpoints_of_its_own_is_found_by_the_witness(watched, run
     before = kept_of(run)
     forked(run, watched.identity)
     write_checkpoint(run, watched.identity, entries_of(run), before[-1].verified().time)
-    code, output = audited(run, "--strict", "--referee-key", watched.referee, "--curator-key", curator_of(run))
+    code, output = said(run, "--strict", "--referee-key", watched.referee, "--curator-key", curator_of(run))
     assert code == 1
     assert "was to be witnessed by" in output
     with served(witness_app(watched.witness_folder, SECRET)) as address:
-        code, output = audited(run, "--witness", address)
+        code, output = said(run, "--witness", address)
     assert code == 1
     assert "the witness has seen a transcript of" in output
     assert "another history of the run" in output
@@ -270,7 +266,7 @@ def test_files_that_are_no_checkpoints_or_receipts_are_said_so(watched, run, tmp
     with pytest.raises(AuditFailed, match="it was cut"):
         audit(run)
     for place in (tmp_path / "nothing.json", run):
-        code, output = audited(watched.run, "--receipt", str(place))
+        code, output = said(watched.run, "--receipt", str(place))
         assert code == 1
         assert "receipt" in output
 
@@ -280,15 +276,6 @@ def test_without_checkpoints_as_runs_once_were_the_audit_says_so(run):
     history = audit(run).history
     assert (history.began, history.ended, history.witnesses) == (None, None, {})
     assert len(history.unseen) == 1
-
-
-def audited(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["audit", *map(str, arguments)])
-    return done.exit_code, " ".join(done.output.split())
-
-
-def curator_of(run: Path) -> str:
-    return Signed.parse(entries_of(run)[1].body["terms"]).key
 
 
 # The agent's own check ------------------------------------------------------------------------------------------------
@@ -358,9 +345,9 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
 
         forked(run, watched.identity)
         fork = entries_of(run)
-        said = kept_of(watched.run)[-1].verified()
-        twin = signed_checkpoint(watched.identity, "run", said.configuration, fork, said.time)
-        write_checkpoint(run, watched.identity, fork, said.time)
+        newest = kept_of(watched.run)[-1].verified()
+        twin = signed_checkpoint(watched.identity, "run", newest.configuration, fork, newest.time)
+        write_checkpoint(run, watched.identity, fork, newest.time)
         monkeypatch.setattr(bench.referee.store, "entries", lambda name: [entry.line() for entry in fork])
         monkeypatch.setattr(bench.referee.store, "last_checkpoint", lambda name: StoredCheckpoint(checkpoint=twin))
         bench.referee.proofs._reached.clear()
@@ -368,11 +355,11 @@ def test_an_agent_that_checks_again_finds_a_referee_that_shows_another_history(w
     assert done.exit_code == 1
     assert "question 1 of run run: another history (the referee has shown" in done.output
     assert {path.name for path in (state / "checkpoints").glob("*.json")} == {"run.json", "run.other.json"}
-    code, output = audited(run, "--checkpoint", str(kept))
+    code, output = said(run, "--checkpoint", str(kept))
     assert code == 1
     assert "the referee has shown an agent a transcript of" in output
-    assert audited(run, "--checkpoint", str(state / "checkpoints" / "run.other.json"))[0] == 0
-    code, output = audited(run, "--checkpoint", str(tmp_path / "agent" / "receipts"))
+    assert said(run, "--checkpoint", str(state / "checkpoints" / "run.other.json"))[0] == 0
+    code, output = said(run, "--checkpoint", str(tmp_path / "agent" / "receipts"))
     assert code == 1
     assert "is no checkpoint" in output
 
@@ -404,8 +391,8 @@ def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
     other = append(None, entry.kind, entry.body, stranger)
     finding = check(receipt, identity, Answering(proof.model_copy(update={"entry": other.wire()})), watched.referee)
     assert finding.status == LEFT_OUT
-    said = proof.kept.verified()
-    elsewhere = watched.identity.sign("checkpoint", {**said.wire(), "run": "another"})
+    newest = proof.kept.verified()
+    elsewhere = watched.identity.sign("checkpoint", {**newest.wire(), "run": "another"})
     kept = StoredCheckpoint(checkpoint=elsewhere)
     finding = check(receipt, identity, Answering(proof.model_copy(update={"kept": kept})), watched.referee)
     assert (finding.status, finding.why) == (LEFT_OUT, "the checkpoint is one of another run")
@@ -455,7 +442,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
     """Its newest checkpoint must be a beginning of what the referee shows, and hold the question's entry."""
     receipt, identity, proof = proven
     kept, entries, signer = kept_of(watched.run), entries_of(watched.run), Identity.create()
-    said = proof.kept.verified()
+    newest = proof.kept.verified()
     ask = Showing(proof, entries, kept[-1])
 
     def finding(seen: list[StoredCheckpoint], key: str = watched.witness_key, within: float = 60.0) -> tuple[str, str]:
@@ -463,7 +450,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
         return found.status, found.why
 
     def seen(entries: list[SignedEntry], folder: str) -> list[StoredCheckpoint]:
-        checkpoint = signed_checkpoint(watched.identity, "run", said.configuration, entries, said.time)
+        checkpoint = signed_checkpoint(watched.identity, "run", newest.configuration, entries, newest.time)
         word = WitnessLog(tmp_path / folder, signer).keep(checkpoint)
         return [StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))]
 
@@ -472,7 +459,7 @@ def test_a_witness_of_another_history_or_of_none_is_heard(watched, proven, tmp_p
     for behind in ([], seen(entries[:4], "behind")):
         assert finding(behind, signer.public)[0] == UNSEEN
         assert finding(behind, signer.public, within=0.0)[0] == LEFT_OUT
-    for strange in (kept[-1].checkpoint, signer.sign("checkpoint", said.wire())):
+    for strange in (kept[-1].checkpoint, signer.sign("checkpoint", newest.wire())):
         with pytest.raises(Forged):
             finding([StoredCheckpoint(checkpoint=strange)])
     fork = append(entries[-2], "result", {"result": {}}, watched.identity)
@@ -496,12 +483,12 @@ def test_a_referee_that_was_put_back_cannot_go_on_as_if_nothing_was(watched, tmp
     ):
         checkpoints = RunCheckpoints(bench.referee.store, bench.referee.identity, [witness])
         entries = entries_of(watched.run)
-        said = kept_of(watched.run)[-1].verified()
-        older = signed_checkpoint(watched.identity, "run", said.configuration, entries[:2], said.time)
+        newest = kept_of(watched.run)[-1].verified()
+        older = signed_checkpoint(watched.identity, "run", newest.configuration, entries[:2], newest.time)
         with pytest.raises(RolledBack, match="has seen"):
             witness.keep(older)
         assert (
-            checkpoints.make("run", said.configuration) == kept_of(watched.run)[-1]
+            checkpoints.make("run", newest.configuration) == kept_of(watched.run)[-1]
         )  # the same again is no further one
         assert not checkpoints.owed("run")
 

@@ -25,8 +25,7 @@ from referee.protocols.base import protocol_of
 from referee.protocols.driver import check_beginning
 from referee.runfolder import pack_reports, unpack_reports
 from referee.view.wording import ends_in_words
-from tests.referee.audit.signing import Bodies, resign
-from tests.referee.audit.test_what_remains import said
+from tests.referee.audit.signing import Bodies, curator_of, entries_of, lie, resign, said
 from tests.support import Bench, leave_folder, small, tiny
 
 
@@ -37,57 +36,29 @@ def test_resigning_alone_changes_nothing(undisturbed, run):
     assert isinstance(before, Audit)
 
 
-def edit(kind: str, nth: int, change: Callable[[dict[str, Any]], None]) -> Callable[[Bodies], Bodies]:
-    def lie(bodies: Bodies) -> Bodies:
-        at = [number for number, (found, _) in enumerate(bodies) if found == kind][nth]
-        change(bodies[at][1])
-        return bodies
-
-    return lie
-
-
-def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
-    *way, last, value = path
-
-    def change(body: Any) -> None:
-        for step in way:
-            body = body[step]
-        body[last] = value
-
-    return change
-
-
-def drop(kind: str, nth: int) -> Callable[[Bodies], Bodies]:
-    def lie(bodies: Bodies) -> Bodies:
-        at = [number for number, (found, _) in enumerate(bodies) if found == kind][nth]
-        return bodies[:at] + bodies[at + 1 :]
-
-    return lie
-
-
 def swap_result(**changes: Any) -> Callable[[Bodies], Bodies]:
-    return edit("result", 0, lambda body: body["result"].update(changes))
+    return lie(*(("result", "result", name, value) for name, value in changes.items()))
 
 
 NOTHING = {"iterations": 0, "answer": None, "estimate": None}
 ESTIMATE = {"value": 0.01, "low": 0.0, "high": 0.02, "confidence": 0.95}
 LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
-    "skips agents in the order": ("committed order", edit("question", 0, _set("parts", [[0, 1, 401]]))),
-    "asks agents twice": ("committed order", edit("question", 1, _set("parts", [[0, 0, 400]]))),
-    "asks too few": ("were to be asked", edit("question", 0, _set("parts", [[0, 0, 399]]))),
-    "asks too many": ("were to be asked", edit("question", 0, _set("parts", [[0, 0, 401]]))),
-    "asks beyond the end": ("committed order", edit("question", 0, _set("parts", [[0, 0, 6001]]))),
-    "asks nobody": ("were to be asked", edit("question", 0, _set("parts", []))),
-    "asks in an order never announced": ("not what an honest", edit("question", 0, _set("parts", [[9, 0, 400]]))),
-    "asks another question": ("not the one that the protocol", edit("question", 0, _set("query", "kind", "x"))),
-    "numbers a question wrongly": ("not the one that the protocol", edit("question", 0, _set("question", 3))),
-    "counts more answers": ("do not match", edit("answers", 0, _set("answered", 401))),
-    "counts fewer agents": ("do not match", edit("answers", 0, _set("asked", 399))),
-    "changes the root": ("do not match", edit("answers", 0, _set("root", "0" * 64))),
-    "leaves out a batch": ("is a 'question'", drop("question", 0)),
-    "leaves out the answers": ("is a 'answers'", drop("answers", 1)),
-    "leaves out an operation": ("the request is not the one", drop("operation", 1)),
-    "leaves out the terms": ("does not belong here", drop("terms", 0)),
+    "skips agents in the order": ("committed order", lie(("question", "parts", [[0, 1, 401]]))),
+    "asks agents twice": ("committed order", lie(("question 1", "parts", [[0, 0, 400]]))),
+    "asks too few": ("were to be asked", lie(("question", "parts", [[0, 0, 399]]))),
+    "asks too many": ("were to be asked", lie(("question", "parts", [[0, 0, 401]]))),
+    "asks beyond the end": ("committed order", lie(("question", "parts", [[0, 0, 6001]]))),
+    "asks nobody": ("were to be asked", lie(("question", "parts", []))),
+    "asks in an order never announced": ("not what an honest", lie(("question", "parts", [[9, 0, 400]]))),
+    "asks another question": ("not the one that the protocol", lie(("question", "query", "kind", "x"))),
+    "numbers a question wrongly": ("not the one that the protocol", lie(("question", "question", 3))),
+    "counts more answers": ("do not match", lie(("answers", "answered", 401))),
+    "counts fewer agents": ("do not match", lie(("answers", "asked", 399))),
+    "changes the root": ("do not match", lie(("answers", "root", "0" * 64))),
+    "leaves out a batch": ("is a 'question'", lie(("question", ...))),
+    "leaves out the answers": ("is a 'answers'", lie(("answers 1", ...))),
+    "leaves out an operation": ("the request is not the one", lie(("operation 1", ...))),
+    "leaves out the terms": ("does not belong here", lie(("terms", ...))),
     "adds a message": ("does not belong here", lambda bodies: [*bodies[:-1], ("note", {}), bodies[-1]]),
     "goes on after the end": ("had ended before", lambda bodies: [*bodies[:-1], bodies[2], bodies[-1]]),
     "changes the estimate": ("estimate", swap_result(estimate=ESTIMATE)),
@@ -97,7 +68,7 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
     "answers although it failed": ("hides it", swap_result(status="failed")),
     "changes the iterations": ("iterations", swap_result(iterations=2)),
     "invents a round": ("rounds", swap_result(rounds=[{"round": 1.0, "rounds": 1.0, "asked": 1.0, **ESTIMATE}])),
-    "hides a round": ("rounds", edit("result", 0, lambda body: body["result"]["rounds"].pop())),
+    "hides a round": ("rounds", lie(("result", "result", "rounds", -1, ...))),
     "claims better privacy": (
         "privacy",
         swap_result(privacy={"curator": {"epsilon": 0.1, "delta": 0.0}, "agent": {"epsilon": 2.0, "delta": 0.0}}),
@@ -107,24 +78,24 @@ LIES: dict[str, tuple[str, Callable[[Bodies], Bodies]]] = {
         swap_result(agents={"enrolled": 6000, "asked": 9999, "answered": 9999, "rejected": 0}),
     ),
     "adds to the result": ("extra", swap_result(extra=1)),
-    "publishes another order": ("not the one committed to", edit("result", 0, _set("order", "0", "another seed"))),
-    "publishes no order": ("whose seed was not published", edit("result", 0, _set("order", {}))),
+    "publishes another order": ("not the one committed to", lie(("result", "order", "0", "another seed"))),
+    "publishes no order": ("whose seed was not published", lie(("result", "order", {}))),
     "signs another list of participants": (
         "not the one that was signed",
-        edit("configuration", 0, _set("participants", "root", "0" * 64)),
+        lie(("configuration", "participants", "root", "0" * 64)),
     ),
     "counts more participants": (
         "not the one that was signed",
-        edit("configuration", 0, _set("participants", "count", 2)),
+        lie(("configuration", "participants", "count", 2)),
     ),
-    "changes the request": ("does not verify", edit("operation", 0, _set("request", "message", "operation_id", "9"))),
-    "changes the release": ("does not verify", edit("operation", 0, _set("release", "message", "result", {}))),
-    "changes the terms": ("does not verify", edit("terms", 0, _set("terms", "message", "epsilon", 0.1))),
+    "changes the request": ("does not verify", lie(("operation", "request", "message", "operation_id", "9"))),
+    "changes the release": ("does not verify", lie(("operation", "release", "message", "result", {}))),
+    "changes the terms": ("does not verify", lie(("terms", "terms", "message", "epsilon", 0.1))),
     "changes the scenario": (
         "another configuration",
-        edit("configuration", 0, _set("configuration", "scenario", "alpha", 0.2)),
+        lie(("configuration", "configuration", "scenario", "alpha", 0.2)),
     ),
-    "names another referee": ("another referee", edit("configuration", 0, _set("configuration", "referee", "0" * 64))),
+    "names another referee": ("another referee", lie(("configuration", "configuration", "referee", "0" * 64))),
 }
 
 
@@ -147,14 +118,14 @@ LISTS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 
 @pytest.mark.parametrize("name", sorted(LISTS))
 def test_a_referee_that_lies_about_who_is_enrolled_is_caught(undisturbed, run, name):
-    why, lie = LISTS[name]
-    raw = lie((run / "participants").read_bytes())
+    why, change = LISTS[name]
+    raw = change((run / "participants").read_bytes())
     (run / "participants").write_bytes(raw)
     with pytest.raises(AuditFailed):
         audit(run)
     agents = sum(int.from_bytes(raw[at + 32 : at + 40], "little") for at in range(0, len(raw), 40))
     listed = {"count": len(raw) // 40, "agents": agents, "root": participants_root(raw)}
-    resign(undisturbed[0], run, edit("configuration", 0, _set("participants", listed)))
+    resign(undisturbed[0], run, lie(("configuration", "participants", listed)))
     with pytest.raises(AuditFailed, match=why):
         audit(run)
 
@@ -162,12 +133,9 @@ def test_a_referee_that_lies_about_who_is_enrolled_is_caught(undisturbed, run, n
 def test_overlapping_orders_are_caught(undisturbed, run):
     """Two orders over the same agents would let one be asked twice."""
 
-    def lie(bodies: Bodies) -> Bodies:
-        order = bodies[0][1]["configuration"]["order"]
-        order.append({**order[0], "first": 3000, "agents": 3000})
-        return bodies
-
-    resign(undisturbed[0], run, lie)
+    (order,) = entries_of(run)[0].body["configuration"]["order"]
+    twice = [order, {**order, "first": 3000, "agents": 3000}]
+    resign(undisturbed[0], run, lie((0, "configuration", "order", twice)))
     with pytest.raises(AuditFailed, match="in two orders"):
         audit(run)
 
@@ -202,14 +170,10 @@ def test_dropping_a_report_needs_every_later_lie_too(tmp_path):
     with pytest.raises(AuditFailed, match="reports twice"):
         audit(run)
 
-    def lie(bodies: Bodies) -> Bodies:  # it counts again, and signs: then the result is not what the answers lead to
-        answers = next(body for kind, body in bodies if kind == "answers")
-        leaf = hashlib.sha256(stored[0].signature + stored[0].body).digest()
-        answers.update(answered=stored[0].answered, root=merkle_root([leaf]))
-        return bodies
-
+    leaf = hashlib.sha256(stored[0].signature + stored[0].body).digest()
+    again = lie(("answers", "answered", stored[0].answered), ("answers", "root", merkle_root([leaf])))
     path.write_bytes(pack_reports(stored[:1]))
-    resign(tmp_path, run, lie)
+    resign(tmp_path, run, again)  # it counts again, and signs: then the result is not what the answers lead to
     with pytest.raises(AuditFailed):
         audit(run)
 
@@ -264,11 +228,8 @@ def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_pa
     # Everybody is honest but the referee: it asks about an easy hypothesis, and publishes the answers for another.
     easy = LossQuery(hypothesis=Linear(weights=(0.0,) * 8, threshold=-1.0))
 
-    def lie(batch, key, run, digest, number, query):
-        return assign(batch, key, run, digest, number, easy)
-
     with Bench(tmp_path / "bench") as bench, monkeypatch.context() as lying:
-        lying.setattr("referee.collection.judging.assign", lie)
+        lying.setattr("referee.collection.judging.assign", lambda *what: assign(*what[:5], easy))
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     with pytest.raises(AuditFailed, match="asked something else than the transcript says"):
@@ -276,8 +237,7 @@ def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_pa
 
 
 def test_a_referee_with_a_curator_of_its_own_is_caught_by_who_knows_the_curator(run):
-    entries = [json.loads(line) for line in (run / "transcript.jsonl").read_text().splitlines()]
-    key = entries[1]["body"]["terms"]["key"]
+    key = curator_of(run)
     assert audit(run, curator_key=key) == audit(run)
     with pytest.raises(AuditFailed, match="another curator"):
         audit(run, curator_key="0" * 64)
@@ -368,11 +328,8 @@ def test_liars_have_a_run_halt_on_a_bad_hypothesis_unless_it_bears_them(tmp_path
     assert ends["bearing"][1]["low"] < ends["honest"][1]["value"] < ends["bearing"][1]["high"]
 
 
-def test_a_test_of_fixed_size_bears_none_and_is_refused_before_the_curator_is_asked():
+def test_what_bears_no_liars_is_refused_before_the_curator_is_asked():
     with pytest.raises(BadScenario, match="only a sequential test bears liars"):
         check_beginning(tiny("agents.liars=0.01", "agents.test=fixed"))
-
-
-def test_a_protocol_without_such_intervals_refuses_them():
     with pytest.raises(BadScenario, match=r"agents.liars: portfolio has no intervals"):
         protocol_of(small("portfolio", "agents.liars=0.01"))

@@ -24,8 +24,7 @@ from referee.cli import app
 from referee.collection.enrolment import packed, unpacked
 from referee.service.referee import Referee, RefereeSettings
 from tests.common.data.test_people import own
-from tests.referee.audit.signing import Bodies, identity_of, resign
-from tests.referee.audit.test_what_remains import audit_terms_key
+from tests.referee.audit.signing import keys, lie, resign, said
 from tests.support import TOKEN, Bench, leave_folder, tiny
 from tests.vouched import an_issuer, answer, codes, credential, enrolment
 
@@ -73,15 +72,6 @@ def run(world, tmp_path) -> Path:
     return Path(shutil.copytree(world.run, tmp_path / "run"))
 
 
-def said(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["audit", *map(str, arguments)])
-    return done.exit_code, " ".join(done.output.split())
-
-
-def keys(folder: Path, run: Path) -> tuple[object, ...]:
-    return ("--referee-key", identity_of(folder).public, "--curator-key", audit_terms_key(run))
-
-
 # What an honest run says ---------------------------------------------------------------------------------------------
 
 
@@ -119,12 +109,8 @@ def lies(run: Path, world: World, change: Callable[[list[tuple[int, bytes]]], li
     raw = b"".join(pieces)
     (run / "vouchers").write_bytes(raw)
 
-    def again(bodies: Bodies) -> Bodies:
-        vouchers = bodies[0][1]["vouchers"]
-        vouchers |= {"count": len(pieces), "sha256": hashlib.sha256(raw).hexdigest()}
-        return bodies
-
-    resign(world.folder, run, again)
+    digest = hashlib.sha256(raw).hexdigest()
+    resign(world.folder, run, lie((0, "vouchers", "count", len(pieces)), (0, "vouchers", "sha256", digest)))
 
 
 LIES: dict[str, tuple[str, Callable[[list[tuple[int, bytes]]], list[tuple[int, bytes]]]]] = {
@@ -152,13 +138,10 @@ def test_a_referee_that_moves_vouchers_about_is_caught(world, run, name):
         audit(run, issuers=[world.key])
 
 
-def test_what_a_referee_leaves_out_vouches_for_nobody(world, run):
+def test_what_a_referee_leaves_out_vouches_for_nobody_and_another_file_is_refused(world, run):
     """It can hide that somebody is vouched for; that only makes its own word count for more people."""
     lies(run, world, lambda v: v[:-1])
     assert audit(run, issuers=[world.key]).vouching.individuals == ALONE + 1
-
-
-def test_a_file_that_is_not_the_one_signed_is_refused(world, run):
     (run / "vouchers").write_bytes((run / "vouchers").read_bytes()[:-1] + b"\x00")
     with pytest.raises(AuditFailed, match="not the one that was signed"):
         audit(run)
@@ -170,13 +153,7 @@ def test_a_file_that_is_not_the_one_signed_is_refused(world, run):
 def test_a_referee_with_an_issuer_of_its_own_says_so(world, run, tmp_path):
     """It vouches for its inventions itself: the audit shows a key that nobody has given."""
     with an_issuer(tmp_path / "own") as accomplice:
-        lies(run, world, lambda v: v)
-
-        def also(bodies: Bodies) -> Bodies:
-            bodies[0][1]["vouchers"]["issuers"] = [accomplice.public.wire()]
-            return bodies
-
-        resign(world.folder, run, also)
+        resign(world.folder, run, lie((0, "vouchers", "issuers", [accomplice.public.wire()])))
     found = audit(run, issuers=[world.key]).vouching
     assert found.issuers[world.key.fingerprint()].individuals == VOUCHED
     assert found.strangers == ALONE

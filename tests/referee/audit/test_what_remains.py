@@ -1,10 +1,10 @@
 """What signatures cannot show is printed by the audit, and answers that no honest agents give are no result."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from common.core.arrays import Indices
 from common.core.errors import AuditFailed
@@ -15,13 +15,12 @@ from deploy.load.client import LightAgent
 from local_agent.answers import answer_together, evaluate_people
 from local_agent.policy import CheckedQuestion
 from referee.audit.audit import audit
-from referee.cli import app
 from referee.collection.judging import Sent, claims
 from referee.protocols import driver
 from referee.view import show
 from referee.view.pages import report, view_of
 from referee.view.wording import ends_in_words, silent_in_words
-from tests.referee.audit.signing import identity_of
+from tests.referee.audit.signing import keys, said
 from tests.support import TOKEN, Bench, leave_folder, tiny
 from tests.tiers import for_each
 
@@ -30,40 +29,26 @@ CHOSEN = ("protocol=learn-and-test", "agents.count=600", "agents.batch=600", "cu
           "agents.mechanism.epsilon=1")  # fmt: skip
 
 
-def said(*arguments: object) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["audit", *map(str, arguments)])
-    return done.exit_code, done.output
-
-
 def test_keys_that_are_not_known_from_elsewhere_are_said_first(undisturbed, run):
     code, output = said(run)
     assert code == 0
     assert output.startswith("not pinned: the referee and the curator of this folder may be anybody")
-    referee = identity_of(undisturbed[0]).public
-    curator = audit_terms_key(run)
-    code, output = said(run, "--referee-key", referee, "--curator-key", curator)
+    code, output = said(run, *keys(undisturbed[0], run))
     assert code == 0
     assert output.startswith("verified")
 
 
-def audit_terms_key(run: Path) -> str:
-    from common.log.transcript import read
-
-    entries = read((run / "transcript.jsonl").read_bytes().splitlines(keepends=True))
-    return Signed.parse(next(entry for entry in entries if entry.kind == "terms").body["terms"]).key
-
-
 def test_a_strict_audit_fails_without_both_keys(undisturbed, run):
-    referee, curator = identity_of(undisturbed[0]).public, audit_terms_key(run)
+    both = keys(undisturbed[0], run)
     for given, missing in (
         ((), "the key of the referee and of the curator,"),
-        (("--referee-key", referee), "the key of the curator,"),
-        (("--curator-key", curator), "the key of the referee,"),
+        (both[:2], "the key of the curator,"),
+        (both[2:], "the key of the referee,"),
     ):
         code, output = said(run, "--strict", *given)
         assert code == 1
-        assert missing in " ".join(output.split())
-    assert said(run, "--strict", "--referee-key", referee, "--curator-key", curator)[0] == 0
+        assert missing in output
+    assert said(run, "--strict", *both)[0] == 0
 
 
 def test_who_is_enrolled_is_said_and_who_vouches_for_them(run):
@@ -130,24 +115,27 @@ def test_who_is_silent_is_counted_and_the_share_of_the_silent_has_a_sampling_err
     assert "(90%); were their answers left out because of what they say, in [" in output
 
 
-def half_of_those_who_err_are_silent(bench: Bench) -> None:
+LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", "agents.mechanism.epsilon=3",
+          "agents.count=20000", "agents.deadline=5")  # fmt: skip
+
+
+def leave_out(bench: Bench, out: Callable[[Any, Any, Indices], Any]) -> None:
+    """Have answers left out as no honest agents do: by what is answered, who errs, and who it is."""
     people = bench.population
 
     def pack(question: CheckedQuestion, who: Indices, slots: Indices) -> bytes:
         answers = answer_together(question.query, question.mechanism, people._population, who, slots, people._source)
         errs = evaluate_people(question.query, people._population, who, slots) == 1.0
-        return pack_answers(~(errs & (who % 2 == 0)), answers, question.mechanism.answer_kind(question.query.domain))
+        return pack_answers(~out(answers, errs, who), answers, question.mechanism.answer_kind(question.query.domain))
 
     setattr(people, "_pack", pack)  # noqa: B010 - as nobody's own agents would
 
 
 def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_them(tmp_path, capsys):
     """The model errs on 40%, half of whom are silent: 25% of the answers, so the test rejects .37. It is false."""
-    levels = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", "agents.mechanism.epsilon=3",
-              "agents.count=20000", "agents.deadline=5")  # fmt: skip
-    chosen = tiny(*levels)
+    chosen = tiny(*LEVELS)
     with Bench(tmp_path / "state", chosen) as bench:
-        half_of_those_who_err_are_silent(bench)
+        leave_out(bench, lambda answers, errs, who: errs & (who % 2 == 0))
         result = bench.run()
         run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
     assert result["status"] == "done"
@@ -157,7 +145,7 @@ def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_th
     found = audit(run)
     assert found.silent is not None
     assert found.silent.matters
-    for words in (said(run)[1], silent_in_words(result), report_of(run), table_of(result, capsys)):
+    for words in (said(run)[1], silent_in_words(result), report([view_of(run)]), table_of(result, capsys)):
         assert f"{found.silent.silence.missing:.1%} of " in words
         assert ends_in_words(found.silent.estimate.low, found.silent.estimate.high) in words
     view = view_of(run)
@@ -171,41 +159,26 @@ def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_th
     )
 
 
-def suppressing(bench: Bench, share: float) -> None:
-    """Have so large a share of the answers 1 left out, and none of the others: who does that has seen them."""
-    people = bench.population
-
-    def pack(question: CheckedQuestion, who: Indices, slots: Indices) -> bytes:
-        answers = answer_together(question.query, question.mechanism, people._population, who, slots, people._source)
-        out = (answers == 1) & (who % 100 < round(100 * share))
-        return pack_answers(~out, answers, question.mechanism.answer_kind(question.query.domain))
-
-    setattr(people, "_pack", pack)  # noqa: B010 - as nobody's own agents would
-
-
-LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", "agents.mechanism.epsilon=3",
-          "agents.count=20000", "agents.deadline=5")  # fmt: skip
-
-
 @for_each("share", [0.2, 0.5, 1.0])
 def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share):
     """The model errs on 40% and the level is 37%: answers 1 are left out, and a test on the others rejects it."""
     chosen = tiny(*LEVELS)
     with Bench(tmp_path / "state", chosen) as bench:
-        suppressing(bench, share)
+        leave_out(bench, lambda answers, errs, who: (answers == 1) & (who % 100 < round(100 * share)))
         result = bench.run()
         run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
-        keys = ("--referee-key", bench.referee.identity.public, "--curator-key", audit_terms_key(run))
     assert result["status"] == "done"
     assert result["estimate"]["high"] < 0.37
     assert result["silent"]["left_out"]["high"] >= 0.4
-    code, output = said(run, "--strict", *keys)
+    code, output = said(run, "--strict", *keys(tmp_path, run))
     assert code == 3
-    words = " ".join(output.split())
-    assert "the result depends on those who did not answer: with all of them against it, it is not shown" in words
-    assert "; if no answer was left out because of what it says" in words
-    assert "Verified, but it depends on the silent" in words
-    assert said(run, *keys)[0] == 0
+    for words in (
+        "the result depends on those who did not answer: with all of them against it, it is not shown",
+        "; if no answer was left out because of what it says",
+        "Verified, but it depends on the silent",
+    ):
+        assert words in output
+    assert said(run, *keys(tmp_path, run))[0] == 0
     title = view_of(run).verdict.title
     assert "below 37% with" not in title
     assert title.endswith("among all who were asked")
@@ -219,8 +192,7 @@ def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_
         bench.population._dropout = dropout
         result = bench.run()
         run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
-        keys = ("--referee-key", bench.referee.identity.public, "--curator-key", audit_terms_key(run))
-    assert said(run, "--strict", *keys)[0] == status
+    assert said(run, "--strict", *keys(tmp_path, run))[0] == status
     verdict = view_of(run).verdict
     assert (verdict.tone == "good") == (status == 0)
     assert verdict.title.endswith(" among all who were asked") == (dropout > 0.0)
@@ -228,10 +200,6 @@ def test_an_interval_holds_for_all_who_were_asked_and_a_few_who_drop_out_are_no_
         low, high = result["silent"]["left_out"]["low"], result["silent"]["left_out"]["high"]
         assert low < result["estimate"]["low"]
         assert high > result["estimate"]["high"]
-
-
-def report_of(run: Path) -> str:
-    return report([view_of(run)])
 
 
 def table_of(result: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> str:
