@@ -20,17 +20,14 @@ from common.privacy.events import (
     Release,
     SubsampledRelease,
     SubsampledSteps,
-    error_paid,
     sampling_error,
 )
 from common.privacy.theorems.stopping import NegativeBinomial, Poisson, geometric
 from referee.audit import certificates, games
 from referee.audit.certificates import recheck
-from tests.referee.audit.test_false_certificates import _pair
+from tests.referee.audit.test_false_certificates import DELTA, SMALL, _pair, claim
 from tests.tiers import for_each
 
-DELTA = 1e-5
-SMALL = SubsampledSteps(count=1000, tv_bound=1e-3, ratio=0.25)
 LARGE = SubsampledSteps(count=100, tv_bound=0.01, ratio=1.0)
 RELEASE = SubsampledRelease(draws=20, tv_bound=1e-4, epsilon=1.0, delta=1e-9)
 PURE = SubsampledRelease(draws=20, tv_bound=1e-4, epsilon=1.0)
@@ -52,11 +49,6 @@ CASES: list[tuple[str, Plan]] = [
     ("rdp", [(PrivateSelection(mu=0.2, law=NegativeBinomial(eta=0.5, gamma=0.05, most=30)), 3)]),
 ]
 NAMES = [f"{name}-{number}" for number, (name, _) in enumerate(CASES)]
-
-
-def claim(name: str, plan: Plan) -> dict[str, Any]:
-    accountant = ACCOUNTANTS[name]()
-    return certificate_of(name, accountant, plan, accountant.epsilon(plan, DELTA), DELTA, error_paid(plan)).wire()
 
 
 def record(plan: Plan) -> list[dict[str, Any]]:
@@ -92,8 +84,6 @@ def test_a_certificate_of_other_events_is_refused_in_its_words_and_in_its_number
     renamed = {**forged, "events": claim(name, [(LARGE, 5)])["events"]}
     with pytest.raises(AuditFailed, match=r"recomputed it is|does not reach"):
         recheck(renamed, record([(LARGE, 5)]), 100.0, DELTA)
-
-
 
 
 CHOICE = PrivateSelection(mu=0.25, law=geometric(10.0))

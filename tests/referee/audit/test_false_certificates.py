@@ -22,7 +22,7 @@ from common.privacy.budget import certificate_of
 from common.privacy.events import Gaussian, PrivateSelection, Release, SubsampledSteps, error_paid
 from common.privacy.theorems.renyi import closed_form, profile
 from common.privacy.theorems.stopping import Poisson, geometric
-from referee.audit import games
+from referee.audit import games, recomputing
 from referee.audit.certificates import TOLERANCE, recheck
 from referee.audit.recomputing import METHODS, _integral, _series, gaussian
 from tests.tiers import for_each
@@ -365,20 +365,68 @@ def test_each_triple_lies_below_a_move_and_not_below_fewer_of_them(u: float) -> 
     assert max(games._chi_squared(move, square) for move in found) <= 1.02 * math.expm1(square)
 
 
-@pytest.mark.slow
-def test_the_second_opinion_on_a_game_is_above_the_truth_and_near_the_claim() -> None:
-    """Within a twentieth where there are many steps; the claim itself is less sharp where there are few."""
-    many, few = (
-        SubsampledSteps(count=2000, tv_bound=0.05, ratio=0.25),
-        SubsampledSteps(count=60, tv_bound=0.05, ratio=0.5),
-    )
-    for steps, near in ((many, 0.95), (few, 0.85)):
-        certificate = claim("game", [(steps, 1)])
-        found = recheck(certificate, recorded(certificate), 1e9, 0.999)
-        pair = _pair(steps.tv_bound, steps.ratio, steps.count)
-        assert near * DELTA <= found <= DELTA
-        assert pair.get_delta_for_epsilon(certificate["epsilon"]) <= found
-        assert not accepted({**certificate, "epsilon": 0.9 * certificate["epsilon"]})
-        assert pair.get_delta_for_epsilon(0.9 * certificate["epsilon"]) > DELTA
-        for width in (1e-12, 1e-7, 3.0, 10.0):
-            assert not accepted({**certificate, "epsilon": 0.9 * certificate["epsilon"], "numbers": {"width": width}})
+STEP = {"kind": "subsampled-steps", "count": 1, "tv_bound": 1e-3, "ratio": 0.25}
+
+
+def release(epsilon: float, delta: float = 0.0) -> dict[str, Any]:
+    return {"kind": "release", "epsilon": epsilon, "delta": delta}
+
+
+def test_releases_are_composed_as_randomized_responses_are() -> None:
+    for each, delta, count in ((0.3, 1e-3, 5), (1.0, 0.0, 4), (0.01, 1e-6, 9)):
+        rows = [(release(each, delta), count)]
+        for share in (0.0, 0.2, 0.5, 0.9, 1.01):
+            epsilon = share * count * each
+            exact = _responses(((each, delta, count),), epsilon)
+            assert METHODS["kov"].delta(rows, epsilon, 1e-5, {}) == pytest.approx(exact, rel=1e-9)
+            assert METHODS["basic"].delta(rows, epsilon, 1e-5, {}) >= exact - 1e-12
+            for order in (2.0, 5.0, 30.0):
+                rho = METHODS["rdp"].delta([(release(each), count)], epsilon, 1e-5, {"order": order})
+                assert rho >= _responses(((each, 0.0, count),), epsilon) - 1e-12
+    for epsilon in (0.01, 0.3, 1.0, 5.0):
+        for k in (2, 3, 10, 100):
+            p, q = 1.0 / (1.0 + math.exp(-epsilon)), 1.0 / (1.0 + math.exp(epsilon))
+            exact = math.log(p**k * q ** (1 - k) + q**k * p ** (1 - k)) / (k - 1)
+            assert recomputing._divergence(release(epsilon), k) == pytest.approx(exact, rel=1e-9)
+    assert recomputing._divergence(release(0.1, 1e-9), 2) == math.inf
+
+
+def test_a_price_is_positive_and_infinite_where_its_quadrature_says_nothing() -> None:
+    """A price below 0 would pay for other events. The finite ones hardly depend on the pad or the allowance."""
+    height, chi_squared = recomputing.profile(STEP)
+    infinite = 0
+    for pad in np.geomspace(1e-3, 100.0, 16):
+        for allowance in (1e-6 * chi_squared, 1e-60, 1e-150, 1e-250):
+            price = recomputing._price(height, chi_squared, float(pad), allowance)
+            assert chi_squared < price < 5.0 * chi_squared or price == math.inf
+            infinite += price == math.inf
+    assert 10 < infinite < 54
+
+
+def test_the_chords_of_a_profile_are_a_pair_with_that_profile() -> None:
+    width = 0.02
+    values = recomputing.profile(STEP)[0](width * np.arange(60.0))
+    up, down, infinite, short = recomputing._pair(values, width)
+    n = width * np.arange(1, 60)
+    assert (up >= 0.0).all()
+    assert (down >= 0.0).all()
+    assert 0.0 <= short < 1e-12
+    assert up @ np.exp(-n) == pytest.approx(down.sum(), rel=1e-9)  # alike from both sides
+    for place, height in enumerate(values):
+        assert up @ np.maximum(-np.expm1(width * place - n), 0.0) + infinite == pytest.approx(height, rel=1e-8)
+
+
+def test_losses_are_composed_as_gaussians_are_and_never_below() -> None:
+    """Of Gaussian releases the answer is known; a coarser grid, another tilt or a short window only adds to it."""
+    rows = [({"kind": "gaussian", "mu": 0.2, "count": 1}, 4), ({"kind": "gaussian", "mu": 0.3, "count": 1}, 2)]
+    for epsilon in (0.5, 1.5):
+        exact = _gaussian(4 * 0.2**2 + 2 * 0.3**2, epsilon)
+        assert METHODS["gdp"].delta(rows, epsilon, exact, {}) == pytest.approx(exact, rel=1e-6)
+        for order in (2.0, 5.0, 9.0):
+            assert METHODS["rdp"].delta(rows, epsilon, exact, {"order": order}) >= exact
+        for width, tilt, points in ((2e-3, 5.0, 4096), (2e-3, 1.0, 8192), (2e-2, 5.0, 512)):
+            numbers = {"width": width, "tilt": tilt, "points": float(points), "beyond": 0.0}
+            found = METHODS["pld"].delta(rows, epsilon, exact, numbers)
+            assert exact <= found <= (1.001 if width == 2e-3 else 1.1) * exact
+        short = {"width": 2e-3, "tilt": 5.0, "points": 512.0, "beyond": 0.0}
+        assert METHODS["pld"].delta(rows, epsilon, exact, short) >= exact

@@ -229,7 +229,10 @@ def test_a_referee_that_asks_something_else_than_it_writes_down_is_caught(tmp_pa
     easy = LossQuery(hypothesis=Linear(weights=(0.0,) * 8, threshold=-1.0))
 
     with Bench(tmp_path / "bench") as bench, monkeypatch.context() as lying:
-        lying.setattr("referee.collection.judging.assign", lambda *what: assign(*what[:5], easy))
+        lying.setattr(
+            "referee.collection.judging.assign",
+            lambda batch, key, run, digest, number, query: assign(batch, key, run, digest, number, easy),
+        )
         bench.run()
         folder = leave_folder(tmp_path / "run", bench.chosen, 1, bench.finished())
     with pytest.raises(AuditFailed, match="asked something else than the transcript says"):
