@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,16 +89,13 @@ def test_a_running_run_is_cancelled_and_what_was_released_stays(tmp_path):
     assert audit(folder).status == "cancelled"
 
 
-def test_a_cancelled_run_stays_so_after_a_crash(tmp_path):
-    with Bench(tmp_path) as bench:
+def test_a_cancelled_run_stays_so_after_a_crash_and_one_that_has_ended_is_not_cancelled(tmp_path):
+    with Bench(tmp_path / "one") as bench:
         bench.open()
         bench.referee.cancel("run")
-    with Bench(tmp_path) as bench:
+    with Bench(tmp_path / "one") as bench:
         assert bench.run()["status"] == "cancelled"
-
-
-def test_a_run_that_has_ended_is_not_cancelled(tmp_path):
-    with Bench(tmp_path) as bench:
+    with Bench(tmp_path / "two") as bench:
         ended = bench.run()
         bench.referee.cancel("run")
         assert bench.run() == ended
@@ -106,18 +103,22 @@ def test_a_run_that_has_ended_is_not_cancelled(tmp_path):
             bench.referee.cancel("another")
 
 
-def test_all_of_this_is_the_operators(bench):
-    bench.referee.create("run", bench.chosen.wire(), 1)
-    with running(bench) as address:
-        for method, path in (
-            ("GET", "/v1/runs"),
-            ("GET", "/v1/runs/run"),
-            ("GET", "/v1/runs/run/transcript"),
-            ("PUT", "/v1/runs/run/cancellation"),
-        ):
-            assert httpx.request(method, address + path, trust_env=False, timeout=60).status_code == 401
-        with operating(address, "another") as stranger, pytest.raises(Unauthorized):
-            stranger.runs()
+def test_all_of_this_is_the_operators(tmp_path):
+    with Bench(tmp_path) as bench:
+        bench.run()
+        with running(bench) as address:
+            for method, path in (
+                *(("GET", "/v1/runs"), ("GET", "/v1/runs/run"), ("GET", "/v1/runs/run/transcript")),
+                *(("PUT", "/v1/runs/run/cancellation"), ("GET", "/v1/metrics")),
+            ):
+                assert httpx.request(method, address + path, trust_env=False, timeout=60).status_code == 401
+            with operating(address, "another") as stranger, pytest.raises(Unauthorized):
+                stranger.runs()
+            with closing(Remote(address, TOKEN)) as remote:
+                assert remote.follow("run", lambda text, numbers: None).result["status"] == "exhausted"
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            told = httpx.get(f"{address}/v1/metrics", headers=headers, trust_env=False, timeout=60)
+    assert f"tandem_agents_enrolled {bench.chosen.agents.count}.0\n" in told.text
 
 
 @pytest.mark.slow
@@ -142,17 +143,6 @@ def test_the_commands(tmp_path):
             assert "exhausted" in call("cancel", "mine", "--url", address)
             wrong = CliRunner().invoke(app, ["logs", "../x", "--url", address, "--token", TOKEN])
             assert (wrong.exit_code, wrong.stderr[:21]) == (1, "Message not acceptable"[:21])
-
-
-def test_following_a_run_needs_the_token(tmp_path):
-    with Bench(tmp_path) as bench:
-        bench.run()
-        with running(bench) as address:
-            remote = Remote(address, TOKEN)
-            try:
-                assert remote.follow("run", lambda text, numbers: None).result["status"] == "exhausted"
-            finally:
-                remote.close()
 
 
 def test_caps_are_held_and_printed(tmp_path, monkeypatch):
@@ -208,14 +198,6 @@ def test_one_token_admits_a_bounded_number_and_nobody_where_an_issuer_vouches_fo
                     with pytest.raises(problem, match=r"one token admits them all.*--issuer|an issuer must vouch"):
                         bench.referee.enrol(person, TOKEN)
             assert registrar.enrolled()["individuals"] == admitted
-
-
-def test_counters_are_for_the_operator_alone(tmp_path):
-    with Bench(tmp_path / "state") as bench, running(bench) as address:
-        asked = f"{address}/v1/metrics"
-        assert httpx.get(asked, trust_env=False, timeout=60).status_code == 401
-        told = httpx.get(asked, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=60)
-    assert f"tandem_agents_enrolled {bench.chosen.agents.count}.0\n" in told.text
 
 
 SLOW = ("agents.count=1200", "agents.batch=600", "agents.deadline=100000")
@@ -419,14 +401,11 @@ def test_an_audit_accepts_agents_that_other_runs_are_said_to_have_asked():
     assert len(agents.take((), 5).members) == 0
 
 
-def test_what_a_scenario_may_name_is_loaded_before_the_first_run(monkeypatch):
+def test_what_a_scenario_may_name_is_loaded_before_the_first_run_but_for_broken_plug_ins(monkeypatch, caplog):
     loaded: list[str] = []
     monkeypatch.setattr(Registry, "names", lambda self: loaded.append(self.noun) or [])
     learn_words()
     assert {"protocol", "problem", "distribution", "learner", "mechanism"} <= set(loaded)
-
-
-def test_a_plug_in_that_is_broken_keeps_no_referee_from_starting(monkeypatch, caplog):
     monkeypatch.setattr(Registry, "names", lambda self: (_ for _ in ()).throw(BadPlugin("broken: fix it")))
     learn_words()
     assert "broken: fix it" in caplog.text

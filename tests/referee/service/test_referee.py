@@ -1,6 +1,9 @@
 """The referee as a whole: creating runs, crashing anywhere, resuming, and ending in every possible way."""
 
 import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -75,6 +78,15 @@ def test_a_crash_anywhere_changes_nothing(tmp_path, monkeypatch, undisturbed, pl
     assert audit(leave_folder(tmp_path / "run", tiny(), 1, finished)).answers == 1200
 
 
+def at_once(work: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> None:
+    """Do the same with each of the arguments in a thread of its own, and wait for the ends of all."""
+    threads = [threading.Thread(target=work, args=each) for each in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def test_a_run_is_created_once_and_means_one_request(bench):
     wire = bench.chosen.wire()
     first = bench.referee.create("a", wire, 1)
@@ -102,11 +114,7 @@ def test_many_create_the_same_and_other_runs_at_once(bench):
         except Exception as error:  # noqa: BLE001 - whatever it is, the test must show it
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, [(number,) for number in range(12)])
     assert failures == []
     assert len(bench.referee.store.unfinished()) == 4
     after = 0
@@ -184,19 +192,10 @@ class Liar:
         self.curator.acknowledge(signed)
 
 
-@for_each(
-    ("what", "status"),
-    [
-        ("terms of another run", "failed"),
-        ("no terms", "failed"),
-        ("another key", "failed"),
-        ("another request", "failed"),
-        ("another id", "failed"),
-        ("another kind", "failed"),
-        ("no fields", "refused"),
-    ],
-)
-def test_a_curator_that_lies_ends_the_run_without_an_answer(tmp_path, what, status):
+@for_each("what", ["terms of another run", "no terms", "another key", "another request", "another id", "another kind",
+                   "no fields"])  # fmt: skip
+def test_a_curator_that_lies_ends_the_run_without_an_answer(tmp_path, what):
+    status = "refused" if what == "no fields" else "failed"
     with Bench(tmp_path, curator=lambda curator: Liar(curator, what)) as bench:
         result = bench.run()
         assert (result["status"], result["answer"], result["estimate"]) == (status, None, None)
@@ -207,24 +206,30 @@ def test_a_curator_that_lies_ends_the_run_without_an_answer(tmp_path, what, stat
 
 
 def until(condition: Any) -> None:
-    import time
-
     deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
+@contextmanager
+def running(bench: Bench) -> Iterator[Runner]:
+    runner = Runner(bench.referee)
+    runner.start()
+    try:
+        yield runner
+    finally:
+        runner.stop()
+
+
 def test_the_runner_takes_up_what_is_unfinished_and_what_is_new(bench, monkeypatch):
     monkeypatch.setattr("referee.runs.execution.ENROLMENT_PATIENCE", 0.05)
     bench.referee.create("first", bench.chosen.wire(), 1)
-    runner = Runner(bench.referee)
-    runner.start()
-    until(lambda: bench.referee.store.run("first").result is not None)
-    bench.referee.create("second", bench.chosen.wire(), 1)
-    runner.wake()
-    until(lambda: bench.referee.store.run("second").result is not None)
-    runner.stop()
+    with running(bench) as runner:
+        until(lambda: bench.referee.store.run("first").result is not None)
+        bench.referee.create("second", bench.chosen.wire(), 1)
+        runner.wake()
+        until(lambda: bench.referee.store.run("second").result is not None)
     assert bench.referee.store.run("first").status == "exhausted"
 
 
@@ -240,10 +245,8 @@ def test_a_bug_fails_its_run_and_not_the_next(bench, monkeypatch, caplog):
     monkeypatch.setattr(Referee, "execute", broken)
     for name in ("first", "second"):
         bench.referee.create(name, bench.chosen.wire(), 1)
-    runner = Runner(bench.referee)
-    runner.start()
-    until(lambda: bench.referee.store.run("second").result is not None)
-    runner.stop()
+    with running(bench):
+        until(lambda: bench.referee.store.run("second").result is not None)
     first = bench.referee.store.run("first")
     assert (first.status, first.result["answer"]) == ("failed", None)
     assert "fault of the referee" in first.result["reason"]
@@ -264,10 +267,8 @@ def test_a_database_that_is_away_fails_nothing(bench, monkeypatch, caplog):
 
     monkeypatch.setattr(Referee, "execute", shaky)
     bench.referee.create("first", bench.chosen.wire(), 1)
-    runner = Runner(bench.referee)
-    runner.start()
-    until(lambda: bench.referee.store.run("first").result is not None)
-    runner.stop()
+    with running(bench):
+        until(lambda: bench.referee.store.run("first").result is not None)
     assert bench.referee.store.run("first").status == "exhausted"
     assert "tried again" in caplog.text
 

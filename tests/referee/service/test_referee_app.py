@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from common.core.errors import NotFound, Unauthorized
-from common.crypto.identity import Identity
+from common.crypto.identity import Identity, Signed
 from common.log.receipts import Checkpoint
 from common.log.witness import FileWitness
 from common.net import messages, monitoring
@@ -133,74 +133,44 @@ INDIVIDUAL = "for-individuals-only"
 
 
 @pytest.mark.usefixtures("each_store")
-def test_a_token_for_individuals_admits_no_host(bench):
-    referee = bench.referee
-    referee.allow("individual", INDIVIDUAL)
-    person = Identity.create()
-    assert referee.enrol(seal(person, messages.Enrolment(agents=1)), INDIVIDUAL).message["agents"] == 1
-    with pytest.raises(Unauthorized, match="enrolment token"):
-        referee.enrol(seal(Identity.create(), messages.Enrolment(agents=2)), INDIVIDUAL)
-    with pytest.raises(Unauthorized):
-        referee.authorize("operator", INDIVIDUAL)
-    assert referee.registrar.roster.agents == bench.chosen.agents.count + 1
+def test_a_token_admits_whom_it_is_for(bench):
+    def enrol(agents: int, token: str) -> Signed:
+        return bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=agents)), token)
 
-
-@pytest.mark.usefixtures("each_store")
-def test_the_enrolment_token_admits_both(bench):
     bench.referee.allow("individual", INDIVIDUAL)
+    assert enrol(1, INDIVIDUAL).message["agents"] == 1
     for agents in (1, 2):
-        bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=agents)), TOKEN)
-    assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 3
-
-
-@pytest.mark.usefixtures("each_store")
-@pytest.mark.parametrize("agents", [1, 2])
-def test_without_a_token_nobody_is_enrolled(bench, agents):
+        enrol(agents, TOKEN)
+    for agents, token in ((2, INDIVIDUAL), (1, ""), (2, "")):
+        with pytest.raises(Unauthorized, match="enrolment token" if token else None):
+            enrol(agents, token)
     with pytest.raises(Unauthorized):
-        bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=agents)), "")
+        bench.referee.authorize("operator", INDIVIDUAL)
+    assert bench.referee.registrar.roster.agents == bench.chosen.agents.count + 4
 
 
 NUMBERS = [0, (1 << 31) - 1, 1 << 31, (1 << 63) - 1, 1 << 63, 1 << 64]
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
-@for_each("after", NUMBERS)
-def test_a_witness_is_asked_from_a_place_that_no_list_has(after, tmp_path):
+def test_lists_are_asked_from_places_that_they_do_not_have(tmp_path):
     referee = Identity.create()
     said = Checkpoint(run="run", configuration="0" * 64, entries=1, hash="0" * 64, root="0" * 64, time=1)
-    with (
-        served(witness_app(tmp_path, TOKEN)) as address,
-        httpx.Client(base_url=address, trust_env=False, timeout=60) as client,
-    ):
-        place, raw = f"/v1/runs/{referee.public}/run", seal(referee, said).raw()
-        assert client.put(place, content=raw, headers=HEADERS).status_code == 200
-        answer = client.get(place, params={"after": after})
-    assert answer.status_code in (200, 422)
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    with Bench(tmp_path_factory.mktemp("bench")) as bench:
+    with Bench(tmp_path / "bench") as bench:
         bench.referee.allow("operator", TOKEN)
         bench.run()
-        with (
-            served(referee_app(bench.referee, Runner(bench.referee))) as address,
-            httpx.Client(base_url=address, headers=HEADERS, trust_env=False, timeout=60) as found,
-        ):
-            yield found
-
-
-@for_each("after", NUMBERS)
-@for_each("path", ["", "/checkpoints", "/transcript"])
-def test_a_referee_is_asked_from_a_place_that_no_list_has(path, after, client):
-    answer = client.get(f"/v1/runs/run{path}", params={"after": after})
-    assert answer.status_code in (200, 422)
-
-
-@for_each("most", NUMBERS)
-def test_a_referee_is_asked_for_more_than_a_list_has(most, client):
-    answer = client.get("/v1/runs/run/transcript", params={"after": 1, "most": most})
-    assert answer.status_code in (200, 422)
+        app = referee_app(bench.referee, Runner(bench.referee))
+        with asking(witness_app(tmp_path, TOKEN)) as witness, asking(app) as run:
+            place = f"/v1/runs/{referee.public}/run"
+            assert witness.put(place, content=seal(referee, said).raw(), headers=HEADERS).status_code == 200
+            for number in NUMBERS:
+                answers = [
+                    run.get(f"/v1/runs/run{path}", params={"after": number}, headers=HEADERS)
+                    for path in ("", "/checkpoints", "/transcript")
+                ]
+                answers.append(run.get("/v1/runs/run/transcript", params={"after": 1, "most": number}, headers=HEADERS))
+                answers.append(witness.get(place, params={"after": number}))
+                assert all(answer.status_code in (200, 422) for answer in answers), number
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from referee.service.app import referee_app
 from referee.service.referee import Referee, RefereeSettings
 from referee.service.runner import Runner
 from tests import postgres, support
+from tests.referee.service.test_referee import at_once
 from tests.support import TOKEN, Bench, leave_folder, seal, served, tiny
 
 
@@ -153,11 +154,7 @@ def test_two_processes_at_once_store_one_report_of_each(people):
                 for at in range(0, 60, 4):
                     outcomes[i] += both[i].collection.accept(claims(reports[i][at : at + 4]))
 
-            threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            at_once(work, [(0,), (1,)])
 
     bench.meanwhile(attack)
     result = bench.run()
@@ -216,13 +213,9 @@ def test_numbers_are_given_once_and_everybody_is_known_everywhere(tmp_path):
             for request in twice if i else reversed(twice):
                 told[i].append(process.enrol(request, TOKEN))
 
-        threads = [threading.Thread(target=work, args=pair) for pair in enumerate((bench.referee, second))]
         with pytest.raises(Unauthorized):
             second.enrol(twice[0], "another token")
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(work, enumerate((bench.referee, second)))
         assert told[1] == list(reversed(told[0]))
         assert Counter(reply.message["first"] for reply in told[1]) == Counter(range(6000, 6040, 2))
         late = Identity.create()

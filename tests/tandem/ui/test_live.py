@@ -3,7 +3,6 @@
 import math
 import re
 import threading
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,13 +12,13 @@ from common.net.messages import Configuration
 from common.statistics.evidence import gather
 from deploy.remote import operating
 from referee.runs.results import rounds_of
-from referee.service.app import referee_app
-from referee.service.runner import Runner
 from tandem.ui.app import ui_app
 from tandem.ui.folders import RunFolders
 from tandem.ui.live import RefereeWatch, shown_tests
 from tests.clocks import Clock
-from tests.support import TOKEN, Bench, served, tiny
+from tests.referee.service.test_operating import running
+from tests.referee.service.test_referee import until
+from tests.support import TOKEN, Bench, tiny
 from tests.tandem.ui.asking import HERE, RULES, Browser, outside
 
 EVIL = "<script>alert(1)</script>\x1b[31m"
@@ -109,13 +108,21 @@ def test_the_list_shows_who_waits_for_what_and_what_goes_on_first(live):
 def test_a_run_that_goes_on_shows_its_rounds_agents_and_budgets(live, said, clock):
     said.rounds = numbered(3)
     page = live.page("/referee/run")
-    assert "Round 3 of at most" in page
-    assert "0.2000, in 0.1500 to 0.2500" in page
-    assert "3 declined: policy 3" in page
-    assert "197 have not answered (yet)" in page
-    assert "900 of 6,000" in page
-    assert "differential privacy" in page
+    for words in (
+        *("Round 3 of at most", "0.2000, in 0.1500 to 0.2500", "3 declined: policy 3", "197 have not answered (yet)"),
+        *("900 of 6,000", "differential privacy"),
+    ):
+        assert words in page
     assert not outside(page)
+    said.rounds, said.waits_for, said.text = numbered(1000), EVIL, EVIL
+    clock.wait(60.0)
+    page = live.page("/referee/run/part")
+    assert "The newest 12 of 1000 rounds" in page
+    assert len(page) < 60_000
+    for page in (live.page("/"), live.page("/referee/run")):
+        assert not outside(page)
+        assert "\x1b" not in page
+        assert "&lt;script&gt;" in page
 
 
 def test_only_what_is_new_is_asked_for_and_pages_share_an_answer(live, said, clock):
@@ -195,39 +202,16 @@ def test_an_ended_run_shows_its_result_and_is_asked_about_no_more(live, said, cl
     assert len(said.asked) == asked
 
 
-def test_a_thousand_rounds_stay_a_small_page(live, said):
-    said.rounds = numbered(1000)
-    page = live.page("/referee/run/part")
-    assert "The newest 12 of 1000 rounds" in page
-    assert len(page) < 60_000
-
-
-def test_hostile_words_of_a_referee_are_text(live, said):
-    said.waits_for = said.text = EVIL
-    said.rounds = numbered(2)
-    for path in ("/", "/referee/run"):
-        page = live.page(path)
-        assert not outside(page)
-        assert "\x1b" not in page
-        assert "&lt;script&gt;" in page
-
-
-@pytest.mark.parametrize(
-    "state", [{}, {"status": 1, "progress": [3], "result": None}, {"status": "x", "progress": [{}]}]
-)
-def test_nonsense_of_a_referee_is_said(live, said, monkeypatch, state):
-    monkeypatch.setattr(said, "state", lambda run, after: state)
-    assert "is not the state of a run" in live.page("/referee/run")
-
-
-def test_a_wrong_token_says_what_to_do(live, said):
+def test_nonsense_of_a_referee_a_wrong_token_and_an_unknown_run_are_said(live, said, clock, monkeypatch):
+    for state in ({}, {"status": 1, "progress": [3], "result": None}, {"status": "x", "progress": [{}]}):
+        monkeypatch.setattr(said, "state", lambda run, after, state=state: state)
+        assert "is not the state of a run" in live.page("/referee/run")
+        clock.wait(60.0)
+    monkeypatch.undo()
+    for name in ("none", "a%20b", "x" * 65):
+        assert live.get(f"/referee/{name}").status_code in (404, 422)
     said.error = Unauthorized("wrong token")
     assert "start `tandem ui` with its TANDEM_OPERATOR_TOKEN" in live.page("/")
-
-
-@pytest.mark.parametrize("name", ["none", "a%20b", "x" * 65])
-def test_an_unknown_run_is_not_found(live, name):
-    assert live.get(f"/referee/{name}").status_code in (404, 422)
 
 
 def test_cancelling_takes_our_own_form(live, said):
@@ -297,18 +281,6 @@ def test_the_evidence_of_a_real_run_ends_as_its_result_says(tmp_path):
             assert again.above.log_value(total, count) == pytest.approx(numbers["tested_above"], abs=1e-6)
 
 
-@contextmanager
-def running(bench: Bench):
-    bench.referee.allow("operator", TOKEN)
-    runner = Runner(bench.referee)
-    with served(referee_app(bench.referee, runner)) as address:
-        runner.start()
-        try:
-            yield address
-        finally:
-            runner.stop()
-
-
 def test_a_real_referee_is_watched_and_its_run_cancelled_and_no_page_holds_the_token(tmp_path, runs):
     with Bench(tmp_path / "state") as bench:
         asked = threading.Event()
@@ -327,11 +299,7 @@ def test_a_real_referee_is_watched_and_its_run_cancelled_and_no_page_holds_the_t
             assert re.search(r"agents: 0 of [\d,]+ on question", pages[1])
             assert "have not answered (yet)" in pages[1]
             browser.post("/referee/run/cancel")
-            until = threading.Event()
-            for _ in range(200):
-                if watch.look("run").ended:
-                    break
-                until.wait(0.05)
+            until(lambda: watch.look("run").ended)
             pages.append(browser.page("/referee/run"))
-            assert "No answer: the run was cancelled" in pages[-1]
-            assert not any(TOKEN in page for page in pages)
+    assert "No answer: the run was cancelled" in pages[-1]
+    assert not any(TOKEN in page for page in pages)
