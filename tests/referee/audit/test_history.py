@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from common.core.durable import claim
-from common.core.errors import AuditFailed, Forged, NotFound, PatternViolation, RolledBack, Unauthorized
+from common.core.errors import AuditFailed, Forged, RolledBack, Unauthorized
 from common.crypto.identity import Identity, Signed
 from common.local.records import Records
 from common.log.receipts import Proof, ProofRequest, StoredCheckpoint, entries_tree, signed_checkpoint
@@ -23,7 +23,7 @@ from deploy.remote import Remote
 from local_agent.cli import app as agent_command
 from local_agent.host import Host
 from local_agent.person.agent import Agent
-from local_agent.person.checking import INCLUDED, LEFT_OUT, OPEN, UNSEEN, check
+from local_agent.person.checking import INCLUDED, LEFT_OUT, UNSEEN, check
 from local_agent.person.receipts import HeldReceipt, held_receipts
 from local_agent.policy import PersonalPolicy
 from referee.audit.audit import audit
@@ -265,17 +265,13 @@ def test_files_that_are_no_checkpoints_or_receipts_are_said_so(watched, run, tmp
     (run / "checkpoints.jsonl").write_text('{"checkpoint"')
     with pytest.raises(AuditFailed, match="it was cut"):
         audit(run)
+    (run / "checkpoints.jsonl").unlink()
+    history = audit(run).history
+    assert (history.began, history.ended, history.witnesses, len(history.unseen)) == (None, None, {}, 1)
     for place in (tmp_path / "nothing.json", run):
         code, output = said(watched.run, "--receipt", str(place))
         assert code == 1
         assert "receipt" in output
-
-
-def test_without_checkpoints_as_runs_once_were_the_audit_says_so(run):
-    (run / "checkpoints.jsonl").unlink()
-    history = audit(run).history
-    assert (history.began, history.ended, history.witnesses) == (None, None, {})
-    assert len(history.unseen) == 1
 
 
 # The agent's own check ------------------------------------------------------------------------------------------------
@@ -382,34 +378,12 @@ def test_a_proof_that_is_none_is_a_report_that_was_left_out(watched, proven, lie
     finding = check(receipt, identity, Answering(forged), watched.referee)
     assert finding.status == LEFT_OUT
     assert why in finding.why
-
-
-def test_a_proof_by_another_key_or_of_another_run_is_none(watched, proven):
-    receipt, identity, proof = proven
-    stranger = Identity.create()
     entry = SignedEntry.parse(proof.entry)
-    other = append(None, entry.kind, entry.body, stranger)
-    finding = check(receipt, identity, Answering(proof.model_copy(update={"entry": other.wire()})), watched.referee)
-    assert finding.status == LEFT_OUT
-    newest = proof.kept.verified()
-    elsewhere = watched.identity.sign("checkpoint", {**newest.wire(), "run": "another"})
-    kept = StoredCheckpoint(checkpoint=elsewhere)
-    finding = check(receipt, identity, Answering(proof.model_copy(update={"kept": kept})), watched.referee)
-    assert (finding.status, finding.why) == (LEFT_OUT, "the checkpoint is one of another run")
-
-
-@for_each(
-    ("problem", "status"),
-    [
-        (PatternViolation("question 1 of run 'run' still takes answers: ask again once it is closed"), OPEN),
-        (NotFound("the answers to question 1 are behind no checkpoint yet: ask again later"), OPEN),
-        (NotFound("no report of this participant on question 1 of run 'run' is stored"), LEFT_OUT),
-    ],
-    ids=["open", "no checkpoint", "not stored"],
-)
-def test_what_a_referee_says_instead_of_a_proof(watched, proven, problem, status):
-    receipt, identity, _ = proven
-    assert check(receipt, identity, Answering(problem), watched.referee).status == status
+    other = append(None, entry.kind, entry.body, Identity.create())
+    elsewhere = watched.identity.sign("checkpoint", {**proof.kept.verified().wire(), "run": "another"})
+    for change in ({"entry": other.wire()}, {"kept": StoredCheckpoint(checkpoint=elsewhere)}):
+        finding = check(receipt, identity, Answering(proof.model_copy(update=change)), watched.referee)
+        assert finding.status == LEFT_OUT
 
 
 class Seeing:

@@ -1,7 +1,6 @@
 """Titles, columns, files and folders with hostile names: shown as text by every command, never obeyed, never lost."""
 
 import ast
-import copy
 import csv
 import html
 import json
@@ -244,45 +243,22 @@ def test_there_is_one_way_into_a_page() -> None:
 EVIL = "\x1b]0;mine\x07[bold]<script>alert(1)</script> | `x`\n# head"
 
 
-@pytest.fixture
-def result(undisturbed):
-    found = copy.deepcopy(undisturbed[1].result)
-    found.update(reason=EVIL, truth=None, run="folder", peak_memory_bytes=0)
-    found["lost"] = {"silent": 2, "declined": {"policy": 3}}
-    return found
-
-
-def test_the_report_holds_it_as_text(result):
+def test_reports_results_progress_and_operators_lines_hold_it_as_text(undisturbed, capsys, tmp_path):
+    result = {**undisturbed[1].result, "reason": EVIL, "truth": None, "run": "folder", "peak_memory_bytes": 0}
+    result["lost"] = {"silent": 2, "declined": {"policy": 3}}
     page = report([run_view(tiny(), result, [])])
-    assert "<script>" not in page
-    assert "\x1b" not in page
-    assert "\n# head" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert "2 kept silent" in page
-    assert "3 declined: policy 3" in page
-
-
-def test_the_terminal_shows_it_as_text(result, capsys):
+    assert not any(text in page for text in ("<script>", "\x1b", "\n# head"))
+    assert all(text in page for text in ("&lt;script&gt;alert(1)", "2 kept silent", "3 declined: policy 3"))
     show.result(result, simulated=True)
-    printed = capsys.readouterr().out
-    assert "\x1b" not in printed
-    assert "[bold]" in printed.replace("\n", "")
-
-
-def test_progress_is_text(capsys, tmp_path):
     with show.live(tiny(), 1, tmp_path, quiet=False) as said:
         said(EVIL, {})
-    printed = capsys.readouterr().err
-    assert "\x1b" not in printed
-    assert "[bold]<script>" in printed.replace("\n", "")
-
-
-def test_operators_lines_are_lines():
+    for printed in capsys.readouterr():
+        assert "\x1b" not in printed
+        assert "[bold]" in printed.replace("\n", "")
     line = {"run": "a", "scenario": EVIL, "status": "waiting", "waits_for": EVIL}
     assert len(runs_table([line]).splitlines()) == 2
-    assert "\x1b" not in runs_table([line])
-    assert "\n" not in ended("a", {"status": EVIL, "reason": EVIL})
-    assert [text.isprintable() for text in logged([], [EVIL])] == [True]
+    for text in (*runs_table([line]).splitlines(), ended("a", {"status": EVIL, "reason": EVIL}), *logged([], [EVIL])):
+        assert text.isprintable()
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from local_agent.cli import app as agent_command
 from local_agent.cli import read_record
 from referee.cli import app
 from tests.support import tiny
-from tests.tiers import for_each
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "own_data" / "scenario.yaml"
 ANSWER = {"kind": "linear", "weights": [20.0, 9.0, -2.0, -2.0, 2.0], "threshold": 7.0}
@@ -107,58 +106,41 @@ def test_the_face_warns_of_what_it_counts(run):
         tandem.predict(7, [row])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("model", "nowhere"), "there is neither a run folder nor a model file nowhere"),
-        (("predict", "RUN", "nowhere.csv"), "there is no such file"),
-        (("predict", "RUN", "RUN/short.csv"), "short.csv: has no column 'plan'"),
-        (("predict", "RUN", "RUN/odd.csv"), "odd.csv: line 2, column 'months': must be a finite number"),
-        (("predict", "RUN", "rows.csv", "--strict"), "visits: 1 of 3 rows beyond 0 .. 30"),
-        (("predict", "RUN", "rows.csv", "--output", "RUN/labels.txt"), "written as .csv or .parquet"),
-        (("predict", "RUN", "rows.csv", "--task", "2"), "learned one thing and no tasks, found task 2"),
-        (("export", "RUN", "model.pmml"), "is written as .json, .onnx, .joblib"),
-    ],
-)
-def test_what_is_refused(run, arguments, why, tmp_path, monkeypatch):
+def test_what_is_refused(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (run / "short.csv").write_text("visits,months\n1,2\n")
     (run / "odd.csv").write_text("visits,months,plan\n1,two,pro\n")
-    assert why in said(*(word.replace("RUN", "run") for word in arguments), status=1).stderr
+    for line, why in (
+        ("model nowhere", "there is neither a run folder nor a model file nowhere"),
+        ("predict run nowhere.csv", "there is no such file"),
+        ("predict run run/short.csv", "short.csv: has no column 'plan'"),
+        ("predict run run/odd.csv", "odd.csv: line 2, column 'months': must be a finite number"),
+        ("predict run rows.csv --strict", "visits: 1 of 3 rows beyond 0 .. 30"),
+        ("predict run rows.csv --output run/labels.txt", "written as .csv or .parquet"),
+        ("predict run rows.csv --task 2", "learned one thing and no tasks, found task 2"),
+        ("export run model.pmml", "is written as .json, .onnx, .joblib"),
+    ):
+        assert why in said(*line.split(), status=1).stderr
 
 
-@for_each(
-    ("result", "why"),
-    [
-        ({"answer": None, "reason": "no agents"}, "ended without an answer: no agents"),
-        ({"answer": {"kind": "riddle"}}, "the run's answer cannot be used: no hypothesis has the kind 'riddle'"),
-        ({"answer": {**ANSWER, "weights": [1.0] * 6}}, "needs 6 features, the table has 5"),
-    ],
-)
-def test_runs_without_a_model(tmp_path, result, why):
-    place = folder_of(tmp_path / "run", **result)
-    for command in (("model", place), ("predict", place, "x.csv"), ("export", place, "x.json")):
-        assert why in said(*command, status=1).stderr
-
-
-def test_simulated_people_have_no_columns(tmp_path):
-    answer = {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}
-    place = folder_of(tmp_path / "run", tiny(), answer=answer)
-    assert "are simulated: there are no columns" in said("model", place, status=1).stderr
-
-
-def test_a_problem_s_answer_is_no_model(tmp_path):
-    chosen = load("select-then-estimate")
-    place = folder_of(tmp_path / "run", chosen, answer={"values": [1]})
-    assert f"is no model: it solves the problem {chosen.problem.name!r}" in said("model", place, status=1).stderr
-
-
-@pytest.mark.parametrize(("name", "content"), [("result.json", "{"), ("scenario.yaml", "a: [")])
-def test_damaged_folders(run, name, content):
-    (run / name).write_text(content)
-    assert "damaged" in said("model", run, status=1).stderr
-    (run / name).unlink()
-    assert "is not a run folder" in said("model", run, status=1).stderr
+def test_runs_without_a_model(tmp_path):
+    problem, eight = load("select-then-estimate"), {"kind": "linear", "weights": [1.0] * 8, "threshold": 0.0}
+    for number, (chosen, result, why) in enumerate((
+        (None, {"answer": None, "reason": "no agents"}, "ended without an answer: no agents"),
+        (None, {"answer": {"kind": "riddle"}}, "the run's answer cannot be used: no hypothesis has the kind 'riddle'"),
+        (None, {"answer": {**ANSWER, "weights": [1.0] * 6}}, "needs 6 features, the table has 5"),
+        (tiny(), {"answer": eight}, "are simulated: there are no columns"),
+        (problem, {"answer": {"values": [1]}}, f"is no model: it solves the problem {problem.problem.name!r}"),
+    )):  # fmt: skip
+        place = folder_of(tmp_path / f"run{number}", chosen, **result)
+        for command in (("model", place), ("predict", place, "x.csv"), ("export", place, "x.json")):
+            assert why in said(*command, status=1).stderr
+    for name, content in (("result.json", "{"), ("scenario.yaml", "a: [")):
+        place = folder_of(tmp_path / name)
+        (place / name).write_text(content)
+        assert f"{name} is not" in said("model", place, status=1).stderr
+        (place / name).unlink()
+        assert "is not a run folder" in said("model", place, status=1).stderr
 
 
 def test_one_of_several_tasks(tmp_path):

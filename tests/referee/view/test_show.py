@@ -25,7 +25,7 @@ from referee.view.pages import report
 from referee.view.pages import report as page_of
 from referee.view.run_view import run_view
 from referee.view.show import Outlook, Pace, in_time, worth_a_line
-from referee.view.wording import interval_in_words, judged_in_words
+from referee.view.wording import judged_in_words
 from tests.support import TINY, Bench, tiny
 from tests.tiers import for_each
 
@@ -84,16 +84,6 @@ def test_each_finding_of_an_audit_is_one_line_however_narrow_the_terminal_is(und
 
 
 @pytest.mark.usefixtures("wide")
-@pytest.mark.slow
-def test_the_plan_shows_both_bounds_their_sources_and_what_is_violated():
-    output = said("plan", "ball", "--set", "curator.learner.steps=10")
-    assert "141,570" in output
-    assert "Algorithm 2" in output
-    assert "docs/corrections.md" in output
-    assert "violated accuracy: steps = 10" in output
-
-
-@pytest.mark.usefixtures("wide")
 def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
     output = said("list")
     for words in (
@@ -105,15 +95,6 @@ def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
     ):
         assert words in output
     assert {"ball", "sparse", "adult"} <= {s["name"] for s in json.loads(said("list", "--json"))}
-
-
-def test_a_live_display_shows_the_round(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(show._ERR, "_force_terminal", True)
-    numbers = {"round": 1.0, "rounds": 3.0, "asked": 10.0, "value": 0.25, "low": 0.2, "high": 0.3}
-    with show.live(tiny(), 5, tmp_path, quiet=False) as on_progress:
-        on_progress("waiting for agents", {})
-        on_progress("round 1", numbers)
-    assert "0.2500" in capsys.readouterr().err
 
 
 NOBODY = {"enrolled": 0, "asked": 0, "answered": 0, "rejected": 0}
@@ -187,31 +168,26 @@ def test_a_refused_run_is_not_called_non_private(tmp_path):
 
 
 @pytest.mark.usefixtures("wide")
-def test_a_plan_says_who_is_protected_against_what():
-    output = said("plan", "ball")
-    assert "each person of the curator has: epsilon = 0.5, delta = 0.0001 for the whole record: one record of" in output
-    assert "each agent has: epsilon" in output
-    assert "the run's seed is enough" in output
+def test_a_plan_says_who_is_protected_what_its_sizes_can_give_and_who_cannot_help():
+    output = said("plan", "ball", "--set", "curator.learner.steps=10")
+    for words in (
+        *("141,570", "Algorithm 2", "docs/corrections.md", "violated accuracy: steps = 10", "each agent has: epsilon"),
+        "each person of the curator has: epsilon = 0.5, delta = 0.0001 for the whole record: one record of",
+        "the run's seed is enough",
+    ):
+        assert words in output
     assert "the run's seed is enough" not in said("plan", "adult", "--set", "curator.learner.noise=100")
     assert json.loads(said("plan", "ball", "--json"))["privacy"]["agent"]["covers"] == "agent"
-
-
-@pytest.mark.usefixtures("wide")
-def test_a_plan_says_what_its_sizes_can_give_and_who_cannot_help():
+    assert json.loads(said("plan", "select-then-estimate", "--json"))["advice"] is None
     few = ["plan", "portfolio", "--set", "curator.learner.noise=9", "--set", "agents.count=617"]
     output = said(*few)
     assert "What these sizes can give: 617 agents tell 15 points of loss apart, not 5 points" in output
     assert "What fits: protocol portfolio with portfolio.repair=0" in output
     assert "cannot help" not in output
-    assert "below the 20,000" not in output  # nothing claims how many people it takes
     assert json.loads(said(*few, "--json"))["advice"]["repair"] == 0.0
     output = said(*few[:4], "--set", "agents.count=60", "--set", "curator.n=300")
     assert "cannot help 60 agents cannot tell less than" in output
     assert "cannot help the model of 300 people" in output
-
-
-def test_a_plan_about_a_problem_has_no_advice_about_models():
-    assert json.loads(said("plan", "select-then-estimate", "--json"))["advice"] is None
 
 
 @pytest.mark.parametrize(("agents", "warned"), [("9000", False), ("60", True)])
@@ -242,12 +218,21 @@ def lines(rounds: int, of: int = 1000) -> list[int]:
     return said
 
 
-def test_rounds_of_one_digit_are_said_and_the_last():
+def test_rounds_of_one_digit_are_said_and_the_last(tmp_path, capsys, monkeypatch):
     assert lines(1000) == [*range(1, 11), *range(20, 101, 10), *range(200, 1001, 100)]
     assert lines(37) == [*range(1, 11), 20, 30, 37]
     assert lines(34, 34) == [*range(1, 11), 20, 30, 34]
     assert lines(3) == [1, 2, 3]
     assert [n for n in range(1, 5001) if worth_a_line(n)][-4:] == [2000, 3000, 4000, 5000]
+    for terminal, count in ((None, 28), (True, 0)):
+        monkeypatch.setattr(show._ERR, "_force_terminal", terminal)
+        with show.live(tiny(), 5, tmp_path, quiet=False) as on_progress:
+            for number in range(1, 1001):
+                on_progress(f"round {number}", numbers(number))
+        said = [line for line in capsys.readouterr().err.splitlines() if "round " in line]
+        assert len(said) == count or terminal
+        assert "0.2500" in "".join(said)
+        assert terminal or "since round 900" in said[-1]
 
 
 def test_what_is_no_round_comes_after_the_rounds_before_it_and_a_further_task_begins_anew():
@@ -269,16 +254,15 @@ def test_the_time_left_is_that_of_all_remaining_rounds_at_the_pace_so_far():
     assert outlook.after(numbers(11)).endswith("at most 33.0 min left")  # 2 s a round, 989 rounds
     assert "left" not in outlook.after(numbers(1000))
     assert (in_time(0.2), in_time(80.0), in_time(100.0), in_time(7200.0)) == ("1 s", "80 s", "1.7 min", "2.0 h")
-
-
-def test_a_run_that_halts_early_has_no_time_left():
+    outlook = Outlook(lambda: 0.0)  # progress without a loss has no trend
+    outlook.after({"round": 1.0, "rounds": 5.0})
+    assert outlook.after({"round": 2.0, "rounds": 5.0}) == "at most 1 s left"
     said: list[str] = []
     pace = Pace(lambda text, found, more: said.append(more))
     for number in range(1, 13):
         pace("round", numbers(number))
-    pace.flush()
-    assert "left" in said[-2]
-    assert "left" not in said[-1]
+    pace.flush()  # a run that halts early
+    assert ["left" in more for more in said[-2:]] == [True, False]
 
 
 @for_each(("value", "words"), [
@@ -291,53 +275,21 @@ def test_the_trend_is_what_the_intervals_carry(value, words):
     assert outlook.after(numbers(2, value=value)).startswith(words)
 
 
-def test_progress_without_a_loss_has_no_trend():
-    outlook = Outlook(lambda: 0.0)
-    outlook.after({"round": 1.0, "rounds": 5.0})
-    assert outlook.after({"round": 2.0, "rounds": 5.0}) == "at most 1 s left"
-
-
-def test_a_log_gets_few_lines_of_a_long_run(tmp_path, capsys):
-    with show.live(tiny(), 5, tmp_path, quiet=False) as on_progress:
-        for number in range(1, 1001):
-            on_progress(f"round {number}", numbers(number))
-    said = [line for line in capsys.readouterr().err.splitlines() if "round " in line]
-    assert len(said) == 28
-    assert "since round 900" in said[-1]
-
-
-def test_every_part_of_a_pattern_is_drawn():
+def test_every_part_of_a_pattern_is_drawn_and_the_page_is_up_to_date():
     pattern = sequence(
         together(curator("count"), agents("item")),
         some(agents("loss")),
         maybe(curator("reweigh")),
         many(agents("code")),
     )
-    lines = [line.strip() for line in mermaid(pattern).splitlines()]
-    assert lines[4:] == [
-        "par every message leaves before any answer arrives",
-        "R->>A: item",
-        "A-->>R: one randomized answer each",
-        "and",
-        "R->>C: count",
-        "C-->>R: its release",
-        "end",
-        "loop at least once",
-        "R->>A: loss",
-        "A-->>R: one randomized answer each",
-        "end",
-        "opt",
-        "R->>C: reweigh",
-        "C-->>R: its release",
-        "end",
-        "loop any number of times",
-        "R->>A: code",
-        "A-->>R: one randomized answer each",
-        "end",
+    answer, release = "A-->>R: one randomized answer each", "C-->>R: its release"
+    assert [line.strip() for line in mermaid(pattern).splitlines()][4:] == [
+        *("par every message leaves before any answer arrives", "R->>A: item", answer),
+        *("and", "R->>C: count", release, "end"),
+        *("loop at least once", "R->>A: loss", answer, "end"),
+        *("opt", "R->>C: reweigh", release, "end"),
+        *("loop any number of times", "R->>A: code", answer, "end"),
     ]
-
-
-def test_the_page_is_up_to_date():
     found = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
     assert found == page(), "run: python -m referee.view.diagrams > docs/protocols.md"
 
@@ -345,15 +297,6 @@ def test_the_page_is_up_to_date():
 LUCKY = {"value": 0.034, "low": 0.0, "high": 0.395, "confidence": 0.95}
 CLEAR = {"value": 0.034, "low": 0.02, "high": 0.05, "confidence": 0.95}
 FEW = "too few agents answered about it to tell"
-
-
-def test_an_interval_that_says_nothing_is_said_so_and_its_lucky_middle_is_not_named():
-    assert interval_in_words(LUCKY) == f"somewhere from 0.0000 to 0.3950: {FEW}"
-    assert interval_in_words(CLEAR) == "0.0340, in 0.0200 to 0.0500"
-    assert (
-        judged_in_words({"estimate": LUCKY, "asked": 1_234}) == f"somewhere from 0.0000 to 0.3950: {FEW}, 1,234 agents"
-    )
-    assert judged_in_words({"estimate": CLEAR, "asked": 1_234}) == "0.0340, in 0.0200 to 0.0500, 1,234 agents"
 
 
 @pytest.mark.parametrize("found", [LUCKY, CLEAR])
@@ -370,7 +313,9 @@ def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypa
     show.result({**result, "seconds": {"total": 0.0}}, simulated=True)
     final = capsys.readouterr().out
     page = report([run_view(chosen, {**result, "seconds": {"total": 0.0}}, [rounds])])
-    for told in (live, final, page):
+    judged = judged_in_words({"estimate": found, "asked": 1_234})
+    assert judged.endswith(", 1,234 agents")
+    for told in (live, final, page, judged):
         assert (FEW in told) == (found is LUCKY)
         assert ("0.0340" in told) == (found is CLEAR)
 

@@ -76,14 +76,7 @@ def test_questions_ask_what_no_option_says_and_show_no_field(tables):
     assert not re.search(r"Bern|Thun|95", done.stdout)
 
 
-def test_a_file_that_is_there_is_left_as_it_is(tables):
-    (tables / "ward.yaml").write_text("mine")
-    done = init("ward.csv", "city.csv", *FLAGS, "--yes")
-    assert (done.exit_code, (tables / "ward.yaml").read_text()) == (2, "mine")
-    assert "is there already" in done.output
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         (["--bounds", "agee=1:2"], "must have column 'agee' (did you mean 'age'?); there are age, sex"),
@@ -107,6 +100,11 @@ def test_a_wrong_option_says_what_to_do_and_writes_nothing(tables, changes, mess
     done = init("ward.csv", "city.csv", *FLAGS, *changes, "--yes")
     assert (done.exit_code, message in done.output) == (2, True), done.output
     assert not list(tables.glob("*.yaml"))
+    (tables / "ward.yaml").write_text("mine")  # a file that is there is left as it is
+    done = init("ward.csv", "city.csv", *FLAGS, "--yes")
+    assert (done.exit_code, (tables / "ward.yaml").read_text()) == (2, "mine")
+    assert "is there already" in done.output
+    (tables / "ward.yaml").unlink()
 
 
 def test_tables_that_cannot_be_read(tables):
@@ -228,10 +226,22 @@ def kinds(examined):
     return {(one.kind, one.column, one.count, one.lines) for one in examined.findings}
 
 
-def test_a_sound_table(tmp_path):
+def test_a_sound_table_and_what_is_wrong_with_a_whole_one(tmp_path):
     examined = found(tmp_path, SOUND, people=2)
     assert (examined.sound, examined.findings) == (True, [])
     assert (examined.rows, examined.kept, examined.positive, examined.negative) == (2, 2, 1, 1)
+    assert found(tmp_path, b"\xef\xbb\xbf" + SOUND.replace(",", " , ").encode()).sound
+    examined = found(tmp_path, "age,smoker,sex,sick,ward\n30,0,f,yes,7\n40,1,m,no,7\n")
+    assert examined.sound
+    assert [one.what for one in examined.findings] == ["columns that the scenario does not use: ward"]
+    for label in ("yes", "no"):
+        examined = found(tmp_path, CHECKS_HEADER + f"30,0,f,{label}\n40,1,m,{label}\n")
+        assert [(one.kind, one.count) for one in examined.findings] == [("one-class", 2)]
+        assert not examined.sound
+    assert [one.kind for one in found(tmp_path, SOUND, people=3).findings] == ["too-few"]
+    examined = found(tmp_path, SOUND + "30,1.0,f,yes\n", where={"smoker": ["1"]})
+    assert kinds(examined) == {("left-out", "smoker", 1, (2,))}
+    assert examined.kept == 2
 
 
 @for_each(
@@ -286,27 +296,6 @@ def test_columns_there_twice_or_not_at_all(tmp_path, header, kind):
     assert kind == "column-twice" or "'Sex'" in wrong.remedy
 
 
-def test_columns_that_are_not_used_are_named(tmp_path):
-    examined = found(tmp_path, "age,smoker,sex,sick,ward\n30,0,f,yes,7\n40,1,m,no,7\n")
-    assert examined.sound
-    assert [one.what for one in examined.findings] == ["columns that the scenario does not use: ward"]
-
-
-@pytest.mark.parametrize("label", ["yes", "no"])
-def test_one_class_alone(tmp_path, label):
-    examined = found(tmp_path, CHECKS_HEADER + f"30,0,f,{label}\n40,1,m,{label}\n")
-    assert [(one.kind, one.count) for one in examined.findings] == [("one-class", 2)]
-    assert not examined.sound
-
-
-def test_fewer_rows_than_people(tmp_path):
-    assert [one.kind for one in found(tmp_path, SOUND, people=3).findings] == ["too-few"]
-
-
-def test_a_byte_order_mark_and_stray_spaces_are_no_flaw(tmp_path):
-    assert found(tmp_path, b"\xef\xbb\xbf" + SOUND.replace(",", " , ").encode()).sound
-
-
 @for_each(
     ("content", "what"),
     [
@@ -320,12 +309,6 @@ def test_what_cannot_be_read_on_is_said(tmp_path, content, what):
     examined = found(tmp_path, content)
     assert not examined.sound
     assert any(what in one.what for one in examined.findings)
-
-
-def test_conditions_are_looked_at_as_well(tmp_path):
-    examined = found(tmp_path, SOUND + "30,1.0,f,yes\n", where={"smoker": ["1"]})
-    assert kinds(examined) == {("left-out", "smoker", 1, (2,))}
-    assert examined.kept == 2
 
 
 def test_a_parquet_file_of_floats_is_read_as_one_of_integers(tmp_path):
@@ -358,26 +341,19 @@ def scenario(tmp_path):
 
 def test_the_command_says_that_its_output_is_private_and_ends_by_what_it_found(scenario):
     before = {path: path.read_bytes() for path in scenario.parent.rglob("*")}
-    curators = CliRunner().invoke(app, ["check", str(scenario)])
-    agents = CliRunner().invoke(app, ["check", str(scenario), "--side", "T"])
+    curators, agents, document, none = (
+        CliRunner().invoke(app, ["check", str(scenario), *more])
+        for more in ((), ("--side", "T"), ("--json",), ("--side", "S"))
+    )
     assert curators.stdout.startswith("PRIVATE: ")
     assert agents.stdout.startswith("PRIVATE: ")
-    assert (
-        "probably not as it was meant:\n  ward.csv, column 'sex', 1 row (line 4): differs from a listed value in case"
-        in curators.stdout
-    )
-    assert (curators.exit_code, agents.exit_code) == (1, 0), curators.output
+    wrong = "ward.csv, column 'sex', 1 row (line 4): differs from a listed value in case"
+    assert f"probably not as it was meant:\n  {wrong}" in curators.stdout
+    assert (curators.exit_code, agents.exit_code, none.exit_code) == (1, 0, 1), curators.output
+    tree = json.loads(document.stdout)
+    assert (tree["sound"], tree["rows"], tree["private"][:8]) == (False, 3, "PRIVATE:")
+    assert {one["kind"] for one in tree["findings"]} == {"look-alike", "clipped"}
     assert {path: path.read_bytes() for path in scenario.parent.rglob("*")} == before
-
-
-def test_its_json_holds_the_same(scenario):
-    done = CliRunner().invoke(app, ["check", str(scenario), "--json"])
-    document = json.loads(done.stdout)
-    assert (document["sound"], document["rows"], document["private"][:8]) == (False, 3, "PRIVATE:")
-    assert {one["kind"] for one in document["findings"]} == {"look-alike", "clipped"}
-
-
-def test_simulated_people_have_no_table():
     done = CliRunner().invoke(app, ["check", "ball"])
     assert done.exit_code == 2
     assert "there is no table to check" in done.output
