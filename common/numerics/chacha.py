@@ -24,12 +24,10 @@ BLOCK_WORDS = 16
 
 @njit_inlined
 def fill(key: AnyArray, nonce: Any, stream: Any, blocks: AnyArray) -> None:
-    """Write blocks 0, 1, ... of the keystream with a key and a nonce, word i of block j into ``blocks[i, j]``.
+    """Write blocks 0, 1, ... of the keystream with a key of 8 words, word i of block j into ``blocks[i, j]``.
 
-    Args:
-        key: Shape (8,), uint32.
-        nonce, stream: Words 13 and 14 of the state; word 12 counts the blocks, word 15 is 0.
-        blocks: Shape (16, lanes), uint32, at most 2^32 lanes.
+    ``blocks`` has the shape (16, lanes), uint32, at most 2^32 lanes. Words 13 and 14 of the state are the nonce and the
+    stream; word 12 counts the blocks, word 15 is 0.
     """
     u = np.uint32
     nonce, stream = u(nonce), u(stream)

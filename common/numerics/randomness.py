@@ -1,10 +1,10 @@
 """One source of randomness for everything that protects people: an AES-256-CTR keystream under a 32-byte key.
 
 The key decides what the stream is. Drawn from the operating system it is a cryptographic generator; derived from a
-party's durable secret and an operation's id it is a cryptographic generator that a restarted party can draw *again*,
-so that work cut off by a crash is repeated bit for bit and no second, different sample ever exists; derived from a
-public seed it is a reproducible simulation. ``simulated`` tells the last apart: parties refuse a simulated source
-where real people's records are processed.
+party's durable secret and an operation's id it is a cryptographic generator that a restarted party can draw *again*, so
+that work cut off by a crash is repeated bit for bit and no second, different sample ever exists; derived from a public
+seed it is a reproducible simulation. ``simulated`` tells the last apart: parties refuse a simulated source where real
+people's records are processed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,7 @@ _BLOCK = 1 << 15
 
 
 class RandomSource:
-    """A stream of random words, and the few distributions that Tandem needs from it.
-
-    Args:
-        key: 32 bytes, which determine the stream.
-        simulated: True if the key comes from a public seed: good for simulated people only.
-    """
+    """A stream of random words, determined by a key of 32 bytes; ``simulated`` if that comes from a public seed."""
 
     def __init__(self, key: bytes, *, simulated: bool) -> None:
         if len(key) != 32:

@@ -37,7 +37,7 @@ def grouped(events: Iterable[Event]) -> Plan:
 
 @dataclass(frozen=True)
 class Counts:
-    """Amounts of several kinds, added and compared kind by kind: a sum fits its cap only if each kind does."""
+    """Amounts of several kinds: a sum fits its cap only if each kind does."""
 
     values: tuple[Fraction, ...]
 
@@ -67,14 +67,14 @@ Amount = Fraction | Counts
 
 
 def within(amount: Amount, cap: Amount) -> bool:
-    """Tell whether a sum fits its cap; both are of one type, except that nothing at all fits every cap."""
+    """Tell whether a sum fits its cap; nothing at all fits every cap."""
     if isinstance(amount, Counts) and isinstance(cap, Counts):
         return amount <= cap
     return amount == 0 if isinstance(amount, Counts) or isinstance(cap, Counts) else amount <= cap
 
 
 def share_of(amount: Amount, cap: Amount) -> float:
-    """Return which share of its cap a sum is; of several kinds, that of the fullest one. A cap of nothing is full."""
+    """Return which share of its cap a sum is; of several kinds, that of the fullest one."""
     parts = amount.values if isinstance(amount, Counts) else (amount,)
     caps = cap.values if isinstance(cap, Counts) else (cap,)
     if isinstance(amount, Fraction) and amount == 0:
@@ -95,12 +95,9 @@ def total_of(plan: Plan, price: Callable[[Event], Fraction | None]) -> Fraction 
 
 @dataclass(frozen=True)
 class BudgetFilter:
-    """A budget filter fixed before the first event: amounts that add up, and a cap for their sum.
+    """A budget filter fixed before the first event: amounts of a ``unit`` that add up, and a cap for their sum.
 
-    Attributes:
-        unit: What amounts are, for messages.
-        cap: Largest sum allowed.
-        amount: What one event takes; None for an event that this filter must refuse at any remaining budget.
+    ``amount`` is None for an event that this filter must refuse at any remaining budget.
     """
 
     unit: str

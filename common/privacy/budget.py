@@ -131,14 +131,10 @@ class Budget:
 
 
 def cost(plan: Plan, delta: float, enough: float = math.inf) -> float:
-    """Return the smallest epsilon that accountants can show for the plan at ``delta``, rounded up.
+    """Return the smallest epsilon that accountants can show for the plan at ``delta``, rounded up, or infinity.
 
-    Infinite if no accountant covers every event of the plan. What the noise may differ from its exact law is paid for
-    out of delta (:mod:`common.privacy.events`).
-
-    Args:
-        enough: Patient accountants are asked where the others show more than this: by default nowhere; everywhere for
-            0.
+    What the noise may differ from its exact law is paid for out of delta (:mod:`common.privacy.events`). Patient
+    accountants are asked where the others show more than ``enough``: by default nowhere; everywhere for 0.
     """
     if not 0.0 <= delta < 1.0:
         raise BadInput(f"delta must be in [0, 1), found {delta}")
@@ -163,7 +159,6 @@ def open_budget(epsilon: float | None, delta: float | None, planned: Sequence[Ev
 
     Raises:
         BudgetExceeded: If the plan does not fit, with ``requested`` and ``budget`` as epsilons at ``delta``.
-        BadInput: If a number is out of range.
     """
     plan = grouped(planned)
     if epsilon is None and delta is None:
@@ -198,11 +193,7 @@ def _used(epsilon: float, delta: float, error: Fraction) -> float:
 
 
 def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate | None:
-    """Return a certificate of the least epsilon that accountants show for a plan; None if none shows any.
-
-    Args:
-        enough: As for :func:`cost`.
-    """
+    """Return a certificate of what :func:`cost` finds; None if accountants show nothing."""
     epsilon = cost(plan, delta, enough)
     if not math.isfinite(epsilon):
         return None
@@ -212,11 +203,7 @@ def certify(plan: Plan, delta: float, enough: float = math.inf) -> Certificate |
 
 
 def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bool:
-    """Tell whether a budget of (epsilon, delta) holds a plan, without asking more accountants than it takes.
-
-    Args:
-        quick: Ask only accountants that answer at once.
-    """
+    """Tell whether a budget of (epsilon, delta) holds a plan, asking no more accountants than needed, or quick ones."""
     error = error_paid(plan)
     epsilon = _used(epsilon, delta, error)
     delta = delta_left(delta, epsilon, error)
@@ -233,10 +220,9 @@ def fits(plan: Plan, epsilon: float, delta: float, *, quick: bool = False) -> bo
 
 
 def share(plan: Plan, epsilon: float, delta: float) -> float:
-    """Return which share of a budget's epsilon the accountants that answer at once show a plan to cost.
+    """Return which share of a budget's epsilon the quick accountants show a plan to cost.
 
-    Infinite where they show nothing, or where delta does not pay for the noise's distance from its law. It is at most 1
-    just where :func:`fits` says so of quick accountants.
+    Infinite where they show nothing, or where delta does not pay for the noise's distance from its law.
     """
     error = error_paid(plan)
     epsilon = _used(epsilon, delta, error)
@@ -245,10 +231,7 @@ def share(plan: Plan, epsilon: float, delta: float) -> float:
 
 
 def _holding(plan: Plan, epsilon: float, delta: float) -> tuple[str, Accountant, float]:
-    """Return an accountant that shows at most ``epsilon``, a quick one if there is one; else the cheapest.
-
-    The filters of quick accountants take any events up to a sum; that of the others, those that were planned.
-    """
+    """Return an accountant that shows at most ``epsilon``, a quick one if there is one, else the cheapest."""
     best = _cheapest_quick(plan, delta)
     return best if best[2] <= epsilon else _cheapest(plan, delta, epsilon)
 

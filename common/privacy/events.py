@@ -46,14 +46,11 @@ class NonPrivate(Event):
 
 
 class SubsampledSteps(Event):
-    """``count`` noisy gradient steps, each on a single fresh draw from mu, everything released.
+    """``count`` noisy gradient steps, each on a single fresh draw from mu, TV(mu, mu') <= s, everything released.
 
     One step adds N(0, sigma^2 I) to the gradient at the draw, clipped to the L2 ball of radius L around 0 (a public
-    centre; a bound on pairwise distances alone is not enough). It may depend on all earlier steps.
-
-    Attributes:
-        tv_bound: s: TV(mu, mu') <= s.
-        ratio: u = 2 L / sigma, the diameter of the ball in units of the noise's standard deviation.
+    centre; a bound on pairwise distances alone is not enough). It may depend on all earlier steps. ``ratio`` is u = 2 L
+    / sigma, the diameter of the ball in units of the noise's standard deviation.
     """
 
     kind: Literal["subsampled-steps"] = "subsampled-steps"
@@ -63,14 +60,9 @@ class SubsampledSteps(Event):
 
 
 class SubsampledRelease(Event):
-    """The output of a learner that is (epsilon, delta)-DP (replace-one), given m independent draws from mu.
+    """The output of a learner that is (epsilon, delta)-DP (replace-one), given m draws from mu, TV(mu, mu') <= s.
 
-    A mechanism on the sample itself is a :class:`Release`.
-
-    Attributes:
-        draws: m.
-        tv_bound: s: TV(mu, mu') <= s.
-        epsilon, delta: The learner's guarantee for a data set of m records.
+    The guarantee is for a data set of m records. A mechanism on the sample itself is a :class:`Release`.
     """
 
     kind: Literal["subsampled-release"] = "subsampled-release"
@@ -102,9 +94,7 @@ class Gaussian(Event):
 class PrivateSelection(Event):
     """The best of a secret random number of releases from the sample itself, by a score released with each.
 
-    Attributes:
-        mu: Each of the releases, together with its score, is mu-GDP.
-        law: Of their number, which is never released.
+    Each, score included, is mu-GDP; ``law`` is that of their number, which is never released.
     """
 
     kind: Literal["selected"] = "selected"

@@ -24,11 +24,7 @@ from common.privacy.theorems.profiles import Profile, gaussian_profile, release_
 
 @lru_cache(maxsize=1 << 12)
 def profile_of(event: Event) -> Profile:
-    """Return the profile of *one* release of an event (of one of its ``count``).
-
-    Raises:
-        BadInput: If no profile is known for this kind of event.
-    """
+    """Return the profile of *one* release of an event (of one of its ``count``), or refuse a kind that has none."""
     if isinstance(event, SubsampledSteps):
         return step_profile(event.tv_bound, event.ratio)
     if isinstance(event, Gaussian):
@@ -456,14 +452,7 @@ def _game_epsilon(tv_bound: float, ratio: float, steps: int, delta: float) -> fl
 
 
 def value_of_game(tv_bound: float, ratio: float, steps: int, delta: float, aim: float) -> GameValue | None:
-    """Return the value of the game of so many steps, good near an epsilon; None where it would take too long.
-
-    Args:
-        tv_bound, ratio: s in (0, 1] and u > 0.
-        steps: At least 1.
-        delta: In (0, 1).
-        aim: About the epsilon that is expected, from above; positive.
-    """
+    """Return the value of the game of so many steps, good near ``aim``; None where it would take too long."""
     square, width = ratio * ratio, _width(tv_bound, ratio)
     grams = cover(ratio, EXCESS)
     leaders = [(1.0 + EXCESS + share, 1e-9, 0.0) for share in LEADERS]

@@ -41,14 +41,10 @@ def middles(cuts: tuple[float, ...]) -> Floats:
 
 
 def coarser(people: Floats, most: int) -> list[int]:
-    """Return after which fine bins to cut, ascending, so that at most ``most`` bins have about the same people.
+    """Return after which fine bins to cut, ascending, so that at most ``most`` >= 2 bins have about the same people.
 
-    Args:
-        people: Shape (k,): noisy numbers in the fine bins; negative ones count as 0.
-        most: At least 2.
-
-    Returns:
-        Numbers b: cut between the fine bins b and b + 1. At least one.
+    ``people`` are noisy numbers in the fine bins, of which negative ones count as 0. There is at least one cut b,
+    between the fine bins b and b + 1.
     """
     held = np.cumsum(np.maximum(people, 0.0))
     if held[-1] <= 0.0:
@@ -59,14 +55,10 @@ def coarser(people: Floats, most: int) -> list[int]:
 
 
 def project_to_simplex(people: Floats, total: float) -> Floats:
-    """Return the nearest numbers of people that are not negative and have the given sum, shape (k,).
+    """Return the nearest numbers of people that are not negative and have the given positive sum, shape (k,).
 
-    The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise; cutting alone
-    would leave half of it there (Duchi, Shalev-Shwartz, Singer and Chandra 2008).
-
-    Args:
-        people: Shape (k,): noisy numbers.
-        total: Positive.
+    The projection takes the same number from each count and cuts at 0, so it clears empty bins of noise (Duchi,
+    Shalev-Shwartz, Singer and Chandra 2008).
     """
     falling = sorted(people.tolist(), reverse=True)
     held, level = 0.0, 0.0
@@ -94,12 +86,7 @@ class Within:
 
     @classmethod
     def of(cls, people: Floats, cuts: list[int], values: Floats) -> Within:
-        """Return them from noisy numbers of people in the fine bins; where there are none, all fine bins count alike.
-
-        Args:
-            people, values: Shape (fine bins,): people, and the score that stands for each bin.
-            cuts: As :func:`coarser` gives them.
-        """
+        """Return them from noisy people and a score in each fine bin; without people all bins count alike."""
         starts = (0, *(cut + 1 for cut in cuts))
         weights = np.maximum(people, 0.0)
         for begin, end in itertools.pairwise((*starts, len(people))):
@@ -118,11 +105,7 @@ class Within:
         return self._means(logistic(slope * self.scores[None, :] + intercepts[:, None]))
 
     def losses(self, slope: float, intercepts: Floats, masses: Floats, cut: float) -> Floats:
-        """Return the 0/1 loss of "+1 above a score" if labels go by the logistic curve, shape (intercepts,).
-
-        Args:
-            masses: Shape (bins,): each coarse bin's share of people.
-        """
+        """Return the 0/1 loss of "+1 above a score" under the logistic curve, shape (intercepts,)."""
         chance = logistic(slope * self.scores[None, :] + intercepts[:, None])
         wrong = np.where(self.scores[None, :] > cut, 1.0 - chance, chance)
         return ordered_sum(masses[None, :] * self._means(wrong))
@@ -231,11 +214,7 @@ class CellShares:
         return ordered_sum(np.moveaxis(self.items, 0, -1))
 
     def masses(self, sample: Floats) -> Masses:
-        """Return each bin's share, as these shares say it and a sample's.
-
-        Args:
-            sample: Shape (bins,): the sample's, from which the population's has a standard deviation of .05.
-        """
+        """Return each bin's share by these and a sample's, from which the population's deviates by .05."""
         groups = float(len(self.items))
         observed, expected = self.precision / (2.0 * groups), 1.0 / (_KEPT * _KEPT)
         both = self.together
@@ -305,11 +284,7 @@ def posterior(shares: CellShares, prior: Prior = VAGUE) -> Prior:
 def forecast(
     shares: CellShares, prior: Prior, reported: ReportedShare | None, masses: Masses, cuts: Sequence[float]
 ) -> list[tuple[float, float]]:
-    """Return the posterior of the 0/1 loss of thresholds: mean and standard deviation of each.
-
-    Args:
-        cuts: Thresholds of the score: +1 is predicted above.
-    """
+    """Return mean and standard deviation of the posterior of the 0/1 loss of each threshold: +1 is predicted above."""
     values, wide = _surface(shares, prior, reported, masses)
     weights = exp(values - values.max())
     total = math.fsum(weights.ravel().tolist())
@@ -370,11 +345,8 @@ def label_ratios(target: float, error: float, sample: float, noise: float = 0.0)
     """Return the factors for labels -1 and +1 that give a sample the population's share of +1, as far as it is known.
 
     The difference of the logarithms of the odds is shrunk by max(0, 1 - (its standard error)^2/(difference)^2), so that
-    what noise explains moves nothing.
-
-    Args:
-        target, error: Estimated share of +1 in the population, and its standard error.
-        sample, noise: That of the sample, and its standard error.
+    what noise explains moves nothing. ``error`` and ``noise`` are the standard errors of the population's share and the
+    sample's.
     """
     known, held = (min(max(share, 0.005), 0.995) for share in (target, sample))
     apart = float(log(np.array(known / (1.0 - known))) - log(np.array(held / (1.0 - held))))
@@ -390,15 +362,8 @@ def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibr
 
     The calibrated curve splits every bin's total into labels. What the shares say beyond that is kept in the proportion
     max(0, 1 - (k - 2)/(precision * sum of squared differences)) (James and Stein 1961, positive part), k the number of
-    shares: noise alone has a sum of k/precision on average.
-
-    Args:
-        shares: As for :func:`common.statistics.calibration.calibrate`, of the population.
-        sample: The sample's, of the same shape.
-        scores, precision: As there.
-
-    Returns:
-        Shape (groups, bins, 2), positive, sum 1.
+    shares. Shares, the sample's and the result have the shape (groups, bins, 2); the result is positive and adds up to
+    1.
     """
     least = _LEAST * np.maximum(sample, 0.0)
     totals = np.maximum(shares[:, :, 0] + shares[:, :, 1], least[:, :, 0] + least[:, :, 1])
@@ -415,14 +380,9 @@ def smoothed(shares: Floats, sample: Floats, scores: Floats, calibration: Calibr
 def rake(wanted: Floats, sample: Floats, eta: float, parts: int) -> list[int]:
     """Return the tilt of every item in whole parts, 0..parts, that takes a sample's shares to the wanted ones.
 
-    A weight is multiplied by exp(-eta (1 - tilt)). The largest factor gets tilt 1; factors that are smaller than the
-    largest by more than e^eta get 0, so the match is as good as the step allows.
-
-    Args:
-        wanted, sample: Shape (items,): wanted are positive; the sample's may be noisy, and count as half a person in
-            10,000 at least.
-        eta: The curator's step, positive.
-        parts: Grid of the tilts.
+    A weight is multiplied by exp(-eta (1 - tilt)), eta > 0. The largest factor gets tilt 1; factors that are smaller
+    than the largest by more than e^eta get 0. The sample's shares may be noisy, and count as half a person in 10,000 at
+    least.
     """
     ratios = log(np.asarray(wanted / np.maximum(sample, 0.5e-4)))
     values = np.clip(1.0 + (ratios - ratios.max()) / eta, 0.0, 1.0)

@@ -25,11 +25,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Reports:
-    """Answers to one question about an item, with the public word of each: all that an oracle looks at.
+    """Answers to one question about an item, shape (n,), with the public word of each: all that an oracle looks at.
 
-    Attributes:
-        domain: Number of items that the agents' answers were randomized for.
-        answers, publics: Shape (n,): the answers that came, and their agents' public words.
+    ``domain`` is the number of items that they were randomized for.
     """
 
     domain: int
@@ -66,11 +64,10 @@ def reports_by_length(query: ItemQuery, answers: Answers) -> dict[int, Reports]:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Shares of people that hold some items, with confidence intervals for all of them at once.
+    """Shares of people that hold some items, with intervals inside [0, 1] for all of them at once, shape (k,).
 
     Attributes:
-        values: Shape (k,): unbiased estimates; they may lie outside [0, 1].
-        lows, highs: Shape (k,): the intervals, inside [0, 1].
+        values: Unbiased estimates; they may lie outside [0, 1].
         confidence: Probability, before any answer exists, that *every* interval will cover its item's share.
     """
 

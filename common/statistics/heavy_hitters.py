@@ -37,12 +37,7 @@ _CUTS = 100
 
 @dataclass(frozen=True, eq=False)
 class HeavyHitters:
-    """The frequent items that were found.
-
-    Attributes:
-        items: Shape (k,), uint64, the most supported first.
-        shares: Of each, with intervals that hold for all candidates of the last group at once.
-    """
+    """The frequent items that were found, uint64, the most supported first, and the share of each."""
 
     items: Words
     shares: Shares
@@ -50,12 +45,7 @@ class HeavyHitters:
 
 @dataclass(frozen=True)
 class DetectionGuarantee:
-    """What Theorem 2.18 of Beimel et al. says of given numbers.
-
-    Attributes:
-        found: With probability 1 - beta, every item with at least this share is listed,
-        unlisted: and no item with at most this one.
-    """
+    """With probability 1 - beta all items of a share from ``found`` on are listed, and none of at most ``unlisted``."""
 
     found: float
     unlisted: float
@@ -64,9 +54,8 @@ class DetectionGuarantee:
 def ladder(bits: int, oracle: FrequencyOracle) -> tuple[int, ...]:
     """Return the prefix lengths of the groups: few and far apart, as far as counting allows.
 
-    Fewer groups are larger ones. With Hadamard response a transform counts all continuations of a prefix, 16 bits in
-    about 3 ms; with other oracles each candidate is compared with each answer: steps are of 8 bits. Measured with
-    ``python -m benchmarks.heavy_hitters``.
+    With Hadamard response a transform counts all continuations of a prefix; with other oracles each candidate is
+    compared with each answer: steps are of 8 bits. Measured with ``python -m benchmarks.heavy_hitters``.
     """
     most, first, step = (24, 20, 16) if isinstance(oracle, HadamardResponse) else (16, 16, 8)
     if bits <= most:

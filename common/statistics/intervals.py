@@ -207,10 +207,8 @@ def difference(oracle: KaryResponse, counts: Sequence[int], confidence: float, a
 def ends(ups: int, zeros: int, downs: int, miss: float, weights: Sequence[float]) -> tuple[float, float]:
     """Return the ends of the interval for the mean of scores of 1, 0 and -1: theorem and proof in :func:`difference`.
 
-    Args:
-        ups, zeros, downs: How many scores there are of each, at least one in all.
-        miss: The chance that the interval ever misses, both ends together.
-        weights: Logarithms of the mixture's weights of :data:`RATES`, chosen before any score is seen.
+    There is at least one score; ``miss`` is the chance that either end is ever wrong, ``weights`` are logarithms of the
+    mixture's weights of :data:`RATES`, chosen before any score is seen.
     """
     total = ups + zeros + downs
     bar = math.log(2.0 / miss) + _ROUNDING * (total + 64)

@@ -37,13 +37,7 @@ LARGEST_PART = 0.5
 
 
 def gaussian_price(profile: Profile, pad: float, allowance: float) -> float:
-    """Return m of the theorem for one event with d = ``allowance``, rounded up; infinite where none is shown.
-
-    Args:
-        profile: Of one release of the event.
-        pad: m0, positive.
-        allowance: d, in (0, 1).
-    """
+    """Return m of the theorem for a pad m0 and d = ``allowance`` in (0, 1), rounded up; infinite if none is shown."""
     widest = pad * math.sqrt(1.0 + LARGEST_PART)
     reach = _reach(profile, allowance / 2.0)
     if reach > 40.0 * pad or delta_of(widest, 0.0) <= allowance / 2.0:

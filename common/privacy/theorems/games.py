@@ -52,11 +52,9 @@ Gram = tuple[float, float, float]
 
 
 def chi_squared(gram: Gram, square: float) -> float:
-    """Return the chi-squared divergence of B and C relative to A: e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>}.
+    """Return the chi-squared divergence of B and C relative to A, e^{|b|^2} + e^{|c|^2} - 2 e^{<b,c>}.
 
-    Args:
-        gram: In units of the diameter.
-        square: u^2, the diameter's square in units of the noise.
+    ``gram`` is in units of the diameter, ``square`` its square u^2 in units of the noise.
     """
     x, y, product = (square * part for part in gram)
     return math.expm1(x) + math.expm1(y) - 2.0 * math.expm1(product)
@@ -66,9 +64,8 @@ def chi_squared(gram: Gram, square: float) -> float:
 def cover(ratio: float, excess: float) -> tuple[Gram, ...]:
     """Return Gram matrices one of which lies above that of each triple in a ball of diameter 1.
 
-    Args:
-        ratio: u > 0. The cover is right for every u; for this one it is good.
-        excess: By this share their chi-squared may exceed the greatest of all triples; cells are cut until then.
+    They are right for every u; for ``ratio``, u > 0, their chi-squared exceeds the greatest of all triples by at most a
+    share ``excess``: cells are cut until then.
     """
     square = ratio * ratio
     most = (1.0 + excess) * math.expm1(square)
@@ -169,12 +166,7 @@ ERROR = 64.0 * UNIT
 
 
 def triple_profiles(tv_bound: float, gram: Gram) -> tuple[Profile, Profile]:
-    """Return bounds on H(P || Q) and on H(Q || P), from level 1 on.
-
-    Args:
-        tv_bound: s in (0, 1].
-        gram: In squares of the noise's deviation, a positive semidefinite matrix.
-    """
+    """Return bounds on H(P || Q) and on H(Q || P), from level 1 on; ``gram`` is in squares of the noise's deviation."""
     x, y, product = gram
     return _one_way(tv_bound, x, y, product), _one_way(tv_bound, y, x, product)
 
@@ -273,12 +265,9 @@ def move(profiles: tuple[Profile, Profile], places: Sequence[int], width: float)
 
 
 class Game:
-    """Moves, leaders, and the stretch of losses on which V is kept.
+    """Moves, leaders, and the stretch of losses on which V is kept: from ``span[0]`` below to ``span[1]`` above 0.
 
-    Args:
-        moves, leaders: All on one grid; the last leader dominates every move, the others are tried from the first on.
-        width: w.
-        span: Lowest and highest loss, below and above 0.
+    All are on one grid; the last leader dominates every move, the others are tried from the first on.
     """
 
     def __init__(self, moves: Sequence[Move], leaders: Sequence[Move], width: float, span: tuple[float, float]) -> None:

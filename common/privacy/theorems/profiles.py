@@ -37,12 +37,7 @@ class Profile:
 
 
 def gaussian_excess(mu: float, levels: Floats) -> Floats:
-    """Return delta_G(t; mu) at each t >= 0, rounded up: ``gaussian_dp.delta_of`` for arrays.
-
-    Args:
-        mu: Positive.
-        levels: t, at least 0; any shape.
-    """
+    """Return delta_G(t; mu) at each t >= 0, of any shape, rounded up: ``gaussian_dp.delta_of`` for arrays."""
     x, y = levels / mu - mu / 2.0, levels / mu + mu / 2.0
     far = np.maximum(x, 0.0)
     density = np.exp(-far * far / 2.0) / math.sqrt(2.0 * math.pi)
@@ -55,7 +50,7 @@ def gaussian_excess(mu: float, levels: Floats) -> Floats:
 
 
 def step_profile(tv_bound: float, ratio: float) -> Profile:
-    """Bound one noisy gradient step on one draw from mu: the exact upper envelope over all neighbours.
+    """Bound one noisy gradient step on one draw from mu, s in (0, 1]: the exact upper envelope over all neighbours.
 
         H(a) = s delta_G(ln(1 + (a - 1)/s); u),  a >= 1;      chi^2 <= s^2 (e^{u^2} - 1)
 
@@ -64,10 +59,6 @@ def step_profile(tv_bound: float, ratio: float) -> Profile:
     below level 1, by symmetry, where A = B, so that no geometry is worst at both. The chi-squared divergence needs the
     ball: :func:`common.privacy.theorems.renyi.closed_form`, order 2. It is *less* than that of the envelope, up to a
     factor of two.
-
-    Args:
-        tv_bound: s in (0, 1].
-        ratio: u > 0.
     """
 
     def at(levels: Floats) -> Floats:

@@ -54,12 +54,7 @@ def selection_rdp(order: int, mu: float, law: AnyLaw) -> float:
     at k^, and a >= gamma. Of the second: it is E[K] e^{rate (k-1) (G' - G k/(k-1))}. The condition costs the factor
     1/P(K <= most) where q >= q'; where q < q' the moment is multiplied by E[K] at most.
 
-    Args:
-        order: At least 2.
-        mu: Of one run, score included; positive.
-
-    Returns:
-        rho' in nats, rounded up.
+    The order is at least 2, mu positive; rho' is in nats, rounded up.
     """
     base = order * mu * mu / 2.0
     price = (math.log(law.whole_mean) - law.log_covered) / (order - 1.0)

@@ -32,13 +32,7 @@ _RATIOS = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 
 class Thresholds(NamedTuple):
-    """A calibrated sparse vector.
-
-    Attributes:
-        cutoff: T, the number of bottoms after which it stops.
-        level: w.
-        of_threshold, of_query: The e of both noises: a change of 1 costs so much.
-    """
+    """A sparse vector of T = ``cutoff`` bottoms and w = ``level``; a change of 1 costs the e of either noise."""
 
     cutoff: int
     level: int
@@ -110,10 +104,7 @@ def printed(cutoff: int, queries: int, epsilon: float, delta: float, beta: float
         lambda = sqrt(32 T ln(2/delta))/epsilon,  k = 34 sqrt(2) lambda ln(4 m T/min(delta, beta/2)),
         w = 2 lambda ln(2 m/delta)
 
-    With the corrected distances and `c < T`; of the printed ones they do not keep to (epsilon, delta).
-
-    Raises:
-        BadInput: If not even so they keep to it (for large epsilon), or the noise would be too wide to draw.
+    With the corrected distances and `c < T`. Raises :class:`BadInput` if not even so they keep to (epsilon, delta).
     """
     width = math.sqrt(32.0 * cutoff * math.log(2.0 / delta)) / epsilon
     chunks = round(34.0 * math.sqrt(2.0) * width * math.log(4.0 * queries * cutoff / min(delta, beta / 2.0)))
@@ -211,8 +202,7 @@ def flips(agreement: float, chunks: int, sigma: float, classes: int = 2) -> floa
 
         Phi(-(2 a - 1) k / (sqrt(2) sigma)) + (C - 2) Phi(-a k / (sqrt(2) sigma))
 
-    With two classes it is exact. With C it is a union bound for a >= 1/2, whatever the others say: each summand is
-    convex in how many of them say that class, so their sum is greatest if all say the same.
+    With two classes it is exact, with C a union bound for a >= 1/2: each summand is convex in how many say that class.
     """
 
     def beaten(by: float) -> float:
