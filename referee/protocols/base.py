@@ -154,14 +154,16 @@ class Protocol(ABC):
     """Whether its tests and intervals hold for the lies that ``agents.liars`` allows among the first n answers."""
     problem: str | None = None
     """Name of the problem that its scenarios have; None: a hypothesis with a small loss."""
+    small: ClassVar[tuple[Any, ...]] = ()
+    """What makes a shipped scenario (``ball``; about a problem, its own: its people first) an example."""
 
     @classmethod
-    @abstractmethod
     def example(cls) -> tuple[Scenario, ...]:
         """Return scenarios of it that run in a fraction of a second, at least one: the contract suite runs the first.
 
         They may leave numbers at ``plan``.
         """
+        return (small_ball(*cls.small),)
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
         """Return the kinds of queries that a run of a scenario may ask agents; by default all of the pattern."""
@@ -218,8 +220,6 @@ class ProblemProtocol(Protocol, Generic[P]):
     """A protocol about a problem, and what remains of it where one side is left out (scenario key ``alone``)."""
 
     kind: ClassVar[type[Problem]]
-    small: ClassVar[tuple[Any, ...]]
-    """People and numbers that make the shipped scenario about the problem an example."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

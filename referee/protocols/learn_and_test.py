@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -15,9 +14,8 @@ from common.local.queries.loss import LossQuery
 from common.operations.learning import Labelled, LabelPoints, Learn
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 
 _DONE = (
     "all agents that the scenario wants were asked about one model; no level is tested, and its loss on T may be "
@@ -64,10 +62,7 @@ class LearnAndTest(Protocol):
     done = _DONE
     pattern = pattern_of("learn-and-test")
     supports_byzantine_agents = True
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball("protocol=learn-and-test"),)
+    small = ("protocol=learn-and-test",)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = SingleTest.of(scenario)
@@ -109,18 +104,11 @@ class ModelAgnosticProtocol(Protocol):
     pattern = pattern_of("model-agnostic")
     supports_byzantine_agents = True
 
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        learner = {
-            "name": "model-agnostic",
-            "protects": "labels",
-            "chunks": 60,
-            "teacher": {"classifier": "RidgeClassifier"},
-            "student": {"classifier": "RidgeClassifier"},
-            "aggregation": {"name": "gnmax", "noise": 10.0},
-            "queries": 4,
-        }
-        return (small_ball("protocol=model-agnostic", f"curator.learner={json.dumps(learner)}"),)
+    small = (
+        "protocol=model-agnostic",
+        "curator.learner={name: model-agnostic, protects: labels, chunks: 60, teacher: {classifier: RidgeClassifier}, "
+        "student: {classifier: RidgeClassifier}, aggregation: {name: gnmax, noise: 10.0}, queries: 4}",
+    )
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = LabellingPlan.of(scenario)

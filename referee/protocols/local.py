@@ -17,9 +17,8 @@ from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers, AskAgents
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, at_once, estimate_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 
 TESTED = 0.1
 """Share of the agents kept for estimating the loss of the result."""
@@ -81,10 +80,7 @@ class LocalAverages(Protocol):
     done = "nothing: it has no level and no gap to stop at, and ends exhausted"
     pattern = pattern_of("local-averages")
     supports_byzantine_agents = True
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball("protocol=local-averages"),)
+    small = ("protocol=local-averages",)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = LocalPlan.of(scenario, "local averages need")
@@ -157,10 +153,7 @@ class LocalGradientDescent(Protocol):
     done = LocalAverages.done
     pattern = pattern_of("local-gradient-descent")
     supports_byzantine_agents = True
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball("protocol=local-gradient-descent"),)
+    small = ("protocol=local-gradient-descent",)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = LocalPlan.of(scenario, "local gradient descent needs")

@@ -28,14 +28,13 @@ from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters
 from common.protocols.portfolio import candidates as candidates_of
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
 from common.statistics import calibration
 from common.statistics.calibration import Calibration, CellShares, Prior, ReportedShare, calibrate, forecast, posterior
 from common.statistics.frequency import signed_shares
 from common.statistics.intervals import certainty, tally
 from common.statistics.race import Race
 from referee.protocols.asking import ask, ask_coded, at_once
-from referee.protocols.base import PROTOCOLS, JudgedCandidate, Outcome, Protocol, Script, small_ball
+from referee.protocols.base import PROTOCOLS, JudgedCandidate, Outcome, Protocol, Script
 from referee.protocols.local import averages, discriminant
 
 _FIRST = 4
@@ -159,10 +158,7 @@ class PortfolioProtocol(Protocol):
         "losses may be large"
     )
     pattern = pattern_of("portfolio")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball("protocol=portfolio", "curator.rounds=2", "portfolio.alone=0.2"),)
+    small = ("protocol=portfolio", "curator.rounds=2", "portfolio.alone=0.2")
 
     def asks(self, scenario: ResolvedScenario) -> frozenset[str]:
         settings, agents = scenario.portfolio or Portfolio(), scenario.agents

@@ -37,25 +37,19 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
     )
 
     def both_sides(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
-        problem, mechanism = plan.problem, plan.bits
-        parity = yield from learn_parity(Task(features=problem.c))
-        if parity is None:
+        which = yield from find_secret(plan.problem)
+        if which is None:
             return none_answered(public)
-        which = number_of(parity.features, problem.c)
-        yield Progress(f"secret {which} is wanted", {})
-        return (yield from release_secret(problem, mechanism, which, plan.count, public))
+        return (yield from release_secret(plan.problem, plan.bits, which, plan.count, public))
 
     def curator_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
         """Have the curator learn r, and guess the answer.
 
         It has fewer people than there are shares: it knows nothing about the secret, even without privacy.
         """
-        problem = plan.problem
-        parity = yield from learn_parity(Task(features=problem.c))
-        if parity is None:
+        which = yield from find_secret(plan.problem)
+        if which is None:
             return none_answered(public)
-        which = number_of(parity.features, problem.c)
-        yield Progress(f"secret {which} is wanted", {})
         return Outcome("done", 1, Secret(which=which, bit=public & 1), None, "guessed: a share is missing")
 
     def agents_alone(self, plan: ProblemPlan[ParityChoosesSecret], public: int) -> Script:
@@ -63,12 +57,21 @@ class ParityChoosesSecretProtocol(ProblemProtocol[ParityChoosesSecret]):
 
         The others tell the shares of what was found.
         """
-        problem, mechanism = plan.problem, plan.bits
-        count = plan.count
+        problem, count = plan.problem, plan.count
         search = yield from ask_codes(count // 2, first=0, bits=problem.c, sign="label", public=public)
         which = likeliest_parity(search)
         yield Progress(f"secret {which} is wanted", {})
-        return (yield from release_secret(problem, mechanism, which, count - count // 2, public))
+        return (yield from release_secret(problem, plan.bits, which, count - count // 2, public))
+
+
+def find_secret(problem: ParityChoosesSecret) -> Generator[AskCurator | Progress, Any, int | None]:
+    """Have the curator learn which secret is wanted; None if no block of its people answered."""
+    parity = yield from learn_parity(Task(features=problem.c))
+    if parity is None:
+        return None
+    which = number_of(parity.features, problem.c)
+    yield Progress(f"secret {which} is wanted", {})
+    return which
 
 
 def release_secret(
@@ -108,9 +111,8 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
     )
 
     def both_sides(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
-        problem = plan.problem
         which = yield from find_wanted(plan, plan.count, public)
-        return (yield from learn_wanted(problem, which))
+        return (yield from learn_wanted(plan.problem, which))
 
     def curator_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         """Have the curator learn one parity at random.
@@ -118,8 +120,7 @@ class OneOfManyParitiesProtocol(ProblemProtocol[OneOfManyParities]):
         It has fewer people than there are shares, so it knows nothing about which parity is wanted, even without
         privacy, and not enough privacy for all.
         """
-        problem = plan.problem
-        return (yield from learn_wanted(problem, public % (1 << problem.d)))
+        return (yield from learn_wanted(plan.problem, public % (1 << plan.problem.d)))
 
     def agents_alone(self, plan: ProblemPlan[OneOfManyParities], public: int) -> Script:
         problem, count = plan.problem, plan.count
@@ -149,9 +150,7 @@ def find_wanted(
 def learn_wanted(problem: OneOfManyParities, which: int) -> Generator[AskCurator, Any, Outcome]:
     """Have the curator learn the parity with a number, and end."""
     parity = yield from learn_parity(Task(features=problem.c, label=problem.c + which))
+    answer = WantedParity(which=which, features=None if parity is None else parity.features)
     if parity is None:
-        return Outcome(
-            "exhausted", 1, WantedParity(which=which, features=None), None, "no block of the curator answered"
-        )
-    answer = WantedParity(which=which, features=parity.features)
+        return Outcome("exhausted", 1, answer, None, "no block of the curator answered")
     return Outcome("done", 1, answer, None, f"parity {which} was learned")

@@ -18,9 +18,8 @@ from common.operations.learning import Learn
 from common.operations.weighting import Reweigh
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
-from common.scenario.scenario import Scenario
 from referee.protocols.asking import EstimatePlan, JudgingScript, LevelTestPlan, ask, estimate_mean, test_mean
-from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script, small_ball
+from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 
 
 @PROTOCOLS.register("subsample-test-reweigh")
@@ -43,10 +42,6 @@ class SubsampleTestReweigh(Protocol):
     )
     pattern = pattern_of("subsample-test-reweigh")
     supports_byzantine_agents = True
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball(),)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan = RoundsPlan.of(scenario)
@@ -156,10 +151,7 @@ class HandOver(Protocol):
         "with probability {beta} at most a run rejects this although it is true, over all its tasks and rounds"
     )
     pattern = pattern_of("hand-over")
-
-    @classmethod
-    def example(cls) -> tuple[Scenario, ...]:
-        return (small_ball("protocol=hand-over"),)
+    small = ("protocol=hand-over",)
 
     def script(self, scenario: ResolvedScenario, public: int) -> Script:
         plan, tasks = RoundsPlan.of(scenario), scenario.tasks or (None,)
