@@ -49,11 +49,8 @@ def test_a_changed_transcript_is_noticed(tmp_path):
         tandem.audit(found.folder)
 
 
-def test_a_plan_is_that_of_the_command():
+def test_a_plan_is_that_of_the_command_and_what_is_refused_leaves_no_folder(tmp_path):
     assert tandem.plan("ball")["tight"]["n"]["value"] == 14_147_418
-
-
-def test_what_is_refused_raises_and_leaves_no_folder(tmp_path):
     with pytest.raises(BadScenario, match="no shipped scenario"):
         tandem.run("bal", output=tmp_path / "run")
     with pytest.raises(BadScenario, match="unknown"):
@@ -149,9 +146,6 @@ def test_guarantees_are_shown_in_words_and_formulas(run):
         promised = run.result["privacy"][who]
         assert f"({promised['epsilon']:g}, {promised['delta']:g})-differential privacy" in shown
         assert f"{promised['epsilon']:.4f}" in texts(run.privacy.plot().svg)
-
-
-def test_what_promises_nothing_is_not_drawn():
     nothing = {"epsilon": None, "delta": None, "protects": "records", "neighbours": "one row", "covers": "run"}
     with pytest.raises(BadInput, match="nothing is promised"):
         Promises(curator=nothing).plot()
@@ -167,12 +161,9 @@ def test_the_guarantee_of_an_estimator_says_what_it_takes_for_public():
     assert {"2.0000", "4.0000"} <= set(texts(found.plot().svg))
 
 
-def test_a_run_whose_folder_is_gone_is_shown_as_text(run, tmp_path):
-    assert Run(run.result, tmp_path / "gone")._repr_html_() is None
-
-
 def test_a_result_that_differs_is_shown_as_it_is(run, tmp_path):
     """The object's own result is shown, and nothing that a file says beside it."""
     other = json.loads(json.dumps(run.result))
     other["agents"]["asked"] = 123_456
     assert "123,456" in str(Run(other, run.folder)._repr_html_())
+    assert Run(run.result, tmp_path / "gone")._repr_html_() is None

@@ -47,21 +47,15 @@ def test_subsample_test_reweigh_allows_exactly_these_messages(said, next_message
         assert (str(state), state.expected()) == before
 
 
-def test_ending_too_early_says_what_is_missing():
-    with pytest.raises(PatternViolation, match="may not end here; expected: 'loss' to the agents"):
-        STR.after(*LEARN).end()
-    STR.after(*LEARN).after(*LOSS).end()
-
-
-def test_nothing_is_legal_after_the_end():
+def test_an_end_too_early_says_what_is_missing_and_nothing_is_legal_after_it():
     with pytest.raises(PatternViolation, match="the protocol has ended"):
         curator("a").after("curator", "a").after("curator", "a")
     assert (str(NOTHING), str(END)) == ("nothing", "end")
     assert not NOTHING.may_end
     assert NOTHING.expected() == END.expected() == frozenset()
-
-
-def test_nothing_and_end_are_zero_and_one():
+    with pytest.raises(PatternViolation, match="may not end here; expected: 'loss' to the agents"):
+        STR.after(*LEARN).end()
+    STR.after(*LEARN).after(*LOSS).end()
     letter = curator("a")
     assert NOTHING + letter is letter + NOTHING is NOTHING
     assert END + letter is letter + END is letter

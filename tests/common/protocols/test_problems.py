@@ -59,7 +59,7 @@ def planned(scenario: Scenario, name: str, paper: bool = False) -> float:
 # Known answers -------------------------------------------------------------------------------------------------------
 
 
-def test_hypothesis_testing_takes_1267_agents_or_277_records_alone():
+def test_plans_have_the_numbers_of_the_corrections():
     """Bias .1, epsilon 1, 95%: the plan's sides have half of the evidence each, z/sqrt 2; one alone has the whole z.
 
     docs/corrections.md takes 1/4 for the variance of a bit; it is 1/4 - shift^2, which spares two agents.
@@ -67,20 +67,13 @@ def test_hypothesis_testing_takes_1267_agents_or_277_records_alone():
     whole = float(ndtr(np.sqrt(2.0) * ndtri(0.05)))
     assert planned(coins(beta=whole), "agents") == pytest.approx(1267, abs=2)
     assert planned(coins(beta=whole), "n") == pytest.approx(277, abs=1)
-
-
-def test_parity_chooses_secret_takes_518_000_agents():
-    """m = 100, epsilon 1: the whole beta = .05 is the agents' if half of .1 is."""
     assert planned(secrets(beta=0.1), "agents") == pytest.approx(518_000, rel=0.001)
-
-
-def test_one_of_many_parities_takes_9_7_million_agents():
     assert planned(many(beta=0.1), "agents") == pytest.approx(9_700_000, rel=0.005)
-
-
-def test_the_printed_rule_takes_far_more_records_than_the_tight_one():
     tight, printed = (planned(secrets(c=16, curator__learner__rule=rule), "n") for rule in ("tight", "paper"))
     assert printed > 2.0 * tight
+    scenario = features(d=1000, alpha=0.1, precise=0.01)
+    for side, most in (("n", 60.0), ("agents", 12.0)):
+        assert 1.0 < planned(scenario, side) / planned(scenario, side, paper=True) < most
 
 
 # The right way -------------------------------------------------------------------------------------------------------
@@ -122,13 +115,6 @@ def test_plans_say_formula_and_source(name, paper):
         assert figure.source
 
 
-def test_selecting_takes_the_papers_orders_of_magnitude():
-    """log d/alpha^2 + log d/(epsilon alpha) people and 1/alpha'^2 agents; constants are ours."""
-    scenario = features(d=1000, alpha=0.1, precise=0.01)
-    for side, most in (("n", 60.0), ("agents", 12.0)):
-        assert 1.0 < planned(scenario, side) / planned(scenario, side, paper=True) < most
-
-
 # Resolving -----------------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +154,8 @@ def test_a_side_that_is_left_out_may_be_of_any_size(name):
 
 def test_every_problem_is_covered():
     assert PROBLEMS.names() == NAMES == sorted(RIGHT) == sorted(WRONG)
+    assert set(PROBLEMS.names()) <= set(shipped())
+    assert all(load(name).protocol == load(name).problem.name == name for name in PROBLEMS.names())
 
 
 def people(name: str) -> Any:
@@ -255,14 +243,11 @@ def test_right_answers_are_told_from_wrong_ones_and_others_refused(name):
         scenario.problem.judge(RIGHT[name][0], scenario.alpha, others)
 
 
-def test_a_head_says_what_is_missing_and_how_wrong_it_is():
+def test_what_is_wrong_with_an_answer_is_said_in_numbers():
     found = judged("blender", head([STRINGS[0], 1023], [SHARES[0] - 0.1, 0.05]))
     assert (found["missing"], found["listed"]) == (1, 2)
     assert found["worst_error"] == pytest.approx(0.1)
     assert found["root_mean_square_error"] == pytest.approx((0.0125 / 2) ** 0.5)
-
-
-def test_errors_of_a_parity_and_a_threshold_are_shares_of_people():
     found = judged("parity-and-threshold", {"kind": "parity-and-threshold", "features": [0], "threshold": 36})
     # Half of all people, and those with 20 <= y < 36 of 64: six standard errors of 2^17 people.
     assert found["parity_error"] == pytest.approx(0.5, abs=0.009)
@@ -270,11 +255,6 @@ def test_errors_of_a_parity_and_a_threshold_are_shares_of_people():
 
 
 COINS = "{name: biased-coins, d: 3, biased: [0], rates: [0.7]}"
-
-
-def test_every_problem_has_a_scenario_of_its_name():
-    assert set(PROBLEMS.names()) <= set(shipped())
-    assert all(load(name).protocol == load(name).problem.name == name for name in PROBLEMS.names())
 
 
 @for_each("name", NAMES)

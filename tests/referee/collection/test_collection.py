@@ -241,12 +241,20 @@ def test_forged_envelopes_of_every_kind_are_refused(bench):
     during(bench, attack)
 
 
-def test_nobody_polls_for_somebody_else(bench):
+def test_nobody_polls_for_somebody_else_or_answers_a_run_that_never_was(bench):
     mallory = Identity.create()
     with pytest.raises(Forged):
         bench.referee.poll(seal(mallory, messages.Poll(participant=bench.population.identity.public)))
     with pytest.raises(NotFound, match="not enrolled"):
         bench.referee.poll(seal(mallory, messages.Poll(participant=mallory.public)))
+    report = messages.Report(
+        report_id="4" * 32, assignment="0" * 64, run="no-run", digest="0" * 64, question=0, answer=1
+    )
+    with pytest.raises(NotFound):
+        bench.referee.report(seal(bench.population.identity, report))
+    bench.referee.create("later", bench.chosen.wire(), 1)
+    with pytest.raises(NotFound, match="has not begun"):
+        bench.referee.report(seal(bench.population.identity, report.model_copy(update={"run": "later"})))
 
 
 def test_every_agent_is_handed_one_question_in_its_life(bench):
@@ -277,9 +285,6 @@ def test_enrolment_needs_the_token_and_is_idempotent(bench):
     assert bench.referee.enrol(request, TOKEN) == first
     with pytest.raises(TandemError, match="enrolled with 3 agents, not 4"):
         bench.referee.enrol(seal(somebody, messages.Enrolment(agents=4)), TOKEN)
-
-
-def test_no_more_agents_than_numbers(bench):
     bench.referee.registrar.caps = Caps(people=1 << 32)
     with pytest.raises(TandemError, match="numbers at most 4294967296"):
         bench.referee.enrol(seal(Identity.create(), messages.Enrolment(agents=1 << 32)), TOKEN)
@@ -340,17 +345,6 @@ def test_waiting_ends_with_the_deadline_when_only_some_report(tmp_path):
             bench.referee.report(seal(silent, late))
 
 
-def test_nobody_answers_a_run_that_never_was(bench):
-    report = messages.Report(
-        report_id="4" * 32, assignment="0" * 64, run="no-run", digest="0" * 64, question=0, answer=1
-    )
-    with pytest.raises(NotFound):
-        bench.referee.report(seal(bench.population.identity, report))
-    bench.referee.create("later", bench.chosen.wire(), 1)
-    with pytest.raises(NotFound, match="has not begun"):
-        bench.referee.report(seal(bench.population.identity, report.model_copy(update={"run": "later"})))
-
-
 def test_a_report_that_arrives_twice_at_the_same_moment_is_one_report(bench):
     """Both copies see no stored report; the database decides, and the second is the first one repeated."""
 
@@ -383,7 +377,7 @@ def group(size: int) -> tuple[list[bytes], list[bytes], list[bytes]]:
 
 
 @for_each("size", [0, 1, 5, 100])
-def test_each_of_a_group_is_judged_by_itself(size):
+def test_each_of_a_group_is_judged_by_itself(size, monkeypatch):
     keys, said, signed = group(size)
     assert verified(keys, said, signed).all()
     for wrong in range(0, size, 9):
@@ -393,16 +387,13 @@ def test_each_of_a_group_is_judged_by_itself(size):
             (keys, said, [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]),
         ):
             assert np.flatnonzero(~verified(*forged)).tolist() == [wrong]
-
-
-def test_a_group_that_several_cores_share_is_judged_alike(monkeypatch):
     monkeypatch.setattr(judging, "MANY", 3)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1, 2, 3, 4, 5, 6})
     for size in (6, 7, 20, 23):
         keys, said, signed = group(size)
         for wrong in range(size):
-            forged = [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]
-            assert np.flatnonzero(~verified(keys, said, forged)).tolist() == [wrong]
+            broken = [*signed[:wrong], bytes(64), *signed[wrong + 1 :]]
+            assert np.flatnonzero(~verified(keys, said, broken)).tolist() == [wrong]
 
 
 def test_of_a_group_of_messages_each_is_read_or_told_why_not():
@@ -412,9 +403,6 @@ def test_of_a_group_of_messages_each_is_read_or_told_why_not():
     assert [isinstance(one, Forged) for one in found] == [False, True, True, False]
     assert found[0] == found[3] == b'{"participant":"a"}'
     assert payloads([], "poll") == []
-
-
-def test_keys_of_small_order_and_a_key_or_signature_of_another_length_verify_nothing():
     for key in (bytes(32), b"\1" + bytes(31), b"\xff" * 32):
         assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
     keys, said, signed = group(1)

@@ -171,13 +171,10 @@ class Port:
 
 
 @for_each("run", ["../../etc/passwd", "a/b", "", "x" * 65, "a\n", None])
-def test_a_runs_name_is_checked_before_it_enters_an_address(bench, run):
+def test_a_runs_name_is_checked_before_it_enters_an_address_and_another_keys_word_is_not_used(bench, run):
     wrong = bench.referee.identity.sign("assignment", {"run": run})
     with pytest.raises(BadMessage):
         Host(bench.population, Port(wrong), bench.referee.identity.public).step()
-
-
-def test_what_another_key_signed_is_not_used_at_all(bench):
     forged = Identity.create().sign("assignment", {"run": "run"})
     with pytest.raises(Forged):
         Host(bench.population, Port(forged), bench.referee.identity.public).step()
@@ -253,25 +250,19 @@ def reason(claim: Claim, **known: Any) -> str:
     return refused.value.reason
 
 
-def test_a_good_report_is_accepted_as_it_came():
+def test_a_good_report_is_accepted_as_it_came_also_again_and_too_late():
     signed = packed()
     signature = bytes.fromhex(signed.signature)
     expected = StoredReport(1, False, bytes([0x11] * 16), PEOPLE, signature, BODY)
     assert judge(read_packed(signed, BODY), ASKED) == expected
     accepted = judge(read_individual(single()), ASKED)
     assert (accepted.slot, accepted.individual, accepted.answered, accepted.message) == (0, True, 1, b"")
-
-
-def test_what_was_signed_is_rebuilt_from_the_question_and_kept_where_it_is_written_in_another_way():
     for claim in (read_packed(packed(), BODY), read_individual(single())):
         assert payload(judge(claim, ASKED), ASKED) == claim.payload
     signed = single(answer="1")
     accepted = judge(read_individual(signed), ASKED)
     assert accepted.message == payload(accepted, ASKED) == canonical.encode(signed.message)
     assert b'"answer":"1",' in accepted.message
-
-
-def test_a_repeated_report_is_the_one_that_is_known_even_when_it_is_too_late():
     claim = read_packed(packed(), BODY)
     known = judge(claim, ASKED)
     assert judge(claim, ASKED, known) is known
@@ -300,9 +291,6 @@ def test_another_answer_comes_before_too_late_and_that_before_who_was_asked():
     assert reason(other, known=known, still_open=False) == "already answered"
     assert reason(read_packed(packed(STRANGER), BODY), still_open=False) == "closed"
     assert reason(read_packed(packed(STRANGER, people=1, assignment="b" * 64), BODY)) == "not asked"
-
-
-def test_nobody_speaks_for_the_agents_of_somebody_else():
     assert reason(read_individual(single(HOST))) == "another number of agents"
     assert reason(read_packed(packed(ALONE), BODY)) == "another number of agents"
     assert reason(read_individual(single(STRANGER))) == "not asked"
@@ -333,9 +321,6 @@ def test_an_assignments_digest_is_computed_once_for_each_of_so_many_participants
         assert fresh.fingerprint(key) == ASKED.fingerprint(key)
     assert calls == [HOST.public]
     assert hashlib.sha256(fresh.assignment(HOST.public)).hexdigest() == fresh.fingerprint(HOST.public)
-
-
-def test_an_individual_is_asked_what_a_host_of_one_would_be():
     asked = real_assign(ASKED.batch, ALONE.public, "run", DIGEST, 3, ASKED.query)
     assert ASKED.assignment(ALONE.public) == canonical.encode(asked.wire())
     assert ASKED.fingerprint(ALONE.public) == asked.fingerprint()

@@ -11,7 +11,6 @@ import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.hypotheses.linear import Linear
-from common.local.mechanisms.frequency import public_words
 from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.queries.items import ItemQuery
 from common.local.queries.loss import LossQuery
@@ -65,39 +64,6 @@ class Asked:
 
     def ask(self, query: Any, work: Any) -> Answers:
         return self.bench.referee.collection.ask("run", 1, query, PEOPLE, 5.0, work)[0]
-
-
-@pytest.mark.usefixtures("_of_another_protocol")
-@pytest.mark.parametrize("mechanism", ["krr", "olh", "hadamard"])
-def test_a_population_and_an_individual_say_their_items(tmp_path, mechanism):
-    """Everybody's first bits are estimated from what the referee took, within 5.5 standard errors of the truth."""
-    with Asked(tmp_path, mechanism) as asked:
-
-        def work(seconds: float) -> None:
-            assert [host.step() for host in (asked.bench.host, asked.host)] == [True, True]
-
-        answers = asked.ask(QUERY, work)
-        assert asked.agent.report is not None
-        assert answers.asked == len(answers.values) == PEOPLE
-        population = asked.bench.population._population.records(np.arange(PEOPLE - 1))
-        batch = asked.bench.referee.collection.questions.find("run", 1).asked.batch
-        slots = np.concatenate([batch.slots(p.key) for p in batch.roster])
-        members = np.concatenate([batch.people(p.key) for p in [batch.roster.at(0)]])
-        features = np.concatenate([population.features[members], PERSON.features])
-        truth = np.empty(PEOPLE, dtype=np.uint64)
-        everybody = Records(features, np.ones(PEOPLE, dtype=np.int8))
-        truth[slots] = QUERY.evaluate(everybody.only(QUERY.columns), slots)
-        oracle: Any = parse_mechanism({"name": mechanism, "epsilon": EPSILON})
-        short = answers.slots % 2 == 0
-        words = public_words(QUERY.public, answers.slots[short])
-        supports = oracle.supports(answers.values[short], QUERY.domain, words, np.arange(4, dtype=np.uint64))
-        found = oracle.shares(supports, int(short.sum()), QUERY.domain)
-        for item, share in enumerate(found):
-            true = float(np.mean(truth[::2] == item))
-            assert abs(share - true) < 5.5 * np.sqrt(oracle.variance(true, QUERY.domain) / short.sum())
-        report = messages.Report.parse(asked.agent.report.message)
-        own = int(batch.slots(asked.agent.identity.public)[0])
-        assert answers.values[own] == report.answer
 
 
 @pytest.mark.usefixtures("_of_another_protocol")

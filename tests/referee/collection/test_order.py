@@ -46,15 +46,6 @@ def test_slices_are_parts_of_one_order(size, data):
     assert np.array_equal(np.concatenate([order.slice(0, cut), order.slice(cut, size)]), whole)
 
 
-def test_it_needs_no_memory_at_full_size_and_sizes_outside_are_refused():
-    found = Order("seed", 1 << 32).slice((1 << 32) - 5, 100)
-    assert len(found) == 5
-    assert 0 <= found.min() < found.max() < 1 << 32
-    for size in (0, -1, (1 << 32) + 1):
-        with pytest.raises(ValueError, match="size must be in"):
-            Order("seed", size)
-
-
 def test_first_places_are_uniform():
     # 4000 orders of 10 agents: who comes first. Chi-squared (9 degrees) passes 40 with chance 8e-6; seeded.
     firsts = np.array([Order(f"seed {i}", 10).slice(0, 1)[0] for i in range(4000)])
@@ -67,6 +58,12 @@ def test_another_seed_is_another_order_and_another_commitment():
     assert commitment("a") != commitment("b")
     assert commitment("a") == commitment("a")
     assert "a" * 10 not in commitment("a" * 10)
+    found = Order("seed", 1 << 32).slice((1 << 32) - 5, 100)
+    assert len(found) == 5
+    assert 0 <= found.min() < found.max() < 1 << 32
+    for size in (0, -1, (1 << 32) + 1):
+        with pytest.raises(ValueError, match="size must be in"):
+            Order("seed", size)
 
 
 SEEDS = ("a", "a+share", "a/3:b", "a+x/3:b+y/7:c+z")
@@ -75,6 +72,9 @@ SEEDS = ("a", "a+share", "a/3:b", "a+x/3:b+y/7:c+z")
 @for_each("seed", SEEDS)
 def test_layers_are_read_as_they_are_written(seed):
     assert layers.write_layers(layers.read_layers(seed)) == seed
+    assert layers.add_layer("a", 0, "b") == "b"
+    assert layers.add_layer("a/3:b", 3, "c") == "a/3:c"
+    assert layers.add_layer("a/3:b", 5, "c") == "a/3:b/5:c"
 
 
 @for_each("seed", ["0:a", "a/b", "a/3:b/3:c", "a/5:b/3:c", "a/-1:b", "a/:b", "a/3:b:c", "a/12345678901:b"])
@@ -110,12 +110,6 @@ def test_below_a_layer_nothing_tells_who_comes_first_above_it():
     counts = np.array([nexts.count(agent) for agent in left])
     assert counts.sum() == 4000
     assert float(((counts - 400) ** 2 / 400).sum()) < 40
-
-
-def test_a_layer_that_nobody_was_asked_in_is_replaced():
-    assert layers.add_layer("a", 0, "b") == "b"
-    assert layers.add_layer("a/3:b", 3, "c") == "a/3:c"
-    assert layers.add_layer("a/3:b", 5, "c") == "a/3:b/5:c"
 
 
 KEYS = [f"{number:064x}" for number in range(3000)]
@@ -162,6 +156,9 @@ def test_as_a_file_it_is_the_same_again_and_any_change_has_another_root():
     for at in range(0, len(raw), 7):
         roots.add(participants_root(raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]))
     assert len(roots) == 2 + len(range(0, len(raw), 7))
+    raw = many([1] * 3000).encode(3000)
+    assert participants_root(raw) != participants_root(raw[40:] + raw[:40])
+    assert participants_root(raw[: 256 * 40]) != participants_root(raw[: 257 * 40])
 
 
 def test_a_list_that_was_read_finds_everybody_also_where_many_keys_begin_alike():
@@ -185,12 +182,6 @@ def test_a_file_that_is_no_list_is_refused(raw):
         Roster.decode(raw)
 
 
-def test_large_lists_are_a_tree_of_leaves_of_256():
-    raw = many([1] * 3000).encode(3000)
-    assert participants_root(raw) != participants_root(raw[40:] + raw[:40])
-    assert participants_root(raw[: 256 * 40]) != participants_root(raw[: 257 * 40])
-
-
 def enrolled(sizes: list[int]) -> Roster:
     starts = np.cumsum([0, *sizes])
     return Roster(Participant(f"{number:064x}", int(starts[number]), size) for number, size in enumerate(sizes))
@@ -210,9 +201,6 @@ def test_slots_belong_to_who_speaks_for_the_agent(sizes, share):
         assert batch.people(key).tolist() == (members[mine] - roster.before(number)).tolist()
     assert [batch.position(slot) for slot in range(len(members))] == owners.tolist()
     assert batch.participants == len(set(owners))
-
-
-def test_who_comes_later_has_no_slots():
     roster = enrolled([1, 1, 1])
     batch = Batch(np.array([2, 0]), roster)
     batch.sort()

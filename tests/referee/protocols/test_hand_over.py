@@ -64,14 +64,6 @@ def test_the_second_task_begins_with_the_weights_of_the_first():
     assert outcome.answer == outcome.tasks[1].answer
 
 
-def test_agents_are_asked_about_the_label_of_the_task():
-    chosen = two_tasks()
-    world = World(chosen, 0.0)
-    play(NAME, chosen, world)
-    kinds = [step.query.hypothesis.kind for _, step, _ in world.log if isinstance(step, AskAgents)]  # type: ignore[attr-defined]
-    assert kinds == ["linear", "relabelled"]
-
-
 @for_each(
     ("rates", "status", "tasks"),
     [
@@ -87,10 +79,15 @@ def test_all_tasks_share_the_rounds(rates, status, tasks):
     assert [(t.status, t.iterations) for t in outcome.tasks] == tasks
 
 
-def test_agnostic_tasks_share_the_rounds_equally():
+def test_agnostic_tasks_share_the_rounds_equally_and_agents_are_asked_about_the_label_of_the_task():
     chosen = two_tasks("mode=agnostic", "curator.rounds=4")
     outcome = play(NAME, chosen, World(chosen, 0.3))
     assert [t.iterations for t in outcome.tasks] == [2, 2]
+    chosen = two_tasks()
+    world = World(chosen, 0.0)
+    play(NAME, chosen, world)
+    kinds = [step.query.hypothesis.kind for _, step, _ in world.log if isinstance(step, AskAgents)]  # type: ignore[attr-defined]
+    assert kinds == ["linear", "relabelled"]
 
 
 def test_one_task_is_subsample_test_reweigh():

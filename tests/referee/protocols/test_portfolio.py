@@ -125,6 +125,8 @@ def test_far_too_few_agents_are_told_so_and_no_interval_is_confident():
     assert "judges tell no finer, alpha is 0.01: enlarge agents.count" in outcome.reason
     assert outcome.gap is not None
     assert outcome.gap > 0.3
+    with pytest.raises(BadScenario, match="5 agents are too few for a portfolio of 1 models"):
+        run("agents.count=5")
 
 
 def test_without_repairs_all_agents_judge_the_model_and_the_constants():
@@ -178,11 +180,6 @@ def test_the_curator_alone_is_neither_repaired_nor_judged(tmp_path):
     once = resolve(portfolio_small("protocol=learn-and-test", "curator.rounds=1", "agents.count=100"))
     alone = conduct(once, seed, lambda round_, hypothesis: None).hypothesis
     assert found["curator-only"]["loss_on_target"] == loss(alone, evaluation_source(asked, seed))
-
-
-def test_fewer_agents_than_candidates_are_refused_before_anything_is_spent():
-    with pytest.raises(BadScenario, match="5 agents are too few for a portfolio of 1 models"):
-        run("agents.count=5")
 
 
 def curator_of(scenario: ResolvedScenario) -> Engine:

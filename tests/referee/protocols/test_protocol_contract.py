@@ -170,16 +170,11 @@ def test_it_ends_with_an_outcome_within_its_pattern(name, alone, rate):
 
 
 @for_each(("name", "alone"), RUNS)
-def test_the_same_answers_lead_to_the_same_questions_and_outcome(name, alone):
+def test_the_same_answers_lead_to_the_same_questions_and_resume_is_replay(name, alone):
     chosen = scenario_of(name, alone)
     first, second = World(chosen, 0.3), World(chosen, 0.3)
     assert play(name, chosen, first) == play(name, chosen, second)
     assert [(n, step) for n, step, _ in first.log] == [(n, step) for n, step, _ in second.log]
-
-
-@for_each(("name", "alone"), RUNS)
-def test_resume_is_replay(name, alone):
-    """Fed the stored replies, a fresh generator asks the same and goes on to the same end."""
     chosen = scenario_of(name, alone)
     whole = World(chosen, 0.3)
     expected = play(name, chosen, whole)
@@ -245,10 +240,6 @@ def test_both_sides_are_asked_and_a_side_that_is_left_out_never_is(name):
         world = World(chosen, 0.3)
         play(name, chosen, world)
         assert asked_parties(world) == parties
-
-
-@for_each("name", ABOUT)
-def test_a_scenario_with_another_problem_is_refused_before_anybody_is_asked(name):
     other = scenario_of(next(another for another in ABOUT if another != name))
     world = World(other, 0.3)
     with pytest.raises(BadScenario, match=r"needs its problem|agents\.mechanism"):

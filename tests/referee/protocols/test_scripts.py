@@ -95,6 +95,11 @@ def test_with_enough_answers_it_comes_close_to_the_best():
     found = discriminant(*averages(QUERY, told(records, WARNER), WARNER))
     # The best half-space misses about 2.1%.
     assert found.mistakes(two_balls(100_000, 0.7, seed=9)).mean() < 0.06
+    nobody = Answers(0, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
+    means, variances = averages(QUERY, nobody, WARNER)
+    assert np.all(means == 0.0)
+    assert np.all(variances > 0.0)
+    assert discriminant(means, variances).threshold == 0.0
 
 
 @pytest.mark.parametrize("share", [0.1, 0.9])
@@ -107,14 +112,6 @@ def test_too_few_answers_give_the_more_frequent_label_and_not_noise(share):
         losses.append(discriminant(*averages(QUERY, told(part, WARNER, k), WARNER)).mistakes(others).mean())
     # Features say nothing here, so 0.1 is the best there is; noise alone would give 0.5.
     assert np.median(losses) == pytest.approx(0.1, abs=0.02)
-
-
-def test_nobody_answering_is_no_error():
-    nobody = Answers(0, np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64))
-    means, variances = averages(QUERY, nobody, WARNER)
-    assert np.all(means == 0.0)
-    assert np.all(variances > 0.0)
-    assert discriminant(means, variances).threshold == 0.0
 
 
 @for_each("name", [NAME, "local-gradient-descent"])
@@ -283,9 +280,6 @@ def test_every_shipped_protocol_has_a_statement_of_its_own_and_about_those_who_a
         shown = shown_by(PROTOCOLS[name].example()[0])
         assert "{" not in shown
         assert ("those who answer" in shown) == ("ends exhausted" not in shown), name
-
-
-def test_a_side_that_is_left_alone_claims_nothing_of_the_whole():
     assert {alone.done for alone in ABLATIONS.values()} == {Protocol.done}
     for alone in ABLATIONS.values():
         for example in alone.example():

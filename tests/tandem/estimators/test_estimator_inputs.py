@@ -43,7 +43,7 @@ def reference():
 
 class TestForms:
     @pytest.mark.slow
-    def test_arrays_and_frames_of_numbers(self):
+    def test_arrays_and_frames_of_numbers_of_which_one_column_may_be_the_labels(self):
         X, y = square(300, 1)
         plain = quick().fit(X, y)
         for frame in (pandas.DataFrame(X, columns=["a", "b"]), polars.DataFrame(X, schema=["a", "b"])):
@@ -51,9 +51,6 @@ class TestForms:
             assert framed.hypothesis_ == plain.hypothesis_
             assert list(framed.feature_names_in_) == ["a", "b"]
             np.testing.assert_array_equal(framed.predict(frame), plain.predict(X))
-
-    @pytest.mark.slow
-    def test_the_labels_may_be_a_column(self):
         X, y = square(300, 1)
         plain = quick().fit(X, y)
         whole = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
@@ -91,8 +88,6 @@ class TestForms:
             model = quick(schema=schema).fit(customers(300, 1), population=customers(200, 2))
             assert model.hypothesis_ == reference.hypothesis_
             assert list(model.classes_) == ["no", "yes"]
-
-    def test_the_population_may_come_otherwise_than_the_sample(self, reference, tmp_path):
         others = as_csv(customers(200, 2), tmp_path / "customers.csv")
         model = quick(schema=SCHEMA).fit(in_pandas(customers(300, 1)), population=others)
         assert model.estimate_ == reference.estimate_
@@ -101,10 +96,14 @@ class TestForms:
 class TestRules:
     """Bounds and values are public; a record's treatment never depends on another's."""
 
-    def test_beyond_the_bounds_is_at_the_bounds(self):
+    def test_beyond_the_bounds_is_at_the_bounds(self, reference):
         model = quick(bounds=[(-1, 1), (0, 2)]).fit(*square(300, 1))
         inside, beyond = np.array([[1.0, 2.0], [-1.0, 0.0]]), np.array([[7.0, 2.5], [-1e300, -3.0]])
         np.testing.assert_array_equal(model.decision_function(inside), model.decision_function(beyond))
+        fresh = customers(40, 4)
+        together = reference.decision_function(fresh)
+        alone = [reference.decision_function(fresh[at])[0] for at in range(len(fresh))]
+        np.testing.assert_array_equal(together, alone)
 
     def test_missing_is_the_middle_of_the_bounds_or_what_the_schema_says(self, reference):
         model = quick(bounds=(-1, 3)).fit(*square(300, 1))
@@ -112,6 +111,9 @@ class TestRules:
         person = polars.DataFrame({"months": [20.0], "plan": ["pro"]})
         missing, low = (person.with_columns(visits=polars.lit(visits, polars.Float64)) for visits in (None, 0.0))
         np.testing.assert_array_equal(reference.decision_function(missing), reference.decision_function(low))
+        person = polars.DataFrame({"visits": [12.0], "months": [20.0]})
+        unknown, missing = (person.with_columns(plan=polars.lit(plan, polars.String)) for plan in ("golden", None))
+        np.testing.assert_array_equal(reference.decision_function(unknown), reference.decision_function(missing))
 
     def test_a_number_may_divide_the_classes(self):
         schema = {"features": SCHEMA["features"][1:], "label": {"column": "visits", "above": 15}}
@@ -120,17 +122,6 @@ class TestRules:
         assert list(model.classes_) == [False, True]
         same = quick(schema=schema).fit(people, people["visits"].to_numpy() > 15)
         assert same.hypothesis_ == model.hypothesis_
-
-    def test_unknown_and_missing_categories_are_no_category(self, reference):
-        person = polars.DataFrame({"visits": [12.0], "months": [20.0]})
-        unknown, missing = (person.with_columns(plan=polars.lit(plan, polars.String)) for plan in ("golden", None))
-        np.testing.assert_array_equal(reference.decision_function(unknown), reference.decision_function(missing))
-
-    def test_a_record_is_read_whatever_the_others_are(self, reference):
-        fresh = customers(40, 4)
-        together = reference.decision_function(fresh)
-        alone = [reference.decision_function(fresh[at])[0] for at in range(len(fresh))]
-        np.testing.assert_array_equal(together, alone)
 
 
 REFUSALS = {
@@ -224,8 +215,6 @@ class TestPopulationsWithoutLabels:
                 quick().fit(X, Y, population=others)
         with pytest.raises(BadFit, match="200 people and y 9 values"):
             quick(schema=SCHEMA).fit(customers(300, 1), population=(customers(200, 2), ["yes"] * 9))
-
-    def test_a_list_is_no_pair_where_the_schema_names_the_label(self):
         with pytest.raises(BadFit, match="found a list"):
             quick(schema=SCHEMA).fit(customers(300, 1), population=[customers(200, 2), ["yes"] * 200])
 

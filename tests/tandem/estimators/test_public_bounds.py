@@ -103,9 +103,6 @@ def test_pairs_of_columns_and_what_a_public_sample_must_have():
         public_pairs(np.zeros((4, 2)), ["a", "b", "c"])
     with pytest.raises(BadFit, match="numbers only"):
         public_pairs(np.array([["a"]]), ["a"])
-
-
-def test_what_clipping_costs():
     assert response_cost(np.array([-1.0, 1.0]), -1.0, 1.0) == 0.0
     assert response_cost(np.array([0.0, 4.0]), 0.0, 2.0) == pytest.approx(0.5)
     assert response_cost(np.array([5.0, 5.0]), 0.0, 2.0) == np.inf
@@ -134,9 +131,6 @@ def test_the_share_is_said_from_the_stated_one_on() -> None:
                 assert f"{beyond / rows:.1%} of the population's values of 'age' are beyond -1 .. 1" in words
                 assert "private" in words
                 assert "keeper" in words
-
-
-def test_texts_of_a_schema_are_read_as_the_parties_do_and_missing_ones_are_none() -> None:
     schema = public_schema({"features": [{"kind": "number", "column": "age", "low": 0, "high": 10}]})
     people = polars.DataFrame({"age": ["70", "80", None, "5"]})
     with pytest.warns(PrivateClippingWarning, match=r"50.0% of the curator's values of 'age' are beyond 0 .. 10"):

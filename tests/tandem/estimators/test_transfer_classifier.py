@@ -194,13 +194,10 @@ def test_source_and_population_must_have_the_same_features():
 
 
 class TestElsewhere:
-    def test_in_a_pipeline(self):
+    def test_in_a_pipeline_and_in_a_grid_search(self):
         X, y = square(300, 1)
         doubled = make_pipeline(FunctionTransformer(lambda X: 2 * X), quick(bounds=(-2, 2))).fit(X, y)
         np.testing.assert_array_equal(doubled.predict(X), quick().fit(X, y).predict(X))
-
-    @pytest.mark.slow
-    def test_in_a_grid_search(self):
         X, y = square(300, 1)
         search = GridSearchCV(quick(), {"epsilon": [0.5, 1.0]}, cv=2).fit(X, y, population=square(200, 2))
         assert search.best_estimator_.guarantee_.fits[0].agents == 200
