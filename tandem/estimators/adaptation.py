@@ -16,9 +16,9 @@ from common.core.errors import BadFit, BadInput
 from common.core.machine import works_after_fork
 from common.data.tables import Number, TableSource
 from common.learners.adaptation import MAX_SCORES
-from tandem.estimators.base import FitPeople, HybridEstimator, Sides
+from tandem.estimators.base import FitPeople, HybridEstimator
 from tandem.estimators.classes import BinaryClassifier
-from tandem.estimators.fitting import PUBLIC, SOURCE, TARGET, plain
+from tandem.estimators.fitting import PUBLIC, plain
 from tandem.estimators.frames import (
     LABEL,
     RESPONSE,
@@ -111,7 +111,17 @@ class Adapter(HybridEstimator):
             warnings.warn(text, PublicClippingWarning, stacklevel=3)
         asked = None if population is None else self._others(population, y, "population")
         sides = self._sides(people, asked, seed, X, y, population)
-        self._carry_out(self._tree(sides), sides, seed, others)
+        tree = self._tree(
+            sides,
+            {"kappa": None, "learner": self._learning()},
+            name="domain-adapter",
+            title="A model adapted from a public sample to a private one, tested on the population",
+            protocol="learn-and-test",
+            alpha=0.1,
+            public={"table": self._described(PUBLIC).wire()},
+        )
+        tree["agents"]["loss"] = self._loss
+        self._carry_out(tree, sides, seed, others)
         return self
 
     def _public_bounds(self, columns: list[str]) -> Any:
@@ -126,31 +136,6 @@ class Adapter(HybridEstimator):
 
     def _response_cost(self, others: polars.DataFrame) -> float:
         return 0.0
-
-    def _tree(self, sides: Sides) -> dict[str, Any]:
-        return {
-            "name": "domain-adapter",
-            "title": "A model adapted from a public sample to a private one, tested on the population",
-            "protocol": "learn-and-test",
-            "alpha": 0.1,
-            "people": "real" if self.random_state is None else "simulated",
-            "source": {"table": self._described(SOURCE).wire()},
-            "target": {"table": self._described(TARGET).wire()},
-            "public": {"table": self._described(PUBLIC).wire()},
-            "curator": {
-                "n": len(sides.curator),
-                "epsilon": self._number("epsilon"),
-                "delta": self._number("delta"),
-                "kappa": None,
-                "lifetime": self._lifetime(),
-                "learner": self._learning(),
-            },
-            "agents": {
-                "count": len(sides.population),
-                "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")},
-                "loss": self._loss,
-            },
-        }
 
     def _columns(self) -> dict[str, int]:
         return {"features": self._schema.dimension}
@@ -281,10 +266,22 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
         return low + (high - low) * self.hypothesis_.values(features)
 
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
-        return _marked(self._given(X, y, reset=True))
+        return self._marked(self._given(X, y, reset=True))
 
-    def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
-        return _marked(self._given(*labelled(others, y, name), reset=False))
+    def _marked(self, given: FitPeople) -> polars.DataFrame:
+        """Return people with their responses as the parties read them; the class that a table needs says nothing."""
+        frame, target = given
+        taken = {LABEL, RESPONSE} & set(frame.columns)
+        if taken:
+            raise BadFit(f"a column is called {taken.pop()!r}, which is needed for the responses: rename it")
+        try:
+            responses = numbers(target, "y", "y")
+        except BadInput:
+            raise BadFit("y must hold numbers only: leave out people without one") from None
+        if not np.isfinite(responses).all():
+            raise BadFit("y must hold finite numbers only: leave out people without one")
+        response = polars.Series(RESPONSE, responses, polars.Float64)
+        return frame.with_columns(response, polars.lit("positive").alias(LABEL))
 
     def _settle(self, others: polars.DataFrame) -> None:
         bounds = self._value("response_bounds")
@@ -302,18 +299,3 @@ class DomainAdapterRegressor(RegressorMixin, Adapter):  # type: ignore[misc]  # 
 
     def _columns(self) -> dict[str, int]:
         return {**super()._columns(), "response": self._schema.dimension}
-
-
-def _marked(given: FitPeople) -> polars.DataFrame:
-    """Return people with their responses as the parties read them; the class that a table needs says nothing."""
-    taken = {LABEL, RESPONSE} & set(given.frame.columns)
-    if taken:
-        raise BadFit(f"a column is called {taken.pop()!r}, which is needed for the responses: rename it")
-    try:
-        responses = numbers(given.target, "y", "y")
-    except BadInput:
-        raise BadFit("y must hold numbers only: leave out people without one") from None
-    if not np.isfinite(responses).all():
-        raise BadFit("y must hold finite numbers only: leave out people without one")
-    response = polars.Series(RESPONSE, responses, polars.Float64)
-    return given.frame.with_columns(response, polars.lit("positive").alias(LABEL))

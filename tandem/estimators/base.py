@@ -40,6 +40,7 @@ from tandem.estimators.frames import (
     doubles,
     handed_over,
     known_target,
+    labelled,
     numeric_frame,
     numeric_schema,
     public_schema,
@@ -47,13 +48,8 @@ from tandem.estimators.frames import (
 )
 from tandem.estimators.guarantee import Guarantee, Spending
 
-
-@dataclass(frozen=True, repr=False, eq=False)
-class FitPeople:
-    """People as they were given: a row of features each in ``frame``, and what is to be predicted, shape (n,)."""
-
-    frame: polars.DataFrame
-    target: AnyArray
+FitPeople = tuple[polars.DataFrame, AnyArray]
+"""People as they were given: a row of features each, and what is to be predicted, shape (n,)."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -93,8 +89,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     guarantee_: Guarantee
     estimate_: Estimate | None
 
-    # People ---------------------------------------------------------------------------------------------------------
-
     def _given(self, X: Any, y: Any, *, reset: bool) -> FitPeople:
         """Read people and what is to be predicted of them: y an array, or the name of a column of X."""
         id_column = self._value("id_column")
@@ -109,7 +103,7 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             if isinstance(y, str) and is_frame(X):
                 X, y = _apart(X, y)
             matrix, target = self._validated(X, reset, y=known_target(y), y_numeric=self._numeric)
-            return FitPeople(self._framed(matrix, reset), target)
+            return self._framed(matrix, reset), target
 
     def _features(self, X: Any) -> polars.DataFrame:
         with refusing():
@@ -158,21 +152,23 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         target = np.asarray(table[y]) if named else column_or_1d(known_target(y))
         if len(target) != len(frame):
             raise BadFit(f"X has {len(frame)} people and y {len(target)} values: give one for each person")
-        return FitPeople(frame, target)
+        return frame, target
 
     @abstractmethod
     def _people(self, X: Any, y: Any) -> polars.DataFrame:
         """Read the curator's people, and settle how what is to be predicted travels; return them as parties do."""
 
     @abstractmethod
+    def _marked(self, given: FitPeople) -> polars.DataFrame:
+        """Return people, with what is to be predicted of them, as the parties read them."""
+
     def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
-        """Read the people of parameter ``name`` by the rules of the curator's: :func:`.frames.labelled`."""
+        """Read the people of parameter ``name`` by the rules of the curator's."""
+        return self._marked(self._given(*labelled(others, y, name), reset=False))
 
     @abstractmethod
     def _described(self, file: str) -> TableSource:
         """Return the description of a file of people with what is to be predicted of them."""
-
-    # Fitting --------------------------------------------------------------------------------------------------------
 
     def _value(self, name: str) -> Any:
         """Return a parameter, or an option, which is checked to be one that there is."""
@@ -190,12 +186,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             raise BadFit(f"{name} must be a finite number, found {value!r}")
         return float(value)
 
-    def _whole(self, name: str) -> int:
-        value = self._number(name)
-        if value != int(value):
-            raise BadFit(f"{name} must be a whole number, found {value:g}")
-        return int(value)
-
     def _lifetime(self) -> dict[str, float] | None:
         if self.lifetime is None:
             return None
@@ -205,16 +195,25 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         except (TypeError, ValueError):
             raise BadFit(f"lifetime must be (epsilon, delta) or None, found {self.lifetime!r}") from None
 
-    def _spending(self, sides: Sides, protects: Protected) -> Spending:
-        return Spending(
-            epsilon=self._number("epsilon"),
-            delta=self._number("delta"),
-            agent_epsilon=self._number("agent_epsilon"),
-            protects=protects,
-            people=len(sides.curator),
-            agents=len(sides.population),
-            drawn=sides.drawn,
-        )
+    def _tree(self, sides: Sides, curator: Mapping[str, Any], **further: Any) -> dict[str, Any]:
+        """Return the scenario of a fit, with what an estimator adds to it and to the curator's section."""
+        return {
+            "people": "real" if self.random_state is None else "simulated",
+            "source": {"table": self._described(SOURCE).wire()},
+            "target": {"table": self._described(TARGET).wire()},
+            "curator": {
+                "n": len(sides.curator),
+                "epsilon": self._number("epsilon"),
+                "delta": self._number("delta"),
+                "lifetime": self._lifetime(),
+                **curator,
+            },
+            "agents": {
+                "count": len(sides.population),
+                "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")},
+            },
+            **further,
+        }
 
     def _seed(self) -> int | None:
         if self.random_state is None:
@@ -282,12 +281,20 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if others is not None:
             tables[PUBLIC] = others
         before = getattr(self, "guarantee_", None)
+        protects = chosen.curator.guarantee.protects
+        spending = Spending(
+            epsilon=self._number("epsilon"),
+            delta=self._number("delta"),
+            agent_epsilon=self._number("agent_epsilon"),
+            protects=protects,
+            people=len(sides.curator),
+            agents=len(sides.population),
+            drawn=sides.drawn,
+        )
         self.guarantee_ = Guarantee(
-            fits=(*(before.fits if before else ()), self._spending(sides, chosen.curator.guarantee.protects)),
+            fits=(*(before.fits if before else ()), spending),
             simulated=seed is not None or (before is not None and before.simulated),
-            assumptions=_all(
-                before.assumptions if before else (), self._assumptions(), chosen.curator.guarantee.protects
-            ),
+            assumptions=_all(before.assumptions if before else (), self._assumptions(), protects),
         )
         try:
             finished = run(chosen, tables, seed, sides.given)
@@ -330,8 +337,6 @@ class HybridEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """
         check_is_fitted(self, "hypothesis_")
         return released(parse(self._scenario), self.result_)
-
-    # Predicting -----------------------------------------------------------------------------------------------------
 
     @works_after_fork
     def _encoded(self, X: Any) -> Singles:

@@ -18,7 +18,7 @@ from common.data.tables import Label, Layout, TableSource
 from common.data.texts import canonical_texts
 from common.models.model import Model
 from tandem.estimators.base import FitPeople, HybridEstimator
-from tandem.estimators.frames import LABEL, described, labelled
+from tandem.estimators.frames import LABEL, described
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,10 @@ class ClassNames:
 
         BadFit says how many have none of the two, never what they have.
         """
-        if LABEL in given.frame.columns:
+        frame, target = given
+        if LABEL in frame.columns:
             raise BadFit(f"a column is called {LABEL!r}, the name under which the classes travel: rename it")
-        texts = canonical_texts(given.target, "y").fill_null("")
+        texts = canonical_texts(target, "y").fill_null("")
         if self.above is None:
             positive = texts.is_in(self.positive).to_numpy()
             strange = ~positive & ~texts.is_in(self.negative).to_numpy()
@@ -54,12 +55,7 @@ class ClassNames:
                 "or declare others"
             )
         marks = np.where(positive, "positive", "negative").tolist()
-        return given.frame.with_columns(polars.Series(LABEL, marks, polars.String))
-
-    @staticmethod
-    def unmarked(frame: polars.DataFrame) -> polars.DataFrame:
-        """Return people without known classes as the parties read them."""
-        return frame.with_columns(polars.lit("positive").alias(LABEL))
+        return frame.with_columns(polars.Series(LABEL, marks, polars.String))
 
 
 def public_classes(target: AnyArray, classes: Any, label: Label | None, layout: Layout) -> ClassNames:
@@ -143,12 +139,12 @@ class BinaryClassifier(ClassifierMixin, HybridEstimator):  # type: ignore[misc] 
         given = self._given(X, y, reset=True)
         label = self._schema.label if y is None else None
         classes = self._value("classes")
-        self._classes = public_classes(given.target, classes, label, self._schema.layout)
+        self._classes = public_classes(given[1], classes, label, self._schema.layout)
         self._read_off = classes is None and label is None
-        return self._classes.marked(given)
+        return self._marked(given)
 
-    def _others(self, others: Any, y: Any, name: str) -> polars.DataFrame:
-        return self._classes.marked(self._given(*labelled(others, y, name), reset=False))
+    def _marked(self, given: FitPeople) -> polars.DataFrame:
+        return self._classes.marked(given)
 
     def _released(self) -> None:
         self.classes_ = self._classes.names

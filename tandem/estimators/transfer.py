@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
+import polars
+
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
 from common.scenario.fitting import Advice, diameter
@@ -16,8 +18,6 @@ from tandem.estimators.fitting import (
     FIT,
     PUBLIC,
     REWEIGH,
-    SOURCE,
-    TARGET,
     UNDECIDED,
     Choice,
     FewForTeachersWarning,
@@ -31,6 +31,7 @@ from tandem.estimators.fitting import (
     suffice,
     warn,
 )
+from tandem.estimators.frames import LABEL
 
 
 class TransferClassifier(BinaryClassifier):
@@ -172,8 +173,8 @@ class TransferClassifier(BinaryClassifier):
         sides = self._sides(people, asked, seed, X, y, population)
         if isinstance(public, tuple):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
-        points = None if public is None else self._classes.unmarked(self._features(public))
-        tree, found = self._tree(sides, 0 if points is None else len(points))
+        points = None if public is None else self._features(public).with_columns(polars.lit("positive").alias(LABEL))
+        tree, found = self._settled_tree(sides, 0 if points is None else len(points))
         if self.protocol == FIT:
             warn(found)
         self._carry_out(tree, sides, seed, points)
@@ -182,7 +183,7 @@ class TransferClassifier(BinaryClassifier):
         self.gap_: float | None = self.result_.get("gap")
         return self
 
-    def _tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
+    def _settled_tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
         people, agents = len(sides.curator), len(sides.population)
         given = self._given_numbers(agents)
         ball = self._diameter(people)
@@ -197,13 +198,16 @@ class TransferClassifier(BinaryClassifier):
         return tree, found
 
     def _given_numbers(self, agents: int) -> dict[str, float | None]:
-        given = {name: None if self._value(name) is None else self._number(name) for name in ("kappa", "eta", "alpha")}
-        rounds, kappa = None if self._value("rounds") is None else self._whole("rounds"), given["kappa"]
+        names = ("rounds", "kappa", "eta", "alpha")
+        given = {name: None if self._value(name) is None else self._number(name) for name in names}
+        rounds, kappa = given["rounds"], given["kappa"]
         if kappa is not None and not 0.0 < kappa <= 1.0:
             raise BadFit(f"kappa must be in (0, 1], found {kappa:g}")
+        if rounds is not None and rounds != int(rounds):
+            raise BadFit(f"rounds must be a whole number, found {rounds:g}")
         if rounds is not None and agents < rounds:
-            raise BadFit(f"the population has {agents} people for {rounds} rounds: every round asks at least one")
-        return {"rounds": rounds, **given}
+            raise BadFit(f"the population has {agents} people for {rounds:g} rounds: every round asks at least one")
+        return given
 
     def _diameter(self, people: int) -> float:
         if self.protocol == REWEIGH:
@@ -227,31 +231,18 @@ class TransferClassifier(BinaryClassifier):
         return points
 
     def _scenario_of(self, sides: Sides, public: int, learner: dict[str, Any], choice: Choice) -> dict[str, Any]:
-        people, agents = len(sides.curator), len(sides.population)
-        return {
-            "name": "transfer-classifier",
-            "title": "A classifier learned from a biased private sample, tested on the population",
-            "protocol": choice.protocol,
-            "portfolio": choice.portfolio,
-            "alpha": choice.alpha,
-            "beta": self._number("beta"),
-            "mode": self._value("mode"),
-            "people": "real" if self.random_state is None else "simulated",
+        return self._tree(
+            sides,
+            {"kappa": choice.kappa, "eta": choice.eta, "rounds": choice.rounds, "learner": learner},
+            name="transfer-classifier",
+            title="A classifier learned from a biased private sample, tested on the population",
+            protocol=choice.protocol,
+            portfolio=choice.portfolio,
+            alpha=choice.alpha,
+            beta=self._number("beta"),
+            mode=self._value("mode"),
             # Weights beyond 1/kappa are out of reach anyway; where they are at most that, so is their second moment.
-            "divergence": {"chi_squared": 1.0 / choice.kappa},
-            "vc_dimension": self._schema.dimension + 1,
-            "source": {"table": self._described(SOURCE).wire()},
-            "target": {"table": self._described(TARGET).wire()},
-            "public": {"table": self._described(PUBLIC).wire(), "labelled": False} if public else None,
-            "curator": {
-                "n": people,
-                "epsilon": self._number("epsilon"),
-                "delta": self._number("delta"),
-                "kappa": choice.kappa,
-                "eta": choice.eta,
-                "rounds": choice.rounds,
-                "lifetime": self._lifetime(),
-                "learner": learner,
-            },
-            "agents": {"count": agents, "mechanism": {"name": "warner", "epsilon": self._number("agent_epsilon")}},
-        }
+            divergence={"chi_squared": 1.0 / choice.kappa},
+            vc_dimension=self._schema.dimension + 1,
+            public={"table": self._described(PUBLIC).wire(), "labelled": False} if public else None,
+        )

@@ -12,9 +12,7 @@ from common.core.errors import BadScenario, PeerMisbehaved
 from common.data.population import open_public, open_records
 from common.local.hypotheses.composed import Argmax, column_classes
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.queries.loss import LossQuery
 from common.operations.learning import LabelPoints
-from common.protocols.base import Progress
 from common.protocols.patterns import curator
 from common.scenario.loading import load
 from common.scenario.scenario import Scenario, data_folder
@@ -80,24 +78,6 @@ def test_a_run_is_done_audited_and_the_same_in_a_laboratory(tmp_path, learner):
     assert result["estimate"]["low"] <= result["estimate"]["value"] < 0.5
     assert ("labels only" in result["reason"]) == ("protects" in learner)
     assert conduct(chosen, 1, lambda round, hypothesis: None).answer.wire() == result["answer"]
-
-
-def test_it_asks_for_all_labels_then_tests_what_was_learned():
-    asked: list[Any] = []
-    chosen, notes = scenario(), []
-    release = {"labels": [1, None, -1] * 20, "hypothesis": CONSTANT, "protects": "records"}
-    script = PROTOCOLS[NAME]().script(chosen, 7)
-    step = next(script)
-    while not asked or not isinstance(asked[-1], LossQuery):
-        if isinstance(step, Progress):
-            notes.append(step)
-            step = script.send(None)
-        else:
-            asked.append(step.operation if hasattr(step, "operation") else step.query)
-            step = script.send(asked[-1].read(release)) if hasattr(step, "operation") else step
-    assert asked[0] == LabelPoints(first=0, count=60, transfer=True)
-    assert asked[1].hypothesis.wire() == CONSTANT
-    assert notes[0].numbers == {"points": 60, "answered": 40, "unanswered": 20}
 
 
 GOOD = {"labels": [1, None], "hypothesis": CONSTANT, "protects": "labels"}

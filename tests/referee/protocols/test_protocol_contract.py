@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario, PatternViolation, PeerMisbehaved
-from common.crypto.identity import Identity
 from common.data.population import open_records
 from common.local.mechanisms.mechanism import Mechanism
 from common.local.queries.query import QUERIES, Answers, AskAgents, Query
-from common.net import messages
 from common.numerics.randomness import RandomSource, subseed
 from common.operations.learning import Learn, LearnParities
 from common.operations.operation import Operation, Result
@@ -391,31 +389,6 @@ def test_a_release_without_a_hypothesis_is_the_curators_fault():
     for release in ({}, {"hypothesis": None}, {"hypothesis": {"kind": "code"}}, {"hypothesis": {"kind": "linear"}}):
         with pytest.raises(PeerMisbehaved, match=r"the curator released nothing acceptable for 'learn': "):
             play(STR, tiny(), lambda number, step, release=release: release)
-
-
-def test_a_curator_that_releases_rubbish_fails_the_run_and_not_the_referee(tmp_path):
-    class Rubbish:
-        def __init__(self, curator: Any) -> None:
-            self.curator = curator
-
-        def open_run(self, signed: Any) -> Any:
-            return self.curator.open_run(signed)
-
-        def perform(self, signed: Any) -> Any:
-            release = messages.StoredRelease.parse(self.curator.perform(signed).message)
-            broken = release.model_copy(update={"result": {"event": release.result["event"]}})
-            identity: Identity = self.curator._directory.identity
-            return identity.sign(broken.KIND, broken.wire())
-
-        def acknowledge(self, signed: Any) -> None:
-            self.curator.acknowledge(signed)
-
-    with Bench(tmp_path, curator=Rubbish) as bench:
-        result = bench.run()
-    assert (result["status"], result["answer"]) == ("failed", None)
-    assert result["reason"].startswith(
-        "the curator released nothing acceptable for 'learn': Learned: hypothesis: must be"
-    )
 
 
 @pytest.mark.parametrize("private", [False, True])
