@@ -15,7 +15,7 @@ from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners.base import LEARNERS, CallSizes, Learner
 from curator.learners.scikit import Trainable
-from curator.learners.teachers import MAX_SET_ASIDE, ColumnClasses, LabelClasses, TeacherAnswers, TeacherClasses
+from curator.learners.teachers import MAX_SET_ASIDE, ColumnClasses, LabelClasses, TeacherAnswers
 from curator.mechanisms.access import Access, Stream
 
 _TRIED, _MAX_TRIED = 1000, 1 << 14
@@ -55,7 +55,7 @@ class ModelAgnostic(ModelAgnosticSettings, Learner):
         return (cls.parse({"teacher": tree, "student": tree, "aggregation": aggregation, **numbers}),)
 
     @property
-    def _classes(self) -> TeacherClasses:
+    def _classes(self) -> LabelClasses | ColumnClasses:
         return LabelClasses() if self.classes is None else ColumnClasses.parse(self.classes.wire())
 
     def check(self, dtype: np.dtype[Any], dimension: int) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -28,9 +27,6 @@ from curator.learners.scikit import Trainable
 from curator.mechanisms.base import CentralMechanism, central
 from curator.mechanisms.counts import geometric_noise
 from curator.mechanisms.sums import noisy_winners
-
-NEGATIVE, POSITIVE = 0, 1
-"""Classes of the labels -1 and +1."""
 
 
 def votes(
@@ -74,14 +70,14 @@ def votes(
 
 def _vote(classifier: Trainable, features: AnyArray, classes: Indices, points: AnyArray, seed: int) -> Bits | int:
     if len(classes) == 0:
-        return NEGATIVE
+        return 0
     if classes.min() == classes.max():
         return int(classes[0])
     try:
         model: Any = classifier.build(seed)
         return np.asarray(model.fit(features, classes).predict(points), dtype=np.uint8)
     except Exception:  # noqa: BLE001 - whatever it is, a failure would say something about this chunk
-        return NEGATIVE
+        return 0
 
 
 def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
@@ -140,69 +136,45 @@ _NEVER = Linear(weights=(0.0,), threshold=GREATEST)
 """Stands for a class that no point has: below all others, everywhere."""
 
 
-class TeacherClasses(Value):
-    """How a record's class is read, an answer is released, and a student learns from classes 0..C-1."""
+class LabelClasses(Value):
+    """Two classes: labels -1 and +1."""
 
     @property
-    @abstractmethod
     def number(self) -> int:
         """How many classes there are, C."""
+        return 2
 
     def before(self, dimension: int) -> int:
-        """Return how many features teachers and students look at, of records of so many; by default all.
+        """Return how many features teachers and students look at, of records of so many.
 
         Raises:
             BadScenario: If the records have no such classes.
         """
         return dimension
 
-    @abstractmethod
     def inputs(self, features: AnyArray) -> AnyArray:
         """Return the features that teachers and students look at, C-contiguous."""
+        return np.ascontiguousarray(features)
 
-    @abstractmethod
     def of(self, records: Records) -> Indices:
-        """Return each record's class, shape (n,), int64; -1 where it has none, and so teaches no teacher."""
+        """Return each record's class, shape (n,); -1 where it has none, and so teaches no teacher."""
+        return (records.labels > 0).astype(np.int64)
 
-    @abstractmethod
     def released(self, answer: int) -> int | None:
         """Return what is released for an answer: None if it is negative, as nothing is released then."""
+        return None if answer < 0 else 2 * answer - 1
 
-    @abstractmethod
     def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         """Train a student on points of known classes, none negative.
 
         Raises:
             BadScenario: If it cannot learn, or its model cannot be sent as data.
         """
-
-
-class LabelClasses(TeacherClasses):
-    """Two classes: labels -1 and +1."""
-
-    @property
-    def number(self) -> int:
-        return 2
-
-    def inputs(self, features: AnyArray) -> AnyArray:
-        return np.ascontiguousarray(features)
-
-    def of(self, records: Records) -> Indices:
-        return (records.labels > 0).astype(np.int64)
-
-    def released(self, answer: int) -> int | None:
-        return None if answer < 0 else 2 * answer - 1
-
-    def taught(self, student: Trainable, points: AnyArray, classes: Indices, source: RandomSource) -> Hypothesis:
         return student.written(Records(points, (2 * classes - 1).astype(np.int8)), source)
 
 
-class ColumnClasses(ClassColumns, TeacherClasses):
-    """C classes that stand as one-hot columns among the features.
-
-    See :class:`common.local.hypotheses.composed.Argmax`. They take the place of labels: teachers and students look
-    at features before them only.
-    """
+class ColumnClasses(ClassColumns):
+    """C classes that stand as one-hot columns among the features; teachers and students look at those before only."""
 
     def before(self, dimension: int) -> int:
         if dimension < self.first + self.count:
@@ -248,14 +220,6 @@ MAX_SET_ASIDE = 1 << 12
 """People set aside to estimate the teachers' mistakes; more would tell hardly more."""
 
 
-class Taught(NamedTuple):
-    """Who teaches, and the chunk of each; and who is set aside, if anybody."""
-
-    records: Records
-    chunk: Indices
-    aside: Records | None
-
-
 @central
 @dataclass(frozen=True, eq=False)
 class TeacherAnswers(CentralMechanism[Records, Indices]):
@@ -275,7 +239,7 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
 
     aggregation: GnMax | Stability | SparseVector
     teacher: Trainable
-    classes: TeacherClasses
+    classes: LabelClasses | ColumnClasses
     chunks: int
     by: Identity
     queries: int
@@ -304,29 +268,28 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
         return NonPrivate() if guarantee is None else Release(epsilon=guarantee[0], delta=guarantee[1])
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Indices:
-        taught = self.taught(Records.joined(list(values)))
+        records, aside = self.taught(Records.joined(list(values)))
         kinds, points = self.classes, self.points
-        asked = points if taught.aside is None else np.concatenate([points, kinds.inputs(taught.aside.features)])
         cast = votes(
             self.teacher,
-            Records(kinds.inputs(taught.records.features), taught.records.labels),
-            taught.chunk,
+            Records(kinds.inputs(records.features), records.labels),
+            chunk_of(records, self.chunks, self.by),
             self.chunks,
-            asked,
+            points if aside is None else np.concatenate([points, kinds.inputs(aside.features)]),
             source.derive("votes"),
-            classes=kinds.of(taught.records),
+            classes=kinds.of(records),
         )
         return aggregate(
             self.aggregation,
             count_votes(cast[:, : len(points)], kinds.number),
             self.queries,
             self.touched,
-            self._mistakes(cast[:, len(points) :], taught.aside, source),
+            self._mistakes(cast[:, len(points) :], aside, source),
             source.derive("said"),
         )
 
-    def taught(self, records: Records) -> Taught:
-        """Divide records among the teachers, and set people aside where their mistakes are to be estimated."""
+    def taught(self, records: Records) -> tuple[Records, Records | None]:
+        """Return who teaches, and who is set aside where the teachers' mistakes are to be estimated."""
         if self.second_half:
             records = Records(records.features[len(records) // 2 :], records.labels[len(records) // 2 :])
         aside = None
@@ -335,7 +298,7 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
             last = teaching + min(len(records) - teaching, self.chunks, MAX_SET_ASIDE)
             aside = Records(records.features[teaching:last], records.labels[teaching:last])
             records = Records(records.features[:teaching], records.labels[:teaching])
-        return Taught(records, chunk_of(records, self.chunks, self.by), aside)
+        return records, aside
 
     def _mistakes(self, cast: AnyArray, aside: Records | None, source: RandomSource) -> float | None:
         if aside is None or not isinstance(self.aggregation, SparseVector):

@@ -9,7 +9,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -315,20 +314,6 @@ def reweigh(number: int) -> dict[str, object]:
 
 
 HISTORY_LEARN = {"kind": "learn"}
-
-
-def test_it_counts_by_kind_and_keeps_each_lineage():
-    history = OperationHistory()
-    entered = [
-        history.enter(str(n), operation) for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN])
-    ]
-    assert (history.count("learn"), history.count("reweigh"), history.count("other")) == (2, 1, 0)
-    assert [history.lineage(str(n)) for n in range(3)] == entered
-    expected = [""]
-    for n, operation in enumerate([HISTORY_LEARN, reweigh(0), HISTORY_LEARN]):
-        expected.append(extended(expected[-1], str(n), operation))
-    assert entered == expected[1:]
-    assert all(a != b for a, b in pairwise(entered))
 
 
 def test_the_same_operation_after_another_history_has_another_lineage():

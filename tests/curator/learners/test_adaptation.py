@@ -13,7 +13,6 @@ from common.local.hypotheses.linear import Linear, Regressor
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.privacy.budget import cost
-from common.privacy.events import Gaussian, NonPrivate
 from common.privacy.theorems.gaussian_dp import mu_allowed
 from common.scenario.accepting import violations
 from common.scenario.loading import load
@@ -85,12 +84,6 @@ def test_the_source_is_worth_less_where_it_differs():
         errors.append(float(((found.values(own.features) - found.responses(own)) ** 2).mean()))
     assert errors[0] < 0.003
     assert errors[1] < 0.02  # regression on the far source alone errs by more than .05
-
-
-def test_what_it_costs_does_not_depend_on_the_weights():
-    for settings in (REGRESSION, LABELS):
-        assert parse_learner(settings).event(1e-4) == Gaussian(count=1, mu=3.0)
-        assert parse_learner({**settings, "mu": None}).event(1e-4) == NonPrivate()
 
 
 @for_each("alpha", [0.0, 1.0, 1.2])

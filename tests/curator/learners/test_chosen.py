@@ -1,7 +1,6 @@
 """The learner whose hyperparameters are chosen privately: its two parts, its candidates, its price, what it gives."""
 
 from collections import Counter
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -59,12 +58,6 @@ def test_the_good_candidate_is_given_wherever_it_was_tried():
     assert found[5.0] <= 1
 
 
-def test_the_answer_is_a_hypothesis_of_the_wrapped_learner_and_nothing_else():
-    given = learn(people(), RandomSource.seeded(1))
-    assert type(given) is Linear
-    assert given == learn(people(), RandomSource.seeded(1))
-
-
 def test_one_record_is_in_one_part_and_the_parts_are_a_function_of_the_places():
     seen = []
 
@@ -107,11 +100,6 @@ def test_public_people_may_judge_and_then_everybody_private_is_for_training():
             learner.check_public(wanting)
 
 
-@pytest.mark.parametrize("loss", ["zero-one", "hinge"])
-def test_scores_are_by_the_loss_that_was_asked_for(loss):
-    assert learn(people(), RandomSource.seeded(2), loss=loss).threshold in SETTINGS["grid"]["threshold"]
-
-
 @pytest.mark.parametrize(
     ("loss", "cut", "parts"), [("zero-one", 0.1, 1), ("squared", 1.0, 1024), ("squared", 0.125, 128)]
 )
@@ -130,11 +118,6 @@ def test_a_score_is_cut_where_its_noise_is_measured(loss, cut, parts):
     ):
         learn(people(100), RandomSource.seeded(1), loss=loss, cut=cut)
     assert set(seen) == {(20 * min(parts, 300 if loss == "squared" else 1), parts, SETTINGS["mu"])}
-
-
-def test_its_event_is_one_choice_whatever_the_weights_are():
-    learner: Any = parse_learner(SETTINGS)
-    assert learner.event(1e-4) == learner.event(1.0) == PrivateSelection(mu=1.0, law=learner.law)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +155,6 @@ def test_a_learner_without_gaussian_releases_is_refused():
 def test_hypotheses_that_not_everybody_accepts_are_not_chosen_from():
     with patch.object(NoisyMean, "by_choice", frozenset({"onnx"})), pytest.raises(BadScenario, match="not everybody"):
         parse_learner(SETTINGS)
-
-
-def test_public_judges_need_public_people():
-    with pytest.raises(BadScenario, match="needs a public sample"):
-        learn(people(50), RandomSource.seeded(1), judges="public")
 
 
 def test_what_a_candidate_refuses_is_refused():

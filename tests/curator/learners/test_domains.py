@@ -193,23 +193,6 @@ def test_no_point_of_the_ball_has_more_and_one_has_as_much(seed, kind, radius):
     assert 0 <= found.gap <= 1e-10 * size
 
 
-def test_one_dimension_against_a_grid():
-    grid = np.linspace(-2, 2, 400_001)
-    for a, b in ((1.0, -0.001), (1.0, 0.0), (-1.0, 0.5), (-0.1, 0.5), (0.0, 0.3)):
-        exact = greatest_on_ball(np.array([[a]]), np.array([b]), 0.0, 2.0).value
-        assert exact == pytest.approx((a * grid**2 - 2 * b * grid).max(), abs=1e-9)
-
-
-def test_the_difference_of_convex_algorithm_stops_before():
-    # w'w - 2 b'w = f - g, f = w'w: DCA goes to the end of the ball in the direction of f's gradient, and stays there.
-    b, w = -0.001, -1.0
-    for _ in range(100):
-        w = float(np.sign(2 * w - 2 * b))
-    assert w == -1.0
-    assert w * w - 2 * b * w == pytest.approx(0.998)
-    assert greatest_on_ball(np.eye(1), np.array([b]), 0.0, 1.0).value == pytest.approx(1.002)
-
-
 def value(quadratic, linear, point):
     return float(point @ quadratic @ point - 2 * linear @ point) + 0.3
 

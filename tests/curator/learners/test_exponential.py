@@ -11,7 +11,6 @@ from common.core.errors import BadData, BadInput, BadScenario
 from common.local.hypotheses.rules import Conjunction, Stump
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy.events import SubsampledRelease
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.exponential import Exponential
 from curator.mechanisms.selection import _Conjunctions, _Stumps, choose_level
@@ -79,22 +78,6 @@ def test_choice_far_from_zero_does_not_underflow():
     assert choose_level(people, 50.0, RandomSource.seeded(1)) == 999_990
 
 
-def test_replacing_one_draw_changes_no_probability_by_more_than_epsilon():
-    # epsilon-DP for the m draws, computed exactly on a small class.
-    epsilon, records = 0.9, boolean(n=40, d=6)
-    members = every_member(records, "pairs")
-
-    def law(sample):
-        mistakes = np.array([member.mistakes(sample).sum() for member in members])
-        acceptance_table = np.exp(-0.5 * epsilon * mistakes)
-        return np.log(acceptance_table / acceptance_table.sum())
-
-    for row, label in itertools.product(itertools.product((0, 1), repeat=6), (-1, 1)):
-        features, labels = records.features.copy(), records.labels.copy()
-        features[0], labels[0] = row, label
-        assert np.abs(law(records) - law(Records(features, labels))).max() <= epsilon
-
-
 def test_utility_is_as_mcsherry_and_talwar_say():
     # With probability 1 - beta at most 2 ln(|H| / beta) / epsilon mistakes more than the best, here 0; beta = 1e-6.
     records = boolean(n=2000, d=30)
@@ -105,18 +88,6 @@ def test_utility_is_as_mcsherry_and_talwar_say():
         learned = learn_from(learner, sampler, source, None)
         draws = sampler.draws(500, source.derive("draws"))
         assert learned.mistakes(draws).sum() <= 2 * np.log(30 * 29 / 2 / 1e-6) / 0.8
-
-
-@for_each(("literals", "size"), [(1, 1), (2, 2), (3, 3), (4, 4)])
-def test_conjunctions_have_as_many_literals_as_asked(literals, size):
-    learner = Exponential(hypotheses="conjunctions", draws=200, epsilon=1.0, literals=literals)
-    learned: Any = learn_from(learner, Reweighing(130, 0.5, 0.1).sampler(boolean()), RandomSource.seeded(1), None)
-    assert len(learned.features) == size
-
-
-def test_event_is_one_release_of_m_draws():
-    event = Exponential(hypotheses="stumps", draws=200, epsilon=0.5).event(1e-4)
-    assert event == SubsampledRelease(draws=200, tv_bound=1e-4, epsilon=0.5, delta=0.0)
 
 
 def test_conjunctions_of_other_features_are_refused():

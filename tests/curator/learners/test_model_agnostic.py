@@ -124,9 +124,9 @@ def test_mistakes_are_estimated_with_the_epsilon_that_is_set_aside_for_it(monkey
 
 def test_people_who_are_set_aside_teach_nobody():
     chosen = learner(**WAYS["sparse vector, estimated"])
-    taught = chosen.mechanism(PUBLIC.features).taught(PEOPLE)
-    assert (len(taught.records), len(taught.aside)) == (N // 2, 60)
-    np.testing.assert_array_equal(taught.aside.features, PEOPLE.features[N // 2 : N // 2 + 60])
+    records, aside = chosen.mechanism(PUBLIC.features).taught(PEOPLE)
+    assert (len(records), len(aside)) == (N // 2, 60)
+    np.testing.assert_array_equal(aside.features, PEOPLE.features[N // 2 : N // 2 + 60])
 
 
 def test_points_without_a_label_get_a_fair_coins():
@@ -217,17 +217,8 @@ CLASSES_SPARSE = {"name": "sparse-vector", "epsilon": 90.0, "delta": 1e-3, "cuto
 
 
 def classes_learner(**settings: Any) -> ModelAgnostic:
-    known: dict[str, Any] = {
-        "chunks": 80,
-        "teacher": CLASSES_TREE,
-        "student": {"classifier": "RidgeClassifier"},
-        "aggregation": {"name": "gnmax", "noise": 5.0},
-        "queries": 200,
-        "classes": {"first": 3, "count": 4},
-    }
-    found = parse_learner({"name": "model-agnostic", **known, **settings})
-    assert isinstance(found, ModelAgnostic)
-    return found
+    known = {"chunks": 80, "teacher": CLASSES_TREE, "classes": {"first": 3, "count": 4}}
+    return learner(**{**known, **settings})
 
 
 def classes_people(n: int, seed: int) -> Records:
@@ -235,10 +226,6 @@ def classes_people(n: int, seed: int) -> Records:
 
 
 CLASSES_PEOPLE, CLASSES_PUBLIC = classes_people(N, 1), classes_people(200, 2)
-
-
-def classes_sampler(records: Records = CLASSES_PEOPLE) -> Sampler:
-    return Reweighing(len(records), 0.5, 0.1).sampler(LocalSample.of(records))
 
 
 @for_each(
@@ -258,10 +245,10 @@ def test_it_learns_the_classes_that_the_teachers_know(settings):
     chosen.check(np.dtype(np.float32), 7)
     chosen.check_public(CLASSES_PUBLIC)
     chosen.check_people(N)
-    learned = learn_from(chosen, classes_sampler(), RandomSource.seeded(1), None, CLASSES_PUBLIC)
+    learned = learn_from(chosen, sampler(CLASSES_PEOPLE), RandomSource.seeded(1), None, CLASSES_PUBLIC)
     assert isinstance(learned, Argmax)
     assert learned.mistakes(classes_people(4000, 3)).mean() < 0.12
-    assert learn_from(chosen, classes_sampler(), RandomSource.seeded(1), None, CLASSES_PUBLIC) == learned
+    assert learn_from(chosen, sampler(CLASSES_PEOPLE), RandomSource.seeded(1), None, CLASSES_PUBLIC) == learned
     assert parse_hypothesis(learned.wire()) == learned
 
 
@@ -269,8 +256,8 @@ def test_labels_and_the_public_points_classes_are_looked_at_by_nobody():
     blind = Records(CLASSES_PUBLIC.features.copy(), CLASSES_PUBLIC.labels)
     blind.features[:, 3:] = 0.0
     turned = Records(CLASSES_PEOPLE.features, -CLASSES_PEOPLE.labels)
-    one = learn_from(classes_learner(), classes_sampler(), RandomSource.seeded(1), None, CLASSES_PUBLIC)
-    assert learn_from(classes_learner(), classes_sampler(turned), RandomSource.seeded(1), None, blind) == one
+    one = learn_from(classes_learner(), sampler(CLASSES_PEOPLE), RandomSource.seeded(1), None, CLASSES_PUBLIC)
+    assert learn_from(classes_learner(), sampler(turned), RandomSource.seeded(1), None, blind) == one
 
 
 def test_several_classes_cost_what_two_cost():

@@ -11,7 +11,6 @@ from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.privacy.events import NonPrivate, SubsampledSteps
 from curator.learners.base import learn_from
 from curator.learners.sgd import Sgd
 from curator.mechanisms.gaussian_noise import fine_normals, normals
@@ -182,13 +181,6 @@ def test_warm_start_without_a_fitting_hypothesis_is_the_public_start(previous):
     assert warm == learn_from(Sgd(**settings), draws, RandomSource.seeded(4), None)
 
 
-def test_several_blocks_are_as_good_as_one(monkeypatch):
-    monkeypatch.setattr("curator.mechanisms.clipped_steps._CELLS", 500)
-    draws, records = sampler(n=3000)
-    learned = learn_from(Sgd(steps=20_050, diameter=20.0, noise=0.0), draws, RandomSource.seeded(5), None)
-    assert learned.mistakes(records).mean() < 0.03
-
-
 @pytest.mark.parametrize("d", [5, 20])
 def test_every_iterate_counts_once_however_many_blocks_there_are(d, monkeypatch):
     # All records are the same, so that blocks have the same draws whatever their size.
@@ -278,14 +270,6 @@ def test_excess_loss_shrinks_as_theorem_a1_says():
     assert max(bound_by) <= 1.0
 
 
-def test_event_is_one_subsampled_gaussian_a_step():
-    event = Sgd(steps=1000, noise=4.0, diameter=1.0, clip=3.0).event(1e-6)
-    assert isinstance(event, SubsampledSteps)
-    assert (event.count, event.tv_bound) == (1000, 1e-6)
-    assert 0.5 <= event.ratio <= 0.5 * (1 + 1e-15)
-    assert isinstance(Sgd(steps=1000, noise=0.0, diameter=1.0).event(1e-6), NonPrivate)
-
-
 @pytest.mark.slow
 def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
     # Appendix D, smaller: 3 of 40 coordinates matter, and one person in forty of the source is inside.
@@ -301,15 +285,6 @@ def test_the_lasso_finds_the_separating_coordinates_in_a_single_iteration():
         stray[lasso] = sizes[3:].max() / sizes[:3].min()
     assert stray[8e-4] < 0.05
     assert stray[0.0] > 0.1
-
-
-def test_a_lasso_above_every_gradient_leaves_nothing_but_the_intercept():
-    draws, _ = sampler()
-    learned: Any = learn_from(
-        Sgd(steps=2000, diameter=5.0, noise=0.0, lasso=2.0, output="last"), draws, RandomSource.seeded(2), None
-    )
-    assert learned.weights == (0.0,) * 4
-    assert learned.threshold != 0.0
 
 
 def test_ellipses_in_the_box_are_learned_as_in_the_paper():

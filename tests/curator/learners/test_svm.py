@@ -124,16 +124,6 @@ def test_rank_is_that_of_plain_elimination(count):
     assert equations.rank == plain_rank(coefficients.tolist())
 
 
-def test_a_point_solves_a_system_with_many_solutions():
-    generator = np.random.default_rng(1)
-    coefficients = generator.integers(0, 2, (50, 130)).astype(np.uint8)
-    values = generator.integers(0, 2, 50).astype(np.uint8)
-    equations = system(coefficients, values)
-    points = [equations.point(RandomSource.seeded(seed)) for seed in range(20)]
-    assert all((coefficients @ point % 2 == values).all() for point in points)
-    assert len({point.tobytes() for point in points}) == 20
-
-
 def test_neither_order_nor_pieces_change_the_point():
     generator = np.random.default_rng(2)
     coefficients = generator.integers(0, 2, (3000, 90)).astype(np.uint8)
@@ -204,13 +194,6 @@ def test_the_gradient_vanishes_at_the_minimum():
     assert np.abs(gradient).max() < 1e-3
 
 
-def test_the_minimum_does_not_depend_on_the_start():
-    features, labels = rows(noise=0.02)
-    starts = [np.zeros(13), np.random.default_rng(2).normal(size=13) * 100.0]
-    one, other = (minimize(features, labels, start, 10.0, 1.0, separate=False) for start in starts)
-    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-
-
 def test_without_intercept_the_hyperplane_goes_through_the_origin():
     features, labels = rows(m=500, d=3, noise=0.1)
     found = minimize(features, labels, np.zeros(3), 1.0, 0.0, separate=False)
@@ -228,28 +211,12 @@ def test_what_can_be_separated_is_separated_and_no_further():
     assert objective(best, features, labels, 1e4) < objective(found, features, labels, 1e4)
 
 
-def test_what_cannot_be_separated_ends_at_the_minimum():
-    features, labels = rows(noise=0.1)
-    found = minimize(features, labels, np.zeros(13), 1.0, 1.0, separate=True)
-    best = minimize(features, labels, np.zeros(13), 1.0, 1.0, separate=False)
-    np.testing.assert_allclose(found, best, rtol=1e-5, atol=1e-6)
-
-
 def test_a_row_that_counts_twice_is_as_good_as_two_rows():
     features, labels = rows(m=600, noise=0.1)
     times = np.random.default_rng(5).integers(1, 4, size=600)
     one = minimize(features, labels, np.zeros(13), 3.0, 1.0, separate=False, times=times)
     twice = [np.repeat(features, times, axis=0), np.repeat(labels, times)]
     np.testing.assert_allclose(one, minimize(*twice, np.zeros(13), 3.0, 1.0, separate=False), rtol=1e-6, atol=1e-8)
-
-
-def test_bits_are_learned_as_numbers_are():
-    bits = np.random.default_rng(3).integers(0, 2, size=(2000, 9)).astype(np.uint8)
-    labels = np.where(bits[:, 0] & bits[:, 4], 1, -1).astype(np.int8)
-    one = minimize(bits, labels, np.zeros(10), 10.0, 1.0, separate=False)
-    np.testing.assert_array_equal(
-        one, minimize(bits.astype(np.float32), labels, np.zeros(10), 10.0, 1.0, separate=False)
-    )
 
 
 def test_the_number_of_threads_changes_nothing():

@@ -42,53 +42,39 @@ class Honest:
         return self
 
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
-        return self.access.release(mechanism, of, draws=draws)
+        return self.ask("release", mechanism, of, draws=draws)
 
     def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.descend(steps, first)
+        return self.ask("descend", steps, first)
 
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        return self.access.choose(candidates, fit, score, held)
+        return self.ask("choose", candidates, fit, score, held)
 
     def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        return self.access.shares(epsilon, items, of)
+        return self.ask("shares", epsilon, items, of)
 
-
-class OneMoreDraw(Honest):
-    """Draws once more than it declared, or makes one more step; where it draws nothing, releases a second time."""
-
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
-        if draws is not None:
-            return self.access.release(mechanism, of, draws=draws + 1)
-        self.access.release(mechanism, of)
-        return self.access.release(mechanism, of)
-
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.descend(replace(steps, steps=steps.steps + 1), first)
-
-    def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        self.access.choose(candidates, fit, score, held)
-        return self.access.choose(candidates, fit, score, held)
-
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        self.access.shares(epsilon, items, of)
-        return self.access.shares(epsilon, items, of)
+    def ask(self, name: str, *given: Any, **more: Any) -> Any:
+        return getattr(self.access, name)(*given, **more)
 
 
 class TwiceTheDraws(Honest):
     """Does all of its work twice: twice the draws, twice the steps, two releases."""
 
+    def ask(self, name: str, *given: Any, **more: Any) -> Any:
+        super().ask(name, *given, **more)
+        return super().ask(name, *given, **more)
+
+
+class OneMoreDraw(TwiceTheDraws):
+    """Draws once more than it declared, or makes one more step; where it draws nothing, releases a second time."""
+
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
-        self.access.release(mechanism, of, draws=draws)
-        return self.access.release(mechanism, of, draws=draws)
+        if draws is None:
+            return super().release(mechanism, of)
+        return self.access.release(mechanism, of, draws=draws + 1)
 
     def descend(self, steps: Any, first: Any) -> Any:
-        self.access.descend(steps, first)
-        return self.access.descend(steps, first)
-
-    choose = OneMoreDraw.choose
-
-    shares = OneMoreDraw.shares
+        return self.access.descend(replace(steps, steps=steps.steps + 1), first)
 
 
 class LessNoise(Honest):
@@ -125,13 +111,7 @@ class Everybody(Honest):
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
         return self.access.records() if draws is None else self.access.release(mechanism, of)
 
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.records()
-
-    def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        return self.access.records()
-
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
+    def ask(self, name: str, *given: Any, **more: Any) -> Any:
         return self.access.records()
 
 
@@ -141,14 +121,11 @@ class OwnMechanism(Everybody):
     def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
         return self.access.release(Homemade(), of, draws=draws)
 
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.release(Homemade(), draws=1)
-
-    def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        return self.access.release(Homemade())
-
     def shares(self, epsilon: float, items: int, of: Any) -> Any:
         return self.access.release(Homemade(), of)
+
+    def ask(self, name: str, *given: Any, **more: Any) -> Any:
+        return self.access.release(Homemade(), draws=1 if name == "descend" else None)
 
 
 class Tinkered(Honest):
@@ -175,57 +152,27 @@ class Tinkered(Honest):
 class NoiseInHand(Honest):
     """Asks for the stream that the noise comes from: whoever has it takes the noise away again."""
 
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
-        return self.access.source, self.access.release(mechanism, of, draws=draws)
-
-    def descend(self, steps: Any, first: Any) -> Any:
-        return self.access.source, self.access.descend(steps, first)
-
     def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
         return self.access.coins("count"), self.access.choose(candidates, fit, score, held)
 
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        return self.access.source, self.access.shares(epsilon, items, of)
+    def ask(self, name: str, *given: Any, **more: Any) -> Any:
+        return self.access.source, super().ask(name, *given, **more)
 
 
 class Quietly(Honest):
     """Asks for too much, gets nothing, and goes on as if nothing had happened."""
 
-    def _try(self) -> None:
+    def ask(self, name: str, *given: Any, **more: Any) -> Any:
         try:
             self.access.records()
         except Overdrawn:
-            return
+            return super().ask(name, *given, **more)
         raise AssertionError("records were shown")
-
-    def release(self, mechanism: Any, of: Any = as_it_is, *, draws: int | None = None) -> Any:
-        self._try()
-        return self.access.release(mechanism, of, draws=draws)
-
-    def descend(self, steps: Any, first: Any) -> Any:
-        self._try()
-        return self.access.descend(steps, first)
-
-    def choose(self, candidates: Any, fit: Any, score: Any, held: Any = None) -> Any:
-        self._try()
-        return self.access.choose(candidates, fit, score, held)
-
-    def shares(self, epsilon: float, items: int, of: Any) -> Any:
-        self._try()
-        return self.access.shares(epsilon, items, of)
 
 
 CHEATS: tuple[type[Honest], ...] = (
-    OneMoreDraw,
-    TwiceTheDraws,
-    LessNoise,
-    LargerClip,
-    Everybody,
-    OwnMechanism,
-    Tinkered,
-    NoiseInHand,
-    Quietly,
-)
+    OneMoreDraw, TwiceTheDraws, LessNoise, LargerClip, Everybody, OwnMechanism, Tinkered, NoiseInHand, Quietly
+)  # fmt: skip
 
 
 def louder(mechanism: Any) -> Any:

@@ -102,6 +102,10 @@ def test_draws_and_steps_run_out_and_a_refused_ask_takes_nothing() -> None:
     stepping.steps(10, Fraction(2))
     with pytest.raises(Overdrawn, match="0 are left"):
         stepping.steps(1, Fraction(2))
+    choosing = Meter(EVENTS["selection"])
+    choosing.selection()
+    with pytest.raises(Overdrawn):
+        choosing.selection()
 
 
 def test_a_ratio_beyond_the_declared_one_is_refused_by_the_last_bit() -> None:
@@ -129,13 +133,6 @@ def test_squares_of_mu_add_up_exactly() -> None:
     meter.mechanism(Gaussian(mu=0.5))
     with pytest.raises(Overdrawn):
         meter.mechanism(Gaussian(mu=1e-9))
-
-
-def test_there_is_one_selection() -> None:
-    meter = Meter(EVENTS["selection"])
-    meter.selection()
-    with pytest.raises(Overdrawn):
-        meter.selection()
 
 
 N = 500
@@ -181,30 +178,18 @@ def test_nothing_is_had_after_the_end() -> None:
         given.release(COUNT, positive)
 
 
-def test_values_that_were_kept_back_are_not_computed_later() -> None:
-    """A mechanism takes its values while it is applied: ``of`` is called for no record before or after."""
-    calls: list[int] = []
-
-    def of(records: Records) -> Any:
-        calls.append(len(records))
-        return positive(records)
-
-    given = access(Release(epsilon=0.25))
-    given.release(COUNT, of)
-    assert calls == [1] * (N + 1)  # each record by itself, after a trial on a record of zeros
-
-
 def test_who_catches_the_failure_of_a_look_releases_nothing() -> None:
     """Whether ``of`` fails may depend on a record: that is a bit without noise."""
 
     def fails(records: Records) -> Any:
         raise ValueError("one of them is whom I looked for")
 
-    given = access(Release(epsilon=1.0))
-    with pytest.raises(ValueError, match="looked for"):
-        given.release(COUNT, fails)
-    with pytest.raises(Overdrawn, match="or a mechanism failed"):
-        given.close()
+    for look in (lambda given: given.release(COUNT, fails), lambda given: given.shares(1.0, 2, fails)):
+        given = access(Release(epsilon=1.0))
+        with pytest.raises(ValueError, match="looked for"):
+            look(given)
+        with pytest.raises(Overdrawn, match="or a mechanism failed"):
+            given.close()
 
 
 def test_features_are_shown_where_only_labels_are_protected() -> None:
@@ -281,17 +266,6 @@ def test_what_does_not_pay_for_weighted_shares_gets_none(event: Event) -> None:
     given = access(event)
     with pytest.raises(Overdrawn):
         given.shares(1.0, 2, item)
-    with pytest.raises(Overdrawn):
-        given.close()
-
-
-def test_shares_of_items_that_cannot_be_made_release_nothing_later() -> None:
-    def fails(records: Records) -> Any:
-        raise ValueError("one of them")
-
-    given = access(Release(epsilon=2.0))
-    with pytest.raises(ValueError, match="one of them"):
-        given.shares(1.0, 2, fails)
     with pytest.raises(Overdrawn):
         given.close()
 

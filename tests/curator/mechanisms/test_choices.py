@@ -18,7 +18,7 @@ from common.operations.weighting import LEAST_EPSILON, Margins
 from common.privacy.rounding import down
 from curator.engine import Workspace
 from curator.mechanisms.counts import FINEST, FineNoise, NoisyShares
-from curator.mechanisms.selection import _weights, choose_level, place_of
+from curator.mechanisms.selection import _weights, choose_level
 from curator.sample.base import LocalSample, Sample
 from curator.sample.reweighing import Reweighing
 from tests.curator.given import hypothesis, losses_of, split
@@ -79,11 +79,6 @@ def test_levels_far_behind_the_best_share_one_weight() -> None:
     tail = Fraction(6 * (1 << 60) * weights[-1], 6 * (1 << 60) * weights[-1] + weights[0])
     assert found[10] == pytest.approx(3000 * float(1 - tail), abs=6 * 28)
     assert found[4000] == pytest.approx(2 * found[3000:3004].mean(), rel=0.2)
-
-
-def test_a_place_is_found_by_its_weight() -> None:
-    weights = [2, 0, 3, 1]
-    assert [place_of(point, weights) for point in range(6)] == [0, 0, 2, 2, 2, 3]
 
 
 N, ITEMS, ROUNDS = 60, 5, 4

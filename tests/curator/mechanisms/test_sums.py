@@ -165,15 +165,6 @@ def test_with_several_classes_answers_go_wrong_no_more_often_than_stated(others)
     assert flips(0.5, 10, 100.0, classes=64) == 1.0
 
 
-def test_the_same_source_says_the_same_and_little_noise_says_the_winner():
-    counts = np.random.default_rng(1).integers(0, 50, size=(300, 3))
-    one, other = (noisy_winners(counts, 20.0, RandomSource.seeded(3)) for _ in range(2))
-    np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(noisy_winners(2 * counts + [0, 1, 0], 0.01, RandomSource.seeded(1)) >= 0, True)
-    ordered = np.array([[5, 1, 0], [0, 2, 9]])
-    np.testing.assert_array_equal(noisy_winners(ordered, 0.001, RandomSource.seeded(1)), [0, 2])
-
-
 @for_each("sigma", [0.0, 1e-4, 1e7, math.nan, math.inf])
 def test_noise_that_cannot_be_drawn_is_refused(sigma):
     with pytest.raises(BadInput, match="noise on votes"):

@@ -163,12 +163,6 @@ def test_reweighing_the_projected_weights_would_break_that():
     assert drift(lazy=False) > 1.9 / 3
 
 
-def test_multiplicative_weights_by_hand():
-    table = np.zeros((3, 30), dtype=np.uint8)
-    table[0, 0] = table[1, 0] = table[2, 1] = 1
-    np.testing.assert_allclose(law(*reweighed(table, None, np.log(2.0)))[:3], [1.0, 0.5, 0.25])
-
-
 def test_counts_turn_into_1024ths_with_the_first_real_loss():
     records = Records(np.full((20, 1), 0.5, dtype=np.float32), np.full(20, -1, dtype=np.int8))
     sample, weights = LocalSample.of(records), Reweighing(20, 1.0, 1.0)
@@ -246,7 +240,3 @@ def test_sampling_bound_follows_the_schedule():
 def test_parameters_outside_their_range_are_refused(n, kappa, eta, says):
     with pytest.raises(BadScenario, match=says):
         Reweighing(n, kappa, eta)
-
-
-def test_weights_stay_out_of_the_repr():
-    assert repr(Reweighing(20, 1.0, 0.1)) == "Reweighing(n=20, kappa=1.0, eta=0.1, updates=0)"

@@ -134,15 +134,6 @@ def test_a_tie_is_decided_by_further_words():
     assert set(drawn.tolist()) <= set(range(N))
 
 
-@pytest.mark.parametrize("real", [False, True])
-def test_the_same_source_gives_the_same_draws(real):
-    weights, sample = uneven(0.3, real=real)
-    sampler = weights.sampler(sample)
-    first, second = (sampler.indices(1000, RandomSource.seeded(4)) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, sampler.indices(1000, RandomSource.seeded(5)))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 def test_a_draw_is_a_whole_record(dtype):
     sampler = Reweighing(N, None, 1.0).sampler(people(dtype=dtype))
@@ -194,10 +185,6 @@ def test_wrong_sizes_are_refused():
         Sampler(LocalSample.of(people(N + 1)), weights.density())
     with pytest.raises(BadData, match="between 1 and"):
         LocalSample.of(people(0))
-
-
-def test_records_stay_out_of_the_repr():
-    assert repr(Reweighing(N, 0.3, 1.0).sampler(people())) == "Sampler(LocalSample(n=60, d=3, shards=1))"
 
 
 @for_each("cuts", [(), (20, 45), (20, 20, 59)])
@@ -272,11 +259,6 @@ def test_records_are_seen_through_the_task(sampler, ask):
     assert seen.dimension == sampler.dimension == 2
     assert [of_view[view.tobytes()] for view in seen.features] == list(seen.labels)
     assert set(seen.labels) == {-1, 1}
-
-
-def test_a_learner_that_asks_for_distinct_draws_learns_the_task(sampler):
-    learned: Any = learn_from(parse_learner({"name": "svm", "draws": COUNT}), sampler, RandomSource.seeded(1), None)
-    assert len(learned.weights) == 2
 
 
 def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
