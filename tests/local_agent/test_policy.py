@@ -28,7 +28,7 @@ from local_agent.cli import _read_fields, read_record
 from local_agent.host import Host, public_seconds
 from local_agent.hosted.population import open_population
 from local_agent.person.receipts import read_receipt
-from local_agent.policy import ALL_HYPOTHESES, ALL_QUERIES, PersonalPolicy, chosen_queries
+from local_agent.policy import ALL_HYPOTHESES, PersonalPolicy, chosen_queries
 from tests.common.core.test_values import Clock
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.support import Bench, seal, tiny
@@ -65,9 +65,13 @@ def assignment(agreed: messages.Configuration, people: Any = (0,), slots: Any = 
 POLICY = PersonalPolicy(REFEREE.public, 2.0)
 
 
+def check(agreed: messages.Configuration | None = None, policy: PersonalPolicy = POLICY, **changes: Any) -> Any:
+    agreed = agreed or configuration()
+    return policy.check(assignment(agreed, **changes), seal(REFEREE, agreed), 8)
+
+
 def test_an_acceptable_question_passes():
-    agreed = configuration()
-    question = POLICY.check(assignment(agreed), seal(REFEREE, agreed), 8)
+    question = check()
     assert question.query.wire() == {**LOSS, "loss": "zero-one"}
     assert question.mechanism.guarantee == (2.0, 0.0)
 
@@ -91,9 +95,8 @@ LATER: dict[str, tuple[type[TandemError], dict[str, Any]]] = {
 @for_each("name", sorted(LATER))
 def test_what_it_does_not_accept(name):
     error, changes = LATER[name]
-    agreed = configuration()
     with pytest.raises(error):
-        POLICY.check(assignment(agreed, **changes), seal(REFEREE, agreed), 8)
+        check(**changes)
 
 
 @for_each("poison", [math.nan, math.inf, -math.inf])
@@ -107,28 +110,23 @@ def test_a_query_with_numbers_that_are_not_finite_is_refused(poison):
 
 
 def test_nothing_in_a_message_raises_the_lifetime_budget():
-    agreed = configuration("agents.mechanism.epsilon=2.0000001")
-    with pytest.raises(PolicyRefused, match="lifetime budget is"):
-        POLICY.check(assignment(agreed), seal(REFEREE, agreed), 8)
-    agreed = configuration("agents.mechanism={name: none}")
-    with pytest.raises(PolicyRefused, match="inf"):
-        POLICY.check(assignment(agreed), seal(REFEREE, agreed), 8)
-    agreed = configuration("agents.mechanism={name: gaussian, epsilon: 1, delta: 0.001}")
-    with pytest.raises(PolicyRefused, match="lifetime budget is"):
-        POLICY.check(assignment(agreed), seal(REFEREE, agreed), 8)
-    PersonalPolicy(REFEREE.public, 2.0, 0.001).check(assignment(agreed), seal(REFEREE, agreed), 8)
+    delta = "agents.mechanism={name: gaussian, epsilon: 1, delta: 0.001}"
+    for more, why in (
+        ("agents.mechanism.epsilon=2.0000001", "lifetime budget is"),
+        ("agents.mechanism={name: none}", "inf"),
+        (delta, "lifetime budget is"),
+    ):
+        with pytest.raises(PolicyRefused, match=why):
+            check(configuration(more))
+    check(configuration(delta), PersonalPolicy(REFEREE.public, 2.0, 0.001))
 
 
 def test_a_mechanism_is_the_runs_and_not_the_questions():
-    agreed = configuration()
     with pytest.raises(BadMessage, match="mechanism"):
-        POLICY.check(assignment(agreed, mechanism={"name": "none"}), seal(REFEREE, agreed), 8)
-    broken = configuration(scenario={"agents": {"mechanism": {"name": "trust-me"}}})
-    with pytest.raises(BadMessage, match="no mechanism"):
-        POLICY.check(assignment(broken), seal(REFEREE, broken), 8)
-    empty = configuration(scenario={})
-    with pytest.raises(BadMessage, match="no mechanism"):
-        POLICY.check(assignment(empty), seal(REFEREE, empty), 8)
+        check(mechanism={"name": "none"})
+    for scenario in ({"agents": {"mechanism": {"name": "trust-me"}}}, {}):
+        with pytest.raises(BadMessage, match="no mechanism"):
+            check(configuration(scenario=scenario))
 
 
 def test_only_the_pinned_referee_asks():
@@ -149,8 +147,6 @@ GRADIENT: dict[str, Any] = {"kind": "gradient", "hypothesis": LOSS["hypothesis"]
 
 
 def test_every_shipped_kind_is_accepted_unless_the_person_narrows_it():
-    agreed = configuration()
-    its = seal(REFEREE, agreed)
     assert POLICY.queries == frozenset(QUERIES.shipped())
     asked_by_protocols = {
         kind for name in DEMANDS.names() if not name.startswith("example-") for kind in _asked(DEMANDS[name])
@@ -167,10 +163,10 @@ def test_every_shipped_kind_is_accepted_unless_the_person_narrows_it():
         policy = PersonalPolicy(REFEREE.public, 2.0, queries=chosen_queries(accept, refuse))
         for kind, query in {"loss": LOSS, "gradient": GRADIENT}.items():
             if kind in accepts:
-                assert policy.check(assignment(agreed, query=query), its, 8).query.kind == kind
+                assert check(policy=policy, query=query).query.kind == kind
             else:
                 with pytest.raises(PolicyRefused, match=f"questions of kind '{kind}' are not accepted"):
-                    policy.check(assignment(agreed, query=query), its, 8)
+                    check(policy=policy, query=query)
         assert set(policy.announced(8).refuses) == POLICY.queries - policy.queries
 
 
@@ -192,12 +188,8 @@ def test_what_narrows_nothing_sensible_is_refused(accept, refuse, why):
 
 def test_what_is_announced_is_the_policy_and_nothing_of_a_record():
     assert POLICY.announced(8).wire() == {"refuses": [], "epsilon": 2.0, "delta": 0.0, "features": 8}
-    assert PersonalPolicy(REFEREE.public, math.inf).announced(3).wire() == {
-        "refuses": [],
-        "epsilon": None,
-        "delta": None,
-        "features": 3,
-    }
+    unlimited = {"refuses": [], "epsilon": None, "delta": None, "features": 3}
+    assert PersonalPolicy(REFEREE.public, math.inf).announced(3).wire() == unlimited
 
 
 def test_a_run_about_other_columns_than_the_records_is_refused():
@@ -225,21 +217,11 @@ def test_a_run_about_other_columns_than_the_records_is_refused():
         POLICY.check(assignment(nameless), seal(REFEREE, nameless), 8, own)
     nothing: list[Any] = [7, {"table": 7}, {"table": {"features": [{}], "label": {}}}, {"table": {"label": 3}}]
     for broken in nothing:
-        strange = configuration(scenario={**wire, "target": broken})
-        assert POLICY.check(assignment(strange), seal(REFEREE, strange), 8).names == Names()
-
-
-def test_a_hosted_population_accepts_every_registered_kind():
-    assert {"loss", "gradient"} <= ALL_QUERIES
+        assert check(configuration(scenario={**wire, "target": broken})).names == Names()
 
 
 GRAPH = {"kind": "loss", "hypothesis": wire(linear([1.0] * 8))}
 WILLING = PersonalPolicy(REFEREE.public, 2.0, hypotheses=ALL_HYPOTHESES)
-
-
-def check(policy, query):
-    agreed = configuration()
-    return policy.check(assignment(agreed, query=query), seal(REFEREE, agreed), 8)
 
 
 def test_by_default_graphs_are_refused_unparsed(monkeypatch):
@@ -256,33 +238,29 @@ def test_by_default_graphs_are_refused_unparsed(monkeypatch):
         ):
             refused = "kind 'onnx' is not accepted; accepted: argmax, conjunction, constant"
             with pytest.raises(PolicyRefused, match="hypothesis " + refused):
-                check(POLICY, query)
+                check(query=query)
 
 
-def test_who_accepts_graphs_gets_them_checked_in_full():
-    assert check(WILLING, GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
+def test_who_accepts_graphs_gets_them_checked_in_full_and_a_policy_can_be_narrower():
+    assert check(policy=WILLING, query=GRAPH).query.wire() == {**GRAPH, "loss": "zero-one"}
     with pytest.raises(BadMessage, match="base64"):
-        check(WILLING, {"kind": "loss", "hypothesis": {"kind": "onnx", "model": "****"}})
+        check(policy=WILLING, query={"kind": "loss", "hypothesis": {"kind": "onnx", "model": "****"}})
     with pytest.raises(PolicyRefused, match="needs 9 features"):
-        check(WILLING, {"kind": "loss", "hypothesis": wire(linear([1.0] * 9))})
-
-
-def test_a_policy_can_be_narrower_than_the_default():
+        check(policy=WILLING, query={"kind": "loss", "hypothesis": wire(linear([1.0] * 9))})
     with pytest.raises(PolicyRefused, match="accepted: trees"):
-        check(PersonalPolicy(REFEREE.public, 2.0, hypotheses=frozenset({"trees"})), LOSS)
+        check(policy=PersonalPolicy(REFEREE.public, 2.0, hypotheses=frozenset({"trees"})))
 
 
 @pytest.mark.parametrize("people", ["simulated", "real"])
 def test_only_simulated_people_accept_everything(people, tmp_path, monkeypatch):
     given = []
-    monkeypatch.setattr(
-        "local_agent.hosted.population.PersonalPolicy",
-        lambda *arguments: given.append(arguments) or PersonalPolicy(*arguments),
-    )
-    chosen = tiny()
-    if people == "real":
-        chosen = chosen.model_copy(update={"people": "real"})
-    open_population(chosen, tmp_path, 1, REFEREE.public, 10).close()
+
+    def noting(*arguments):
+        given.append(arguments)
+        return PersonalPolicy(*arguments)
+
+    monkeypatch.setattr("local_agent.hosted.population.PersonalPolicy", noting)
+    open_population(tiny().model_copy(update={"people": people}), tmp_path, 1, REFEREE.public, 10).close()
     assert ("onnx" in PersonalPolicy(*given[0]).hypotheses) == (people == "simulated")
     assert math.isfinite(given[0][1])
 
@@ -312,11 +290,7 @@ def test_one_persons_failure_is_nobody_elses():
     records = Records(features, np.ones(6, dtype=np.int8))
     values = evaluate(Touchy(), records, np.arange(6))
     np.testing.assert_array_equal(values, [0.25, CONSTANT, 0.75, CONSTANT, CONSTANT, 1.0])
-
-
-def test_nobody_at_all_gives_no_values():
-    records = Records(np.empty((0, 1), dtype=np.float32), np.empty(0, dtype=np.int8))
-    assert evaluate(Touchy(), records, np.arange(0)).shape == (0,)
+    assert evaluate(Touchy(), records.take(np.arange(0)), np.arange(0)).shape == (0,)
 
 
 class Row:

@@ -8,11 +8,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from common.core.errors import BadInput, from_document
+from common.core.errors import from_document
 from common.crypto.identity import Identity
-from common.net.app import create_app, same, token_hash
+from common.net.app import create_app
 from common.net.edge import LARGE
-from common.net.server import listen
 from curator.app import curator_app
 from referee.service.app import referee_app
 from referee.service.runner import Runner
@@ -83,15 +82,8 @@ HUGE = [
     {},
     {"report_id": "0" * 32, "run": "run", "digest": "0" * 64, "question": 1 << 52, "answer": 1},
     {"report_id": "0" * 32, "run": "run", "digest": "0" * 64, "question": 1, "answer": 1e308},
-    {
-        "report_id": "0" * 32,
-        "run": "run",
-        "digest": "0" * 64,
-        "question": 1,
-        "people": 1 << 52,
-        "assignment": "0" * 64,
-        "body_sha256": "0" * 64,
-    },
+    {"report_id": "0" * 32, "run": "run", "digest": "0" * 64, "question": 1, "people": 1 << 52, "assignment": "0" * 64}
+    | {"body_sha256": "0" * 64},
     {"report_id": "0" * 32, "run": "r\x00n", "digest": "0" * 64, "question": 1, "answer": 1},
     {"agents": 1 << 52},
     {"agents": -1},
@@ -142,30 +134,27 @@ def test_places_that_do_not_exist(addresses, party, method, path, status):
     assert reply.status_code in ((status,) if party == "referee" else (status, 404, 405))
 
 
+def answered(address: str, request: str) -> tuple[bytes, bytes]:
+    """Return the status and the rest of what a raw request is answered with."""
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
+        connection.sendall(request.encode())
+        with connection.makefile("rb") as reply:
+            return reply.readline().split()[1], reply.read()
+
+
 @for_each("header", ["Chunked", "chunked", "gzip, chunked", "identity"])
 @for_each("party", ["referee", "curator"])
 def test_bodies_declare_their_length(addresses, party, header):
-    parts = urlsplit(addresses[party])
-    with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
-        head = (
-            f"POST /v1/polls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {header}\r\nConnection: close\r\n\r\n0\r\n\r\n"
-        )
-        connection.sendall(head.encode() + b"0\r\n\r\n")
-        with connection.makefile("rb") as reply:
-            status = reply.readline().split()[1]
-    assert status in (b"400", b"413", b"501")
+    head = f"POST /v1/polls HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {header}\r\nConnection: close\r\n\r\n"
+    assert answered(addresses[party], head + "0\r\n\r\n0\r\n\r\n")[0] in (b"400", b"413", b"501")
 
 
 def test_bodies_have_a_limit(addresses):
-    parts = urlsplit(addresses["referee"])
-    with socket.create_connection((parts.hostname, parts.port), timeout=600) as connection:
-        head = (
-            f"PUT /v1/packed-reports/x HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE + 1}\r\nConnection: close\r\n\r\n"
-        )
-        connection.sendall(head.encode())
-        with connection.makefile("rb") as reply:
-            assert reply.readline().split()[1] == b"413"
-            assert b"must declare its length" in reply.read()
+    head = f"PUT /v1/packed-reports/x HTTP/1.1\r\nHost: x\r\nContent-Length: {LARGE + 1}\r\nConnection: close\r\n\r\n"
+    status, body = answered(addresses["referee"], head)
+    assert status == b"413"
+    assert b"must declare its length" in body
 
 
 def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
@@ -184,30 +173,11 @@ def test_a_bug_is_said_to_be_one_and_shows_nothing(caplog):
 
 @for_each(("method", "path"), [("PUT", "/v1/runs/new"), ("GET", "/v1/runs/run/reports/1"), ("POST", "/v1/enrolments")])
 def test_what_needs_a_token_needs_the_right_one(addresses, method, path):
-    body = (
-        Identity.create().sign("enrolment", {"agents": 1}).model_dump_json() if "enrol" in path else '{"scenario": {}}'
-    )
+    enrolment = Identity.create().sign("enrolment", {"agents": 1}).model_dump_json()
+    body = enrolment if "enrol" in path else '{"scenario": {}}'
     for said in (None, "Bearer wrong", "Basic eDp5", f"bearer {TOKEN}x", f"Bearer {TOKEN.upper()}", TOKEN):
         headers = {"Content-Type": "application/json", **({"Authorization": said} if said else {})}
         reply = httpx.request(
             method, addresses["referee"] + path, content=body, headers=headers, trust_env=False, timeout=60
         )
         assert reply.status_code == 401, said
-
-
-def test_a_port_in_use_is_said_so():
-    with listen("127.0.0.1", 0) as first:
-        port = first.getsockname()[1]
-        with pytest.raises(BadInput, match=f"cannot listen on 127.0.0.1:{port}"):
-            listen("127.0.0.1", port)
-    with pytest.raises(BadInput, match="cannot listen"):
-        listen("127.0.0.1", 70000)
-    with pytest.raises(BadInput, match="cannot listen"):
-        listen("203.0.113.1", 0)
-
-
-def test_secrets_are_compared_and_hashed():
-    assert same("a", "a")
-    assert not same("a", "b")
-    assert TOKEN not in token_hash(TOKEN)
-    assert token_hash("a") != token_hash("b")

@@ -1,7 +1,8 @@
 """The one place that retries: what it repeats, when it gives up, and that no answer of a stranger breaks it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ from deploy.remote import Remote
 from local_agent.client import RefereeClient
 from referee.service.referee import CuratorClient
 from tests.support import tiny
+from tests.tiers import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +47,42 @@ def talking(*replies: httpx.Response | Exception, kind: type[Client] = Client, p
 
 def problem(error: TandemError) -> httpx.Response:
     return httpx.Response(error.status, json=error.document())
+
+
+def request(client: Client) -> Any:
+    return client.request("GET", "/x")
+
+
+def signed(client: Client) -> Any:
+    return client.signed("GET", "/x")
+
+
+def key(client: Any) -> Any:
+    return client.key()
+
+
+CONNECT, UNREADABLE = httpx.ConnectError("refused"), "without a problem document"
+GONE = r"cannot connect to http://peer .*is the service running there"
+FAULTS: list[tuple[Any, Callable[[Client], Any], type[Exception], str]] = [
+    *((reply, request, PeerUnavailable, GONE) for reply in (CONNECT, httpx.ReadTimeout(""), (503, b"{}"))),
+    *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((500, b"<html>"), (400, b"[1]"), (404, b""))),
+    *((reply, request, PeerMisbehaved, UNREADABLE) for reply in ((302, b""), (418, b"\xff\xfe"))),
+    *(
+        ((200, content), signed, PeerMisbehaved, "not a signed message")
+        for content in (b"", b"{}", b"[]", b"null", b'{"kind": 1}', b"\xff", b"NaN")
+    ),
+    *(((200, content), key, PeerMisbehaved, "not a JSON object") for content in (b"", b"[]", b"null", b"x", b"\xff")),
+    (problem(NotFound("there is no run")), request, NotFound, "there is no run"),
+]
+
+
+@for_each(("reply", "call", "error", "why"), FAULTS, ids=range(len(FAULTS)))
+def test_what_is_no_answer_is_an_error_in_one_sentence(reply, call, error, why):
+    reply = httpx.Response(reply[0], content=reply[1]) if isinstance(reply, tuple) else reply
+    with closing(talking(reply, patience=0.02, kind=RefereeClient if call is key else Client)) as client:
+        with pytest.raises(error, match=why) as caught:
+            call(client)
+        assert "\n" not in str(caught.value)
 
 
 def test_it_repeats_until_it_is_answered():
@@ -73,63 +111,20 @@ def test_agents_wait_for_a_referee_that_cannot_store_anything_and_others_are_tol
         client.close()
 
 
-@pytest.mark.parametrize("reply", [httpx.ConnectError("refused"), httpx.ReadTimeout(""), httpx.Response(503, json={})])
-def test_it_gives_up_in_one_sentence(reply):
-    client = talking(reply, patience=0.02)
-    with pytest.raises(PeerUnavailable, match=r"cannot connect to http://peer .*is the service running there"):
-        client.request("GET", "/x")
-    client.close()
-
-
 def test_errors_come_back_as_what_they_were():
-    client = talking(problem(BudgetExceeded("no", spent=1.0)))
-    with pytest.raises(BudgetExceeded) as caught:
-        client.request("GET", "/x")
-    assert caught.value.members == {"spent": 1.0}
-    client.close()
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        httpx.Response(500, content=b"<html>"),
-        httpx.Response(400, json=[1]),
-        httpx.Response(404, content=b""),
-        httpx.Response(302, headers={"location": "http://elsewhere"}),
-        httpx.Response(418, content=b"\xff\xfe"),
-    ],
-)
-def test_errors_without_a_document_are_the_peers_fault(reply):
-    client = talking(reply)
-    with pytest.raises(PeerMisbehaved, match="without a problem document"):
-        client.request("GET", "/x")
-    client.close()
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'{"kind": 1}', b"\xff", b"NaN"])
-def test_replies_that_are_not_signed_messages(content):
-    client = talking(httpx.Response(200, content=content))
-    with pytest.raises(PeerMisbehaved, match="not a signed message"):
-        client.signed("GET", "/x")
-    client.close()
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"x", b"\xff"])
-def test_replies_that_are_not_documents(content):
-    client: Any = talking(httpx.Response(200, content=content), kind=RefereeClient)
-    with pytest.raises(PeerMisbehaved, match="not a JSON object"):
-        client.key()
-    client.close()
+    with closing(talking(problem(BudgetExceeded("no", spent=1.0)))) as client:
+        with pytest.raises(BudgetExceeded) as caught:
+            client.request("GET", "/x")
+        assert caught.value.members == {"spent": 1.0}
 
 
 def test_a_signed_reply_is_read():
     signed = Identity.create().sign("kind", {"a": 1})
-    client = talking(httpx.Response(200, content=signed.model_dump_json()))
-    assert client.signed("PUT", "/x", signed) == signed
-    client.close()
+    with closing(talking(httpx.Response(200, content=signed.model_dump_json()))) as client:
+        assert client.signed("PUT", "/x", signed) == signed
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://x", "file:///etc/passwd"])
+@for_each("url", ["", "localhost:8000", "ftp://x", "file:///etc/passwd"])
 def test_an_address_is_a_web_address(url):
     with pytest.raises(BadInput, match="http://"):
         Client(url)
@@ -154,10 +149,3 @@ def test_a_transcript_that_cannot_be_read_is_the_referees_fault(monkeypatch):
     with pytest.raises(PeerMisbehaved, match="transcript cannot be read"):
         remote.run(tiny(), 1, "run", lambda text, numbers: None)
     remote.close()
-
-
-def test_an_unknown_run_is_said_so():
-    client = talking(problem(NotFound("there is no run")))
-    with pytest.raises(NotFound):
-        client.request("GET", "/x")
-    client.close()

@@ -1,6 +1,7 @@
 """A hosted population: every person answers once in a life, through crashes at every point."""
 
 import hashlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,9 @@ def test_the_same_question_gets_the_same_stored_report_also_after_a_restart(peop
     first = people.answer(asked, ITS)
     assert people.answer(asked, ITS) == first
     people.close()
-    again = opened(tmp_path / "people")
-    assert again.answered == 20
-    assert again.answer(asked, ITS) == first
-    again.close()
+    with closing(opened(tmp_path / "people")) as again:
+        assert again.answered == 20
+        assert again.answer(asked, ITS) == first
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,8 @@ class Crash(BaseException):
 @for_each("after", [False, True])
 def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, when, after):
     asked = assignment(AGREED, range(20), range(20))
-    whole = opened(tmp_path / "whole")
-    undisturbed = whole.answer(asked, ITS)[1]
-    whole.close()
-
+    with closing(opened(tmp_path / "whole")) as whole:
+        undisturbed = whole.answer(asked, ITS)[1]
     people, calls, real = opened(tmp_path / "cut"), [], answered_module.write_durably  # type: ignore[attr-defined]
 
     def dying(*arguments: Any, **named: Any) -> None:
@@ -111,10 +109,9 @@ def test_a_crash_at_any_write_leads_to_the_same_answers(tmp_path, monkeypatch, w
         people.answer(asked, ITS)
     monkeypatch.undo()
     people.close()
-    again = opened(tmp_path / "cut")
-    assert again.answer(asked, ITS)[1] == undisturbed
-    assert again.answered == 20
-    again.close()
+    with closing(opened(tmp_path / "cut")) as again:
+        assert again.answer(asked, ITS)[1] == undisturbed
+        assert again.answered == 20
 
 
 def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeypatch):
@@ -135,17 +132,13 @@ def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeyp
         people.answer(asked, ITS)
     monkeypatch.undo()
     people.close()
-    again = opened(tmp_path)
     flipped = {**LOSS, "hypothesis": {**LOSS["hypothesis"], "threshold": 1.0}}
-    for other in (
-        assignment(AGREED, range(20), range(20), query=flipped),
-        assignment(AGREED, range(20), range(20, 40)),
-        assignment(AGREED, range(20), range(20), question=2),
-    ):
-        with pytest.raises(AlreadyAnswered):
-            again.answer(other, ITS)
-    again.answer(asked, ITS)
-    again.close()
+    others: list[dict[str, Any]] = [{"query": flipped}, {"slots": range(20, 40)}, {"question": 2}]
+    with closing(opened(tmp_path)) as again:
+        for other in others:
+            with pytest.raises(AlreadyAnswered):
+                again.answer(assignment(AGREED, range(20), **{"slots": range(20), **other}), ITS)
+        again.answer(asked, ITS)
 
 
 def test_a_refused_question_touches_nobody(people, monkeypatch):
@@ -161,9 +154,8 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
     bodies = []
     for block in (7, 50):
         monkeypatch.setattr(asking, "BLOCK", block)
-        people = opened(tmp_path / str(block), "agents.dropout=0.3")
-        bodies.append(people.answer(asked, ITS)[1])
-        people.close()
+        with closing(opened(tmp_path / str(block), "agents.dropout=0.3")) as people:
+            bodies.append(people.answer(asked, ITS)[1])
     masks = [unpack_answers(body, 50, "bit")[0] for body in bodies]
     assert np.array_equal(*masks)
     assert 0 < masks[0].sum() < 50
@@ -171,57 +163,40 @@ def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
 
 def test_dropout_has_its_share_and_depends_on_the_person_alone(tmp_path):
     """5000 people, 30%: within 6 standard errors; a person that is silent is silent wherever it is hosted."""
-    people = opened(tmp_path / "a", "agents.dropout=0.3", agents=5000)
-    silent = 1 - people._speaks(np.arange(5000)).mean()
-    assert abs(silent - 0.3) < 6 * np.sqrt(0.21 / 5000)
-    people.settle(100)
-    other = opened(tmp_path / "b", "agents.dropout=0.3", agents=5000)
-    assert np.array_equal(people._speaks(np.arange(900)), other._speaks(np.arange(100, 1000)))
-    people.close()
-    other.close()
+    few = "agents.dropout=0.3"
+    with closing(opened(tmp_path / "a", few, agents=5000)) as one, closing(opened(tmp_path / "b", few)) as two:
+        silent = 1 - one._speaks(np.arange(5000)).mean()
+        assert abs(silent - 0.3) < 6 * np.sqrt(0.21 / 5000)
+        one.settle(100)
+        assert np.array_equal(one._speaks(np.arange(900)), two._speaks(np.arange(100, 1000)))
 
 
 def test_hosts_that_share_people_simulate_each_person_once(tmp_path):
-    first, second = opened(tmp_path / "a"), opened(tmp_path / "b")
-    before = second._population.records(np.arange(5)).features.copy()
-    second.settle(50)
-    assert np.array_equal(first._population.records(np.arange(5)).features, before)
-    assert not np.array_equal(second._population.records(np.arange(5)).features, before)
-    first.close()
-    second.close()
+    with closing(opened(tmp_path / "a")) as first, closing(opened(tmp_path / "b")) as second:
+        before = second._population.records(np.arange(5)).features.copy()
+        second.settle(50)
+        assert np.array_equal(first._population.records(np.arange(5)).features, before)
+        assert not np.array_equal(second._population.records(np.arange(5)).features, before)
 
 
-def test_randomness_of_real_people_is_a_durable_secret(tmp_path):
-    people = opened(tmp_path)
-    assert people._source.simulated
-    people.close()
-    assert not (tmp_path / "secret.key").exists()
-
-
-def test_the_state_is_bound_to_the_people(tmp_path):
-    opened(tmp_path).close()
-    with pytest.raises(BadInput, match="another seed"):
-        opened(tmp_path, seed=2)
-    with pytest.raises(BadInput, match="another agents"):
-        opened(tmp_path, agents=51)
+def test_the_state_is_bound_to_the_people_and_to_one_process(tmp_path):
+    with closing(opened(tmp_path)), pytest.raises(BadInput, match="in use by another process"):
+        opened(tmp_path)
+    for other, why in (({"seed": 2}, "another seed"), ({"agents": 51}, "another agents")):
+        with pytest.raises(BadInput, match=why):
+            opened(tmp_path, **other)
     opened(tmp_path, seed=None).close()
-
-
-def test_two_processes_cannot_host_the_same_people(people, tmp_path):
-    with pytest.raises(BadInput, match="in use by another process"):
-        opened(tmp_path / "people")
+    assert not (tmp_path / "secret.key").exists()  # that is of real people
 
 
 def test_another_key_gives_other_answers_only_where_secrets_differ(tmp_path):
     """A seeded host answers a question the same wherever it runs: names and keys stay out of its randomness."""
-    bodies = []
+    bodies = set()
     for number in range(2):
-        people = opened(tmp_path / str(number))
         agreed = configuration(run=f"run-{number}")
-        bodies.append(people.answer(assignment(agreed, range(50), range(50)), seal(REFEREE, agreed))[1])
-        people._source = RandomSource.secure()
-        people.close()
-    assert bodies[0] == bodies[1]
+        with closing(opened(tmp_path / str(number))) as people:
+            bodies.add(people.answer(assignment(agreed, range(50), range(50)), seal(REFEREE, agreed))[1])
+    assert len(bodies) == 1
 
 
 @pytest.mark.parametrize("kind", ["data", "anything"])

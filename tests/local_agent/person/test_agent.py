@@ -74,12 +74,11 @@ def test_what_it_spent_survives_a_restart(agent, tmp_path):
 
 
 def test_what_is_on_disk_is_all_that_an_answer_costs(tmp_path):
-    frank = Agent(PERSON, replace(POLICY, epsilon=math.inf), tmp_path)
     agreed = configuration("agents.mechanism={name: none}")
-    frank.answer(assignment(agreed), seal(REFEREE, agreed))
+    with closing(Agent(PERSON, replace(POLICY, epsilon=math.inf), tmp_path)) as frank:
+        frank.answer(assignment(agreed), seal(REFEREE, agreed))
     stored = json.loads((tmp_path / "answered.json").read_bytes())
     assert (stored["epsilon"], stored["delta"]) == (math.inf, 1.0)
-    frank.close()
 
 
 def test_a_crash_before_it_is_on_disk_sends_nothing_and_spends_nothing(agent, monkeypatch):
@@ -145,11 +144,9 @@ def test_what_goes_wrong_becomes_the_constant_and_is_still_randomized(monkeypatc
 
     monkeypatch.setattr(LossQuery, "evaluate", fail)
     query = LossQuery(hypothesis=Linear.parse(LOSS["hypothesis"]))
-    values = evaluate(query, PERSON, np.zeros(1, dtype=np.int64))
+    slots, source = np.zeros(1, dtype=np.int64), RandomSource.seeded(1)
+    values, mechanism = evaluate(query, PERSON, slots), parse_mechanism({"name": "warner", "epsilon": 2.0})
     assert values.tolist() == [0.0]
-    mechanism = parse_mechanism({"name": "warner", "epsilon": 2.0})
-    source = RandomSource.seeded(1)
-    slots = np.zeros(1, dtype=np.int64)
     ones = sum(randomize_one(query, values, mechanism, slots, source) for _ in range(4000)) / 4000
     lie = 1 / (1 + np.exp(2))
     assert abs(ones - lie) < 6 * np.sqrt(lie * (1 - lie) / 4000)
@@ -162,25 +159,12 @@ def test_values_are_clamped_before_they_are_randomized(monkeypatch):
     assert evaluate(query, people, np.arange(4)).tolist() == [0.0, 0.25, 1.0, 1.0]
 
 
-def test_mechanisms_with_real_answers_are_sampled_too():
-    mechanism = parse_mechanism({"name": "laplace", "epsilon": 1.0})
-    query = LossQuery(hypothesis=Linear.parse(LOSS["hypothesis"]))
-    value, slots, source = np.array([0.5]), np.zeros(1, dtype=np.int64), RandomSource.secure()
-    drawn = [randomize_one(query, value, mechanism, slots, source) for _ in range(50)]
-    assert len(set(drawn)) > 4
-    assert np.isfinite(drawn).all()
-
-
-def test_it_has_exactly_one_acceptable_record(tmp_path):
-    with pytest.raises(BadData, match="exactly one record, found 2"):
-        Agent(Records(np.zeros((2, 8), dtype=np.float32), np.ones(2, dtype=np.int8)), POLICY, tmp_path)
-    with pytest.raises(BadData, match="NaN"):
-        Agent(Records(np.full((1, 8), np.nan, dtype=np.float32), np.ones(1, dtype=np.int8)), POLICY, tmp_path)
-    with pytest.raises(BadData, match="label outside"):
-        Agent(Records(np.zeros((1, 8), dtype=np.float32), np.zeros(1, dtype=np.int8)), POLICY, tmp_path)
-
-
-def test_two_processes_cannot_both_be_this_person(agent, tmp_path):
+def test_it_has_exactly_one_acceptable_record_and_one_process(agent, tmp_path):
+    cases = (0.0, 2, 1, "exactly one record, found 2"), (np.nan, 1, 1, "NaN"), (0.0, 1, 0, "label outside")
+    for feature, count, label, why in cases:
+        record = Records(np.full((count, 8), feature, dtype=np.float32), np.full(count, label, dtype=np.int8))
+        with pytest.raises(BadData, match=why):
+            Agent(record, POLICY, tmp_path / "another")
     with pytest.raises(BadInput, match="in use by another process"):
         Agent(PERSON, POLICY, tmp_path)
 
@@ -224,39 +208,38 @@ def changed(receipt: Signed) -> Signed:
     return receipt.model_copy(update={"message": {**receipt.message, "time": 1}})
 
 
+def forged(host: Host, match: str = ".") -> Callable[[], None]:
+    """Return a step of a host that must find a forgery, and declines nothing."""
+
+    def step() -> None:
+        with pytest.raises(Forged, match=match):
+            host.step()
+        assert not host.declined
+
+    return step
+
+
 @pytest.mark.parametrize("lie", [stranger, changed], ids=["another key", "another time"])
 def test_an_individual_keeps_no_receipt_that_is_none_and_has_answered_all_the_same(tmp_path, lie):
     with Bench(tmp_path / "bench", tiny(*ONE_QUESTION), individuals=1) as bench:
         key = bench.referee.identity.public
         person = Records(np.full((1, 8), 0.1, dtype=np.float32), np.ones(1, dtype=np.int8))
-        agent = Agent(person, PersonalPolicy(key, 2.0), tmp_path / "agent")
-        host = Host(agent, Lying(bench, lie), key)
-        host.enrol(TOKEN)
-
-        def answers() -> None:
-            with pytest.raises(Forged):
-                host.step()
-
-        bench.meanwhile(answers)
-        bench.run()
-        assert host.finished
-        assert agent.answered
+        with closing(Agent(person, PersonalPolicy(key, 2.0), tmp_path / "agent")) as agent:
+            host = Host(agent, Lying(bench, lie), key)
+            host.enrol(TOKEN)
+            bench.meanwhile(forged(host))
+            bench.run()
+            assert (host.finished, agent.answered) == (True, True)
         with pytest.raises(BadData, match="there is no receipt in"):
             list(held_receipts(tmp_path / "agent"))
-        agent.close()
 
 
 def test_a_receipt_for_another_report_is_none_for_this(tmp_path):
     with Bench(tmp_path / "bench", tiny(*ONE_QUESTION)) as bench:
-        host = Host(bench.population, Lying(bench, lambda receipt: other), bench.referee.identity.public)
         message = {"run": "run", "question": 1, "report": "ab" * 64, "time": 1}
         other = bench.referee.identity.sign("receipt", message)
-
-        def answers() -> None:
-            with pytest.raises(Forged, match="for another report"):
-                host.step()
-
-        bench.meanwhile(answers)
+        host = Host(bench.population, Lying(bench, lambda receipt: other), bench.referee.identity.public)
+        bench.meanwhile(forged(host, "for another report"))
         bench.run()
         assert bench.population.answered == 600
 
@@ -293,13 +276,7 @@ def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_
 
     with Bench(tmp_path / "bench", tiny(*ONE_QUESTION)) as bench:
         bench.host = Host(bench.population, Spoiling(bench, lambda receipt: receipt), bench.referee.identity.public)
-
-        def asked_first() -> None:
-            with pytest.raises(Forged):
-                bench.host.step()
-            assert not bench.host.declined
-
-        bench.meanwhile(asked_first)
+        bench.meanwhile(forged(bench.host))
         result = bench.run()
     assert result["agents"]["answered"] == 600
     assert result["lost"] == {"silent": 0, "declined": {}}
