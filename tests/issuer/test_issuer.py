@@ -41,16 +41,13 @@ def test_a_code_is_good_for_one_credential(party, folder):
         credential(party, code, Identity.create().public)
 
 
-def test_the_same_request_again_gets_the_same_signature(party, folder):
+def test_the_same_request_again_gets_the_same_signature_and_who_has_no_code_nothing(party, folder):
     (code,) = codes(folder, 1)
     asked = request(party)
     assert party.issue(code, asked) == party.issue(code.lower().replace("-", " "), asked)
-
-
-@pytest.mark.parametrize("code", ["", "AAAAAA-AAAAAA-AAAAAA-AAAAAA", "x' OR '1'='1", "\ud800"])
-def test_who_has_no_code_gets_nothing(party, code):
-    with pytest.raises(Unauthorized, match="no such invitation code"):
-        party.issue(code, request(party))
+    for none in ("", "AAAAAA-AAAAAA-AAAAAA-AAAAAA", "x' OR '1'='1", "\ud800"):
+        with pytest.raises(Unauthorized, match="no such invitation code"):
+            party.issue(none, request(party))
 
 
 def test_the_code_is_used_on_disk_before_the_signature_is_made(party, folder, monkeypatch):

@@ -174,24 +174,14 @@ def test_an_agent_says_in_one_line_what_a_relay_did_and_stops(tmp_path):
         assert bench.referee.registrar.roster.agents == 599 + 1
 
 
-def test_a_relay_needs_a_key_that_is_known(tmp_path):
+def test_a_relay_needs_a_key_that_is_known_and_no_witness_is_asked_beside_it(tmp_path):
     (tmp_path / "me.json").write_text(json.dumps({"features": [0.125] * 8, "label": 1}))
-    words = [
-        "answer",
-        str(tmp_path / "me.json"),
-        "--yes",
-        "--state",
-        str(tmp_path / "me"),
-        "--relay",
-        "http://127.0.0.1:1",
-    ]
+    words = ["answer", str(tmp_path / "me.json"), "--yes", "--state", str(tmp_path / "me")]
+    words += ["--relay", "http://127.0.0.1:1"]
     done = RUNNER.invoke(app, words, env={"TANDEM_ENROLMENT_TOKEN": TOKEN})
     assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
     assert "name it with --referee-key" in done.stderr
-
-
-def test_a_check_through_a_relay_asks_no_witness(tmp_path):
-    """A witness would be dialled directly, by the one whose report it is."""
+    # A witness would be dialled directly, by the one whose report it is.
     words = ["check", "--state", str(tmp_path), "--relay", "http://127.0.0.1:1", "--witness", "http://127.0.0.1:2"]
     done = RUNNER.invoke(app, words)
     assert done.exit_code == 1

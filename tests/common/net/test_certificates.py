@@ -62,13 +62,6 @@ def test_a_name_that_is_none_is_refused(host):
         names_of([host])
 
 
-def test_the_same_call_again_changes_nothing(tmp_path):
-    folder = circle(tmp_path)
-    before = {path: path.read_bytes() for path in folder.glob("*/*")}
-    assert not any(made.fresh for made in make_all(folder, names_of([])))
-    assert {path: path.read_bytes() for path in folder.glob("*/*")} == before
-
-
 def test_what_ends_soon_has_other_names_or_lost_its_key_is_made_anew(tmp_path):
     now = datetime.datetime.now(datetime.UTC)
     circle(tmp_path, days=397, now=now - datetime.timedelta(days=380))
@@ -82,8 +75,11 @@ def test_what_ends_soon_has_other_names_or_lost_its_key_is_made_anew(tmp_path):
     }
 
 
-def test_another_authority_replaces_all(tmp_path):
+def test_the_same_call_again_changes_nothing_and_another_authority_replaces_all(tmp_path):
     folder = circle(tmp_path)
+    before = {path: path.read_bytes() for path in folder.glob("*/*")}
+    assert not any(made.fresh for made in make_all(folder, names_of([])))
+    assert {path: path.read_bytes() for path in folder.glob("*/*")} == before
     for name in ("ca.pem", "ca.key"):
         (folder / "authority" / name).unlink()
     assert all(made.fresh for made in make_all(folder, names_of([])))
@@ -99,15 +95,15 @@ def test_no_certificate_outlives_its_authority(tmp_path):
 
 def test_an_authority_that_cannot_be_used_is_said_so(tmp_path):
     folder = circle(tmp_path / "a")
-    (folder / "authority" / "ca.key").write_bytes((folder / "referee" / "server.key").read_bytes())
-    with pytest.raises(BadInput, match=r"ca.key is not the key of "):
-        make_all(folder, names_of([]))
-    (folder / "authority" / "ca.key").write_bytes(b"nothing")
-    with pytest.raises(BadInput, match=r"ca.key cannot be read: it is no key in PEM"):
-        make_all(folder, names_of([]))
-    (folder / "authority" / "ca.key").unlink()
-    with pytest.raises(BadInput, match=r"ca.key cannot be read: No such file"):
-        make_all(folder, names_of([]))
+    key = folder / "authority" / "ca.key"
+    for content, why in (
+        ((folder / "referee" / "server.key").read_bytes(), "ca.key is not the key of "),
+        (b"nothing", "ca.key cannot be read: it is no key in PEM"),
+        (None, "ca.key cannot be read: No such file"),
+    ):
+        key.unlink() if content is None else key.write_bytes(content)
+        with pytest.raises(BadInput, match=why):
+            make_all(folder, names_of([]))
     ended = circle(tmp_path / "b", now=datetime.datetime(2010, 1, 1, tzinfo=datetime.UTC))
     with pytest.raises(BadInput, match=r"the certificate of this authority \(.*\) ended on 2019-12-30"):
         make_all(ended, names_of([]))

@@ -65,11 +65,6 @@ async def put(
     return said[0]["status"], said[1]["body"], dict(said[0]["headers"]).get(b"connection", b"")
 
 
-@pytest.mark.parametrize("parts", [[(b"abc", False)], [(b"a", True), (b"", True), (b"bc", False)]])
-def test_a_body_is_put_together(parts):
-    assert asyncio.run(put(edge(), parts)) == (200, b"abc", b"")
-
-
 @pytest.mark.parametrize("parts", [[], [(b"ab", True)]])
 def test_a_body_that_does_not_come_is_not_waited_for(parts, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.05)
@@ -82,7 +77,8 @@ def test_a_body_that_does_not_come_is_not_waited_for(parts, monkeypatch):
 
 
 @for_each(("path", "most"), [("/tiny", TINY), ("/echo", SMALL), ("/large", 1 << 20)])
-def test_a_body_has_the_limit_of_its_resource(path, most):
+def test_a_body_is_put_together_and_has_the_limit_of_its_resource(path, most):
+    assert asyncio.run(put(edge(), [(b"a", True), (b"", True), (b"bc", False)], path=path)) == (200, b"abc", b"")
     assert asyncio.run(put(edge(), [(bytes(most), False)], path=path))[0] == 200
     assert asyncio.run(put(edge(), [], length=most + 1, path=path))[::2] == (413, b"close")
 

@@ -50,18 +50,24 @@ def app() -> Service:
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory) -> Path:
-    return circle(tmp_path_factory.mktemp("ours"))
+def circles(tmp_path_factory) -> tuple[Path, Path, Path]:
+    folders = (tmp_path_factory.mktemp(name) for name in ("ours", "theirs", "ended"))
+    return tuple(circle(folder, now=now) for folder, now in zip(folders, (None, None, PAST), strict=True))
 
 
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory) -> Path:
-    return circle(tmp_path_factory.mktemp("theirs"))
+def ours(circles) -> Path:
+    return circles[0]
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory) -> Path:
-    return circle(tmp_path_factory.mktemp("ended"), now=PAST)
+def theirs(circles) -> Path:
+    return circles[1]
+
+
+@pytest.fixture(scope="module")
+def ended(circles) -> Path:
+    return circles[2]
 
 
 @pytest.fixture(autouse=True)
@@ -119,52 +125,37 @@ def test_a_large_request_and_answer_pass_whole(open_to_all, ours, monkeypatch):
             assert client.request("PUT", "/echo/a", content=b"x" * size).content == b"a " + b"x" * size
 
 
-def test_the_client_certificate_is_shown_to_the_curator_alone(curator, ours, monkeypatch):
-    believe(monkeypatch, ours)
-    with pytest.raises(PeerUntrusted, match=r"the service at https://.* speaks only to who shows a certificate"):
-        ask(curator, Client)
-
-
-def test_whoever_shows_no_certificate_is_sent_away_before_its_request_is_read(curator, ours, monkeypatch):
-    believe(monkeypatch, ours, None)
-    with pytest.raises(
-        PeerUntrusted, match=r"the curator at https://.* its authority: name one with --tls-client-cert"
+def test_who_shows_a_curator_no_right_certificate_is_sent_away_before_its_request_is_read(
+    curator, ours, theirs, monkeypatch
+):
+    other, server = theirs / "referee" / "client.pem", ours / "witness" / "server.pem"
+    for kind, certificate, said in (
+        (Client, ours / "referee" / "client.pem", "the service at .* speaks only to who shows a certificate"),
+        (Curator, None, "the curator at .* its authority: name one with --tls-client-cert"),
+        (Curator, other, r"the curator at .* \(.*unknown ca\).*--tls-client-cert here"),
+        (Curator, server, r"the curator at .* \(.*unsupported certificate\)"),
     ):
-        ask(curator, patience=60.0)
+        believe(monkeypatch, ours, None)
+        if certificate is not None:
+            monkeypatch.setenv(tls.CLIENT_CERT, str(certificate))
+        with pytest.raises(PeerUntrusted, match=said):
+            ask(curator, kind, patience=60.0)
     assert STARTED == []
 
 
-def test_a_clients_certificate_of_another_authority_is_refused(curator, ours, theirs, monkeypatch):
-    believe(monkeypatch, ours)
-    monkeypatch.setenv(tls.CLIENT_CERT, str(theirs / "referee" / "client.pem"))
-    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* \(.*unknown ca\).*--tls-client-cert here"):
-        ask(curator, patience=60.0)
-    assert STARTED == []
-
-
-def test_a_servers_certificate_does_not_pass_for_a_clients(curator, ours, monkeypatch):
-    believe(monkeypatch, ours)
-    monkeypatch.setenv(tls.CLIENT_CERT, str(ours / "witness" / "server.pem"))
-    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* \(.*unsupported certificate\)"):
-        ask(curator, patience=60.0)
-
-
-def test_a_service_of_another_authority_is_not_spoken_to(open_to_all, theirs, monkeypatch):
-    believe(monkeypatch, theirs, None)
-    with pytest.raises(PeerUntrusted, match=r"the curator at https://.* authority that is not trusted here.*--tls-ca"):
-        ask(open_to_all, patience=60.0)
-
-
-def test_without_an_authority_those_of_the_system_are_believed_and_ours_is_not_among_them(open_to_all):
-    with pytest.raises(PeerUntrusted, match=r"not trusted here.*--tls-ca \(TANDEM_TLS_CA\)"):
-        ask(open_to_all, patience=60.0)
-
-
-def test_a_name_that_the_certificate_has_not_is_refused(open_to_all, ours, monkeypatch):
-    believe(monkeypatch, ours, None)
-    port = urlsplit(open_to_all).port
-    with pytest.raises(PeerUntrusted, match=r"for another name .*127\.1.*--host NAME"):
-        ask(f"https://127.1:{port}", patience=60.0)  # the same machine by a name that no certificate has
+def test_a_service_of_an_authority_or_a_name_that_is_not_believed_is_not_spoken_to(
+    open_to_all, ours, theirs, monkeypatch
+):
+    another_name = f"https://127.1:{urlsplit(open_to_all).port}"  # the same machine by a name that no certificate has
+    for believed, address, said in (
+        (None, open_to_all, r"not trusted here.*--tls-ca \(TANDEM_TLS_CA\)"),  # those of the system are
+        (theirs, open_to_all, "the curator at https://.* authority that is not trusted here.*--tls-ca"),
+        (ours, another_name, r"for another name .*127\.1.*--host NAME"),
+    ):
+        if believed is not None:
+            believe(monkeypatch, believed, None)
+        with pytest.raises(PeerUntrusted, match=said):
+            ask(address, patience=60.0)
 
 
 def test_an_ended_certificate_is_refused_with_the_remedy(ended, ours, monkeypatch):
@@ -174,24 +165,18 @@ def test_an_ended_certificate_is_refused_with_the_remedy(ended, ours, monkeypatc
         ask(address, patience=60.0)
 
 
-def test_a_service_does_not_begin_on_what_it_cannot_show(ours, theirs, ended, tmp_path):
-    with pytest.raises(BadInput, match=r"of this curator .* ended on"):
-        server_context(shown(ended))
-    with pytest.raises(BadInput, match=r"is not the key of .* \(this curator\)"):
-        server_context(
-            CertificateFiles.of("this curator", ours / "curator" / "server.pem", theirs / "curator" / "server.key")
-        )
-    with pytest.raises(BadInput, match=r"the key .* of this curator cannot be read: No such file"):
-        server_context(CertificateFiles.of("this curator", ours / "curator" / "server.pem", tmp_path / "none"))
-    with pytest.raises(BadInput, match=r"the certificate .*none cannot be read: No such file"):
-        server_context(CertificateFiles.of("this curator", tmp_path / "none", None))
-    with pytest.raises(BadInput, match=r"holds no certificate of an authority"):
-        server_context(shown(ours), ours / "curator" / "server.key")
-    with pytest.raises(BadInput, match=r"the authority's certificate .*none cannot be read"):
-        server_context(shown(ours), tmp_path / "none")
-
-
-def test_a_client_does_not_begin_on_what_it_cannot_show(ours, ended, monkeypatch):
+def test_no_service_or_client_begins_on_what_it_cannot_show(ours, theirs, ended, tmp_path, monkeypatch):
+    own, none = ours / "curator" / "server.pem", tmp_path / "none"
+    for certificate, key, clients, said in (
+        (ended / "curator" / "server.pem", None, None, "of this curator .* ended on"),
+        (own, theirs / "curator" / "server.key", None, r"is not the key of .* \(this curator\)"),
+        (own, none, None, "the key .* of this curator cannot be read: No such file"),
+        (none, None, None, "the certificate .*none cannot be read: No such file"),
+        (own, None, ours / "curator" / "server.key", "holds no certificate of an authority"),
+        (own, None, none, "the authority's certificate .*none cannot be read"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            server_context(CertificateFiles.of("this curator", certificate, key), clients)
     believe(monkeypatch, ours)
     monkeypatch.setenv(tls.CLIENT_CERT, str(ended / "referee" / "client.pem"))
     with pytest.raises(BadInput, match=r"of this client of the curator .* ended on"):
@@ -222,15 +207,12 @@ def test_nothing_older_than_tls_1_3_is_spoken(open_to_all, ours):
     assert "TLS 1.3" in str(tls.fault_of(caught.value))
 
 
-def test_who_dials_a_service_without_tls_is_told(ours, monkeypatch):
+def test_who_dials_with_tls_where_there_is_none_or_the_other_way_round_is_told(open_to_all, ours, monkeypatch):
+    with pytest.raises(BadInput, match=r"this service speaks TLS: dial it with https://"):
+        ask(open_to_all.replace("https:", "http:"), patience=60.0)
     believe(monkeypatch, ours, None)
     with served(app()) as address, pytest.raises(PeerUntrusted, match=r"does not speak TLS: write http:// for it"):
         ask(address.replace("http:", "https:"), patience=60.0)
-
-
-def test_who_dials_a_service_with_tls_in_the_clear_is_told(open_to_all):
-    with pytest.raises(BadInput, match=r"this service speaks TLS: dial it with https://"):
-        ask(open_to_all.replace("https:", "http:"), patience=60.0)
 
 
 def test_a_peer_that_was_there_is_waited_for_while_its_certificate_is_renewed(ours, ended, monkeypatch):
@@ -267,25 +249,16 @@ def test_many_who_shake_no_hands_lock_nobody_out(sent, ours, monkeypatch):
             assert ask(address, Client) == "a b"
 
 
-@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01"], ids=["nothing", "half"])
-def test_a_handshake_that_does_not_come_is_not_waited_for(sent, ours):
-    with served(app(), Limits(50, head=0.2), server_context(shown(ours))) as address, connect(address) as slow:
-        slow.sendall(sent)
-        with suppress(ConnectionError):
-            assert slow.recv(1) == b""
+NO_TLS = [b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"\x00\x01", b"\x16\x03\x01\xff\xff"]
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n", b"\x00\x01", b"\x16\x03\x01\xff\xff"],
-    ids=["plain HTTP", "another protocol", "no text", "a broken handshake"],
-)
-def test_what_is_no_tls_ends_its_connection(sent, open_to_all):
-    with connect(open_to_all) as rude:
-        rude.sendall(sent)
-        with suppress(ConnectionError):
-            while rude.recv(1 << 16):
-                pass
+def test_what_is_no_tls_ends_its_connection_and_a_handshake_that_does_not_come_is_not_waited_for(ours):
+    with served(app(), Limits(50, head=0.2), server_context(shown(ours))) as address:
+        for sent in (b"", b"\x16\x03\x01", *NO_TLS):
+            with connect(address) as rude, suppress(ConnectionError):
+                rude.sendall(sent)
+                while rude.recv(1 << 16):
+                    pass
 
 
 def test_of_too_many_handshakes_under_way_the_first_make_room(ours, monkeypatch):
