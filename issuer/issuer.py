@@ -98,12 +98,7 @@ class InvitationCodes:
         return made
 
     def use(self, code: str, request: bytes) -> None:
-        """Use a code for a token request, durably; the same request again changes nothing.
-
-        Raises:
-            Unauthorized: If there is no such code.
-            Conflict: If it was used for another request.
-        """
+        """Use a code for a token request, durably; the same again changes nothing, another one is a Conflict."""
         known, wanted = CODES.c, hashlib.sha256(request).hexdigest()
         with self._engine.begin() as connection:
             alone(connection, USING)
@@ -128,8 +123,7 @@ class InvitationCodes:
 
 log = logging.getLogger("tandem.issuer")
 
-PUBLIC = "issuer.json"
-"""File in the state directory with the public keys: whoever runs a referee or audits a run is given it."""
+PUBLIC = "issuer.json"  # the public keys, for whoever runs a referee or audits a run
 
 
 class Keys:

@@ -170,8 +170,7 @@ def answer_each(
     return answers
 
 
-MASS_BLOCK = 1 << 15
-"""Bytes of a mask whose people's records are in memory at the same time: at most eight times as many people."""
+MASS_BLOCK = 1 << 15  # bytes of a mask whose people's records are in memory together: eight people a byte
 
 
 def answer_mass(

@@ -91,8 +91,7 @@ class QuestionOptions:
 def dial(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
     """Return the referee as it is dialled: directly, or through a relay and in no other way.
 
-    Raises:
-        BadInput: If there is a relay, and no key of the referee: a relay could name its own as the referee's.
+    A relay could name its own key as the referee's: without that a BadInput.
     """
     from local_agent.client import RefereeClient, RelayedClient
 

@@ -53,14 +53,10 @@ class Host:
         self._schedule = schedule or Schedule()
         self._consent = consent
         self._configurations: dict[str, Signed] = {}
-        self.finished = False
-        """Whether an individual's report has reached the referee, or it has said that it will not take it."""
-        self.declined = False
-        """Whether the last question was one that the agents' own rules forbid; the referee was told so."""
-        self.counts: Counter[str] = Counter()
-        """Questions that were answered, and those that were declined, as ``declined:REASON``."""
-        self.polled = time.monotonic()
-        """When the referee last answered a poll, by the machine's clock; at first, when this host began."""
+        self.finished = False  # whether an individual's report has reached the referee, or was refused for good
+        self.declined = False  # whether the last question was one that the agents' own rules forbid
+        self.counts: Counter[str] = Counter()  # questions answered, and those ``declined:REASON``
+        self.polled = time.monotonic()  # when the referee last answered a poll, or this host began
 
     @property
     def individual(self) -> bool:
@@ -85,8 +81,7 @@ class Host:
         """Poll once and answer what is asked; tell whether there was a question.
 
         Raises:
-            Refused, Forged, BadMessage: If the question is not one that the agents accept; nothing was answered, and
-                the referee was told why.
+            Refused, Forged, BadMessage: If the agents do not accept it: nothing was answered, and the referee told why.
         """
         self.declined = False
         if isinstance(self._answerer, Agent) and self._answerer.report is not None:
@@ -194,10 +189,6 @@ def seconds_for(people: float, length: int) -> float:
     for the largest hypotheses that hosts of real people accept, on one core. A slower or busy machine, or the first
     call of a function that is compiled, may take longer; then an answer takes twice as long, or four times
     (:class:`~common.core.machine.Schedule`).
-
-    Args:
-        people: How many are asked.
-        length: Characters of the question.
     """
     return MIN_SECONDS + SECONDS_A_CHARACTER * length + people * (SECONDS_A_PERSON + SECONDS_A_STEP * length)
 

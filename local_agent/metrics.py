@@ -40,11 +40,7 @@ def of_host(host: Host, epsilon: float, answered: int) -> list[Family]:
 
 @contextmanager
 def exposed(host: Host, epsilon: float, port: int | None) -> Iterator[int | None]:
-    """Answer GET /metrics on loopback while the block runs; gives the port. None: nothing is exposed.
-
-    Raises:
-        BadInput: If the port is not to be had.
-    """
+    """Answer GET /metrics on a port of loopback (BadInput: not to be had) while the block runs; None: nowhere."""
     if port is None:
         yield None
         return

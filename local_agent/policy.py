@@ -54,12 +54,7 @@ def chosen_queries(
 ) -> frozenset[str]:
     """Return the kinds of queries that remain of the usual ones (by default :func:`shipped_queries`).
 
-    Args:
-        accept: If any, these alone.
-        refuse: Not these.
-
-    Raises:
-        BadInput: If a kind is unknown, or none remains.
+    Those of ``accept``, if any, without those of ``refuse``; BadInput, if a kind is unknown, or none remains.
     """
     known = QUERIES.names()
     for kind in (*accept, *refuse):

@@ -39,14 +39,10 @@ class Blinded(NamedTuple):
 
 
 def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inverse: int | None = None) -> Blinded:
-    """Blind a message (RFC 9474, section 4.2).
+    """Blind a message (RFC 9474, section 4.2) under a key, or raise BadMessage if that has a small factor.
 
-    Args:
-        message: At least 32 of its bytes are random, so that a signer with a bad key learns nothing of it either.
-        salt, inverse: Of EMSA-PSS, and 1/r modulo n; by default from the operating system's randomness.
-
-    Raises:
-        BadMessage: If the key is none that can be used: its modulus has a small factor.
+    At least 32 bytes of the message are random, so that a signer with a bad key learns nothing of it either. The salt
+    of EMSA-PSS and the inverse, 1/r modulo n, are drawn from the operating system's randomness.
     """
     numbers = public.public_numbers()
     modulus = numbers.n
@@ -61,11 +57,7 @@ def blind(public: RSAPublicKey, message: bytes, salt: bytes | None = None, inver
 
 
 def blind_sign(private: RSAPrivateKey, blinded: bytes) -> bytes:
-    """Sign a blinded message (RFC 9474, section 4.3); the same again gets the same signature.
-
-    Raises:
-        BadMessage: If it is none: of another length, or not below the modulus.
-    """
+    """Sign a blinded message (RFC 9474, section 4.3), or raise BadMessage; the same again gets the same signature."""
     check_blinded(private, blinded)
     numbers, message = private.private_numbers(), int.from_bytes(blinded, "big")
     modulus, exponent = numbers.public_numbers.n, numbers.public_numbers.e
@@ -89,11 +81,7 @@ def check_blinded(private: RSAPrivateKey, blinded: bytes) -> None:
 
 
 def finalize(public: RSAPublicKey, message: bytes, blind_signature: bytes, inverse: int) -> bytes:
-    """Unblind a signature, and check it (RFC 9474, section 4.4).
-
-    Raises:
-        Forged: If it is no signature of the message that was blinded.
-    """
+    """Unblind a signature, and check it (RFC 9474, section 4.4); Forged, if it is none of what was blinded."""
     modulus = public.public_numbers().n
     if len(blind_signature) != size_of(public):
         raise Forged(f"a blind signature has {size_of(public)} bytes, found {len(blind_signature)}")
@@ -126,11 +114,7 @@ def public_key(modulus: int, exponent: int) -> RSAPublicKey:
 
 
 def encode(message: bytes, bits: int, salt: bytes) -> bytes:
-    """Return EMSA-PSS-ENCODE of a message with SHA-384 (RFC 8017, section 9.1.1), of so many bits.
-
-    Raises:
-        BadMessage: If the bits hold no digest and salt: the key is too short.
-    """
+    """Return EMSA-PSS-ENCODE with SHA-384 (RFC 8017, section 9.1.1), or raise BadMessage: the key is too short."""
     length = (bits + 7) // 8
     if length < _DIGEST + len(salt) + 2:
         raise BadMessage(f"an RSA key of {bits + 1} bits is too short for these signatures")

@@ -55,11 +55,7 @@ class RecipientKey:
         return cls(_SUITE.kem.deserialize_private_key(private))
 
     def open(self, encapsulated: bytes, ciphertext: bytes, info: bytes) -> tuple[bytes, ContextInterface]:
-        """Return the plain text, and what its sender and this key share; both must say the same ``info``.
-
-        Raises:
-            BadMessage: If it was not sealed to this key, for this, or was changed.
-        """
+        """Return the plain text, and what both share, or raise BadMessage; both must say the same ``info``."""
         try:
             context = _SUITE.create_recipient_context(encapsulated, self._private, info=info)
             return context.open(ciphertext), context
@@ -68,12 +64,9 @@ class RecipientKey:
 
 
 def seal(public: bytes, plain: bytes, info: bytes, *, ephemeral: bytes | None = None) -> Sealed:
-    """Seal a message to a public key of 32 bytes, for a recipient that says the same ``info``.
+    """Seal a message to a public key of 32 bytes, or raise BadMessage; the recipient must say the same ``info``.
 
     The sender's private key is drawn afresh, but for the vectors of the RFC (``ephemeral``).
-
-    Raises:
-        BadMessage: If the public key is none, or one of small order.
     """
     drawn = X25519PrivateKey.generate() if ephemeral is None else X25519PrivateKey.from_private_bytes(ephemeral)
     pair = KEMKeyPair(X25519Key(drawn), X25519Key(drawn.public_key()))

@@ -108,13 +108,9 @@ def check_public(key: str, option: str) -> str:
 
 
 def verify(signed: Signed, kind: str, key: str | None = None, whose: str = "") -> dict[str, Any]:
-    """Return the message if it is of the kind, signed by its key, and that key is the expected one (if given).
+    """Return the message if it is of the kind, and signed by its key, which is the expected one, or raise Forged.
 
-    Args:
-        whose: Whose key is expected, and what to do if another one signed: the end of the sentence that says so.
-
-    Raises:
-        Forged: Otherwise.
+    ``whose`` says whose key is expected, and what to do if another one signed.
     """
     if signed.kind != kind:
         raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
@@ -146,11 +142,10 @@ def announce_body(identity: Identity, method: str, path: str, body: bytes) -> st
 
 
 def check_announcement(header: str, method: str, path: str, length: int, key: str | None) -> str:
-    """Return the SHA-256 of the body that a header announces; ``key``: whose proof it must be (None: anybody's).
+    """Return the SHA-256 of the body that a header announces, by anybody or the expected key.
 
     Raises:
-        BadMessage: If it is no proof.
-        Forged: If another key has signed it, or the signature is of another request.
+        BadMessage, Forged: If it is no proof, or one of another key or request.
     """
     found = _ANNOUNCEMENT.fullmatch(header)
     if found is None:

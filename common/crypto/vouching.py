@@ -123,11 +123,7 @@ def issuer_of(voucher: Credential | Signed, issuers: Iterable[IssuerKey]) -> Iss
 
 
 def check_credential(credential: Credential, agent: str, issuers: Iterable[IssuerKey]) -> IssuerKey:
-    """Return the issuer that vouches for the agent with a key by this credential.
-
-    Raises:
-        NotVouched: If none of these does: it is another issuer's, forged, or was made for another key.
-    """
+    """Return the issuer that vouches for the agent with a key by this credential, or raise NotVouched."""
     issuer = issuer_of(credential, issuers)
     if issuer is None:
         raise NotVouched(f"the credential is of an issuer that is not accepted here: key {credential.issuer[:16]}...")
@@ -143,11 +139,7 @@ def check_credential(credential: Credential, agent: str, issuers: Iterable[Issue
 
 
 def check_grant(signed: Signed, host: str, people: int, issuers: Iterable[IssuerKey]) -> tuple[IssuerKey, Grant]:
-    """Return the issuer that vouches for a host's people by this grant, and the grant.
-
-    Raises:
-        NotVouched: If none of these does: it is another issuer's, forged, for another host, or for fewer people.
-    """
+    """Return the issuer that vouches for a host's people by this grant, and the grant, or raise NotVouched."""
     issuer = issuer_of(signed, issuers)
     if issuer is None:
         raise NotVouched(f"the grant is of an issuer that is not accepted here: key {signed.key[:16]}...")
@@ -155,11 +147,7 @@ def check_grant(signed: Signed, host: str, people: int, issuers: Iterable[Issuer
 
 
 def granted(signed: Signed, host: str, people: int) -> Grant:
-    """Return a grant, whoever has signed it, if it is for the host with a key and for so many people.
-
-    Raises:
-        NotVouched: If it is not, or not signed by the key that it names.
-    """
+    """Return a grant, whoever has signed it, for the host with a key and so many people, or raise NotVouched."""
     try:
         grant = Grant.parse(verify(signed, Grant.KIND))
     except (Forged, BadMessage) as error:

@@ -34,11 +34,7 @@ def is_address(text: str) -> bool:
 
 
 def read(url: str) -> SplitResult:
-    """Return the parts of the address of a service.
-
-    Raises:
-        BadInput: If it is none.
-    """
+    """Return the parts of the address of a service, or raise BadInput."""
     if not is_address(url):
         raise BadInput(f"an address begins with http:// or https://, found {url!r}")
     try:

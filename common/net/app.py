@@ -101,11 +101,8 @@ def create_app(
 ) -> Service:
     """Return an app with what all have in common: problem documents, limits, liveness and readiness.
 
-    Args:
-        limits: Of its :class:`~common.net.edge.Bodies`.
-        short: Of its :class:`~common.net.edge.Edge`.
-        checks: Of its :class:`~common.net.monitoring.Readiness`, which checks the threads as well.
-        threads: What works for this service beside its requests.
+    ``limits`` and ``short`` are of its :class:`~common.net.edge.Edge`; ``checks`` and ``threads`` tell whether it is
+    ready.
     """
     about: dict[str, Any] = {"title": title, "description": description, "version": "1", "responses": PROBLEMS}
     app = Service(threads, **about, docs_url=None, redoc_url=None)
@@ -177,11 +174,7 @@ BYTES_SCHEMA = {"type": "string", "format": "binary"}  # the OpenAPI schema of b
 
 
 def metrics_token() -> str:
-    """Return the token of :data:`METRICS_TOKEN`; empty if there is none: then nobody may read metrics with it.
-
-    Raises:
-        BadInput: If it is too short to be one.
-    """
+    """Return the token of :data:`METRICS_TOKEN`; BadInput, if it is short; empty: nobody may read metrics with it."""
     token = os.environ.get(METRICS_TOKEN, "")
     if 0 < len(token) < 8:
         raise BadInput(f"{METRICS_TOKEN} must have at least 8 characters, or be left out")
@@ -216,11 +209,7 @@ async def read_signed(request: Request, kind: str) -> Signed:
 
 
 def signed_of(raw: bytes, kind: str) -> Signed:
-    """Parse a signed message of a kind, strictly; its signature is the domain's to verify.
-
-    Raises:
-        BadMessage: If it is not one.
-    """
+    """Parse a signed message of a kind strictly, or raise BadMessage; its signature is the domain's to verify."""
     signed = Signed.parse(canonical.decode(raw))
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")

@@ -56,13 +56,9 @@ class Made:
 
 
 def names_of(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return under which names each service is dialled: its own, this machine's, and those given.
+    """Return under which names each service is dialled: its own, this machine's, and those given, or raise BadInput.
 
-    Args:
-        hosts: ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
-
-    Raises:
-        BadInput: If a party is unknown, or a name is none.
+    A host is ``NAME`` (for all services) or ``PARTY=NAME``; a name is a host name or an IP address.
     """
     found: dict[str, list[str]] = {party: [party, *OWN_NAMES] for party in SERVERS}
     for host in hosts:
@@ -82,9 +78,6 @@ def make_all(
 
     So the same command again renews, and changes nothing before it is time.
 
-    Args:
-        days: For which a new certificate of a party holds, at most as long as the authority.
-
     Raises:
         BadInput: If there is an authority that cannot be used: its key is gone or another one's, or it has ended.
     """
@@ -103,11 +96,7 @@ def make_all(
 
 
 def read(path: Path) -> x509.Certificate:
-    """Read a certificate.
-
-    Raises:
-        BadInput: If the file is none, or cannot be read.
-    """
+    """Read a certificate, or raise BadInput."""
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -116,14 +105,7 @@ def read(path: Path) -> x509.Certificate:
 
 
 def check_holds(path: Path, whose: str, now: datetime.datetime | None = None) -> None:
-    """Refuse a certificate that does not hold at present.
-
-    Args:
-        whose: For the message: ``this curator``, ...
-
-    Raises:
-        BadInput: If it has ended or not begun; says when, and what to do.
-    """
+    """Refuse a certificate that does not hold at present by a BadInput that says when, and what to do."""
     now, found = now or datetime.datetime.now(datetime.UTC), read(path)
     again = "make another (referee certificates DIR), put it there and start again"
     if now > found.not_valid_after_utc:

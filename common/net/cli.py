@@ -26,10 +26,8 @@ from common.core.plain import JsonFormatter, PlainFormatter, one_line
 from common.core.terminal import say, warn
 from common.net import tls
 
-ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"
-"""Environment variable: a deployment sets it for the processes that it starts."""
-REFEREE_KEY = "TANDEM_REFEREE_KEY"
-"""Environment variable: the public key of the referee that a curator or an agent obeys."""
+ENDS_WITH_STDIN = "TANDEM_ENDS_WITH_STDIN"  # environment variable, set for the processes that a deployment starts
+REFEREE_KEY = "TANDEM_REFEREE_KEY"  # environment variable: public key of the referee that is obeyed
 LOG_FORMAT = "TANDEM_LOG_FORMAT"  # environment variable: ``plain`` (the default) or ``json``, one object a line
 LOG_LEVEL = "TANDEM_LOG_LEVEL"  # environment variable: ``info``, ``warning`` (the default) or ``error``
 # Options of the commands that charge people: where, and whether at all.
@@ -158,8 +156,7 @@ def _say(title: str, detail: str) -> None:
     warn(f"{title}: {one_line(detail)}")
 
 
-MEMORY, SECONDS = 512 << 20, 60.0
-"""What a command may take that reads folders which anybody may have written: bytes, and seconds."""
+MEMORY, SECONDS = 512 << 20, 60.0  # what a command may take that reads folders of anybody
 Large = Annotated[
     bool, typer.Option("--large", help="Set no limits; by default a folder may take 512 MiB of memory and a minute.")
 ]
@@ -336,11 +333,7 @@ class ClientTlsOptions:
 
 
 def serving(party: str, cert: Path | None, key: Path | None, clients: Path | None = None) -> ssl.SSLContext | None:
-    """Return how a service speaks TLS; None if no certificate is given.
-
-    Raises:
-        BadInput: If a file cannot be used, or one is given that means nothing without a certificate.
-    """
+    """Return how a service speaks TLS; None without a certificate, which the other files mean nothing without."""
     if cert is not None:
         return tls.server_context(tls.CertificateFiles.of(f"this {party}", cert, key), clients)
     for option, given in (("--tls-key", key), ("--tls-client-ca", clients)):

@@ -36,12 +36,10 @@ from common.net.transport import Transport, pause, send
 
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # seconds between attempts; the last repeats
 
-ANSWER = 16 << 20
-"""Bytes of the longest answer but a curator's release: a question, with the hypothesis that it is about."""
+ANSWER = 16 << 20  # bytes of the longest answer but a release: a question, with its hypothesis
 QUOTED = 200  # characters that are quoted of what a stranger answers in the place of a peer
 SOON = 15.0  # seconds that an attempt may take, however short the patience is
-AT_WORK = (0.1, 5.0)
-"""Seconds before a peer that is at work on a request is asked again: an eighth of those so far, within these."""
+AT_WORK = (0.1, 5.0)  # seconds between two requests to a peer at work: an eighth of those so far, within these
 
 
 class Client:
@@ -63,13 +61,10 @@ class Client:
     """
 
     party: ClassVar[str] = "service"
-    shows: ClassVar[bool] = False
-    """Whether this process's client certificate is for this party: nobody else is told whose connection it is."""
+    shows: ClassVar[bool] = False  # whether this process's certificate is for this party, and no other
     most: ClassVar[int] = SMALL  # bytes of one answer, at most, where a request names no other number
-    works: ClassVar[float] = 0.0
-    """Seconds for which the service may answer 202: that it is still at work on the request."""
-    insists: ClassVar[bool] = False
-    """Whether a service that is there and cannot store anything is asked again, like one that is away."""
+    works: ClassVar[float] = 0.0  # seconds for which the service may answer 202: it is still at work
+    insists: ClassVar[bool] = False  # whether a service that cannot store anything is asked again
 
     def __init__(
         self, url: str, *, patience: float = 60.0, transport: httpx.BaseTransport | None = None, timeout: float = 60.0
@@ -167,11 +162,7 @@ class Client:
         return f"the {self.party} at {self.url}"
 
     def check_states_protocol(self, response: httpx.Response) -> None:
-        """Refuse a peer that states no protocol, at the first contact: it is an older one.
-
-        Raises:
-            VersionSkew: Naming both versions.
-        """
+        """Refuse a peer that states no protocol at the first contact, as an older one (VersionSkew)."""
         if HEADER not in response.headers:
             raise skew(self._peer, None, BEFORE)
 
@@ -199,11 +190,7 @@ class Client:
         raise error
 
     def document(self, method: str, path: str, **parts: Any) -> dict[str, Any]:
-        """Send a request and return the JSON object that it is answered with.
-
-        Raises:
-            PeerMisbehaved: If the answer is none.
-        """
+        """Send a request and return the JSON object that it is answered with, or raise PeerMisbehaved."""
         return self.document_of(self.request(method, path, **parts))
 
     def document_of(self, response: httpx.Response) -> dict[str, Any]:
@@ -228,11 +215,7 @@ def json_of(response: httpx.Response) -> Any:
 
 
 def read_signed_reply(response: httpx.Response) -> Signed:
-    """Parse a signed reply.
-
-    Raises:
-        PeerMisbehaved: If it is none.
-    """
+    """Parse a signed reply, or raise PeerMisbehaved."""
     try:
         canonical.check_shape(response.content)
         return Signed.model_validate_json(response.content)
@@ -327,13 +310,7 @@ class WitnessClient(Client):
 
 
 class HttpWitness:
-    """A service that keeps the heads of a ledger (:class:`common.log.witness.Witness`).
-
-    Its address is ``http://HOST:PORT/v1/heads/NAME``.
-
-    Raises:
-        BadInput: If it is no address of a service.
-    """
+    """A service at ``http://HOST:PORT/v1/heads/NAME`` that keeps the heads of a ledger."""
 
     def __init__(self, url: str) -> None:
         self.place = addresses.base(url)

@@ -29,16 +29,12 @@ log = logging.getLogger("tandem")
 MAX_HEAD = 1 << 14  # bytes of a request's line and headers
 MAX_HEADERS = 64
 MAX_PIPELINED = 16  # requests that may wait on one connection for the answer to the one before them
-MAX_UNREAD = 1 << 16
-"""Bytes of a body that wait for the service to read them; no more is taken from the connection meanwhile."""
-MAX_UNSENT = 1 << 14
-"""Bytes of answers that may wait for one connection, here and as many in the operating system, beside those sent."""
-MAX_UNTAKEN = 16 << 20
-"""Bytes of answers that may wait on all connections before those are dropped on which none is taken."""
+MAX_UNREAD = 1 << 16  # bytes of a body that wait for the service to read them; then no more is taken in
+MAX_UNSENT = 1 << 14  # bytes of answers that may wait for one connection here, and as many in the system
+MAX_UNTAKEN = 16 << 20  # bytes that may wait on all connections before those go on which none is taken
 LEAST_TAKEN = 1 << 10  # bytes that must be taken from one look to the next, or nothing counts as taken
 LOOKS = 10  # looks within :attr:`Limits.stalled` at whether an answer is taken
-MAX_HANDSHAKES = 1024
-"""TLS handshakes that are under way at the same time, some 50 KiB each; the one that began first makes room."""
+MAX_HANDSHAKES = 1024  # TLS handshakes under way, some 50 KiB each; the one that began first makes room
 LINGER = 1.0  # seconds in which a client that is refused may read why
 _IN_THE_CLEAR = "this service speaks TLS: dial it with https://, and name its authority with --tls-ca (TANDEM_TLS_CA)"
 _UNREADABLE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"

@@ -23,8 +23,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 TINY = 1 << 12  # bytes of a body that is never kept waiting for others; as many for each connection are always there
 SMALL = 1 << 16  # bytes of a body where nothing else is said
 LARGE = 64 << 20  # bytes of the largest body that any service reads
-UNFINISHED = {SMALL: 64 << 20, LARGE: 256 << 20}
-"""Bytes that are in memory of all bodies above 4 KiB and up to 64 KiB, and of all larger ones."""
+UNFINISHED = {SMALL: 64 << 20, LARGE: 256 << 20}  # bytes in memory of bodies up to 64 KiB, and of larger ones
 PATIENCE = 20.0  # seconds that a body of 64 KiB may take to come; a larger one has a second more for each 64 KiB
 
 

@@ -26,10 +26,8 @@ from common.log.entries import Extension, Head
 from common.privacy.guarantee import PrivacyGuarantee
 
 REPORT_ID = r"^[0-9a-f]{32}$"
-MAX_LISTED = 1 << 22
-"""Most agents that a question lists, each with its number and slot: those that not every slot is asked the same."""
-MAX_AGENTS = 1 << 32
-"""Most agents of one referee, whose numbers travel as 32-bit words, and of a question that asks all the same."""
+MAX_LISTED = 1 << 22  # most agents that a question lists, each with its number and slot
+MAX_AGENTS = 1 << 32  # most agents of a referee (32-bit numbers), and of a question that asks all the same
 
 MAX_BEACON = 16  # most witnesses whose words take part in an order
 
@@ -68,12 +66,7 @@ class Configuration(Value):
 
     @classmethod
     def parse(cls, wire: Any) -> Self:
-        """Validate a JSON form in full.
-
-        Raises:
-            VersionSkew: If it is one of another protocol, whatever else it holds: names both versions.
-            BadMessage: Naming the first field that is wrong and why.
-        """
+        """Validate a JSON form in full; of another protocol, whatever else it holds, raise VersionSkew."""
         found = wire.get("version") if isinstance(wire, dict) else None
         if isinstance(found, int) and found != PROTOCOL:
             raise skew("the run's configuration", found, release_of(found))

@@ -59,13 +59,9 @@ def page_environment(loader: BaseLoader) -> Environment:
 
 
 class Pages:
-    """The pages of one server.
+    """The pages of one server: of a package with a folder ``templates``, and perhaps ``static`` files of these names.
 
-    Args:
-        files: The package of its own: a folder ``templates``, and perhaps one of ``static`` files.
-        nav: What leads to its pages: key, address, words.
-        static: Names of its own static files.
-        around: Templates and filters that it shares with others; by default those of :func:`page_environment`.
+    ``nav`` leads to its pages (key, address, words); ``around`` makes the templates and filters that it shares.
     """
 
     def __init__(
@@ -151,11 +147,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def check_loopback(host: str, port: int) -> None:
-    """Refuse an address that is not one of this machine alone.
-
-    Raises:
-        BadInput: Saying how to reach the page from another machine.
-    """
+    """Refuse an address that is not one of this machine alone (BadInput, with the way from another machine)."""
     if bare(host) not in LOOPBACK:
         raise BadInput(
             f"the page is for this machine alone: --host must be 127.0.0.1 or ::1, found {host!r}; from another "
@@ -164,13 +156,7 @@ def check_loopback(host: str, port: int) -> None:
 
 
 def serve_page(make: Callable[[Rules], Service], command: str, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; prints the address to open.
-
-    Args:
-        make: Returns the page's service.
-        command: The command that serves it, which a refusal names.
-        host, port: Address of this machine alone; port 0 takes any free one.
-    """
+    """Serve until SIGINT or SIGTERM; prints the address to open. A refusal names the ``command`` that serves it."""
     check_loopback(host, port)
     with listen("127.0.0.1" if host == "localhost" else host, port) as listener:
         place, taken = listener.getsockname()[:2]

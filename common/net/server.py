@@ -32,17 +32,12 @@ log = logging.getLogger("tandem")
 MOST_CONNECTIONS = 1 << 17  # connections that are open at the same time, however many descriptors there are
 OTHER_DESCRIPTORS = 128  # descriptors that are kept for files, databases and libraries
 FEW_CONNECTIONS = 1000  # with fewer places than this a service says so when it starts
-UNTAKEN_SECONDS = 30
-"""Seconds after which the operating system ends a connection on which nothing of what waits is taken."""
+UNTAKEN_SECONDS = 30  # after which the system ends a connection on which nothing of what waits is taken
 GRACE = 5.0  # seconds that requests under way have when the server stops
 
 
 def raise_descriptors() -> int:
-    """Raise this process's limit of descriptors as far as it may; return how many connections that leaves room for.
-
-    Raises:
-        BadInput: If it leaves room for none.
-    """
+    """Raise this process's limit of descriptors; return how many connections that leaves room for (BadInput: none)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
@@ -56,7 +51,7 @@ def raise_descriptors() -> int:
         )
     if most < FEW_CONNECTIONS:
         log.warning(
-            "at most %d connections at a time, since this process may open %d files: raise ulimit -n", most, hard
+            "at most %d connections at the same time, since this process may open %d files: raise ulimit -n", most, hard
         )
     return most
 
@@ -135,11 +130,7 @@ class Server:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port (0: any free one) of an address of this machine, or of one that a name means.
-
-    Raises:
-        BadInput: If it is in use or not ours to take, or is none; one line that says which.
-    """
+    """Take a port (0: any free one) of an address of this machine, or of a name; BadInput says why it cannot be."""
     host = addresses.bare(host)
     cannot = f"cannot listen on {addresses.written(host, port)}"
     if not 0 <= port <= 65535:

@@ -16,11 +16,9 @@ from pathlib import Path
 from common.core.errors import BadInput
 from common.net import addresses
 
-CA = "TANDEM_TLS_CA"
-"""Environment variable: file of the authorities that are believed; ``--tls-ca`` says the same for one command."""
+CA = "TANDEM_TLS_CA"  # environment variable: file of the authorities that are believed, like ``--tls-ca``
 CLIENT_CERT = "TANDEM_TLS_CLIENT_CERT"  # environment variable: file of the certificate that is shown to the curator
-CLIENT_KEY = "TANDEM_TLS_CLIENT_KEY"
-"""Environment variable: file of its key (default: beside it, with the ending ``.key``)."""
+CLIENT_KEY = "TANDEM_TLS_CLIENT_KEY"  # environment variable: file of its key, by default beside it (``.key``)
 CERT = "TANDEM_TLS_CERT"  # environment variable: file of the certificate that a service shows
 KEY = "TANDEM_TLS_KEY"  # environment variable: file of its key (default: beside it, with the ending ``.key``)
 CLIENT_CA = "TANDEM_TLS_CLIENT_CA"  # environment variable: file of the authorities whose clients a curator admits
@@ -64,14 +62,7 @@ class CertificateFiles:
 
 
 def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.SSLContext:
-    """Return how a service speaks TLS.
-
-    Args:
-        clients: File of the authorities whose clients are admitted; None: no certificate is asked for.
-
-    Raises:
-        BadInput: If a file cannot be used.
-    """
+    """Return how a service speaks TLS, to clients of these authorities alone if a file of them is given."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # nothing that lets whoever listens link two connections of one agent
@@ -85,12 +76,7 @@ def server_context(shown: CertificateFiles, clients: Path | None = None) -> ssl.
 def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ssl.SSLContext:
     """Return how somebody who dials speaks TLS: names are checked, and nothing older than 1.3 is spoken.
 
-    Args:
-        ca: File of the authorities that are believed; None: those of the system.
-        shown: The certificate that is shown to a service that asks for one.
-
-    Raises:
-        BadInput: If a file cannot be used.
+    The authorities in ``ca`` are believed, or those of the system; ``shown`` is for a service that asks for one.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -106,8 +92,7 @@ def client_context(ca: Path | None, shown: CertificateFiles | None = None) -> ss
 def context_for(url: str, *, party: str, shows: bool) -> ssl.SSLContext | None:
     """Return how an address is dialled, by this process's environment; None where nothing is encrypted.
 
-    Args:
-        shows: Whether the certificate of :data:`CLIENT_CERT` is for this party.
+    The certificate of :data:`CLIENT_CERT` is for parties that it ``shows`` alone.
 
     Raises:
         BadInput: If a file cannot be used, or an authority is named and the address begins with ``http://`` and leads

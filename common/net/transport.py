@@ -23,8 +23,7 @@ from common.core.errors import PeerMisbehaved
 LOOK = 0.5  # seconds between two looks at whether an exchange is still wanted
 DIAL = 10.0  # seconds in which a connection must stand, and as many for its TLS handshake
 SLOWEST = 1 << 16  # bytes for which an exchange gets a second more: as a server allows for the body of a request
-CARRYING = 1 << 20
-"""Bytes of one exchange beside twice the limit of its body, at most: heads, and what divides a body into chunks."""
+CARRYING = 1 << 20  # bytes beside twice the limit of the body, at most: heads, and what divides a body
 HEADERS = 100  # header fields of one response, at most
 MAX_FAULT = 500  # characters of what a library reports of a failed exchange, at most: it may quote the peer
 
@@ -239,11 +238,7 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class Transport(httpx.BaseTransport):
-    """Sends requests over HTTP/1.1, each within the time limits of its context (:func:`send`).
-
-    Args:
-        tls: How connections are encrypted; None: not at all.
-    """
+    """Sends requests over HTTP/1.1, each within the time limits of its context (:func:`send`)."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._pool = httpcore.ConnectionPool(ssl_context=tls, network_backend=_Backend(), keepalive_expiry=5.0)

@@ -34,11 +34,7 @@ STORE = 256 << 20  # bytes of Ray's shared memory on this machine
 
 
 def over_workers(workers: int) -> Callable[[Query, RecordSource, Iterator[Block]], Iterator[tuple[Indices, AnyArray]]]:
-    """Return what evaluates a question on blocks of people in so many workers (:func:`.answers.evaluated`).
-
-    Raises:
-        BadInput: If the cluster at ``RAY_ADDRESS`` cannot be reached, or none can be started here.
-    """
+    """Return what evaluates a question on blocks of people in so many workers, or raise BadInput."""
     _connect(workers)
     remote: Any = ray.remote(num_cpus=1, max_retries=3)(evaluate_people)
 

@@ -83,8 +83,7 @@ class Population:
         self._folder = folder / "answered"
         make_folder(self._folder, mode=0o700)
         self._questions: questions.QuestionChain | None = None
-        self.spent: Spent | None = None
-        """What its people will have spent over all runs with this one; None where nobody is charged."""
+        self.spent: Spent | None = None  # what its people will have spent over all runs; None: not charged
         try:
             self.identity = Identity.load_or_create(folder / "identity.key")
             self._answered = questions.everybody_asked(self._folder, len(population))

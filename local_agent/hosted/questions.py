@@ -80,8 +80,7 @@ class QuestionChain:
             ) from None
 
 
-PEOPLE, MASK, REPORT = ".people", ".mask", ".report"
-"""Suffixes: numbers of people (uint32, little-endian), a bit for each person, a signed header and packed answers."""
+PEOPLE, MASK, REPORT = ".people", ".mask", ".report"  # uint32 numbers, a bit each, header and packed answers
 _SEALED = b"\xff\xff\xff\xff"
 """Begins what is sealed. As the number of a person it would be beyond every population, so that a release up to 0.2.0,
 whose files are their content alone, does not read it as one."""
@@ -105,7 +104,7 @@ def asked(path: Path) -> bytes:
 
 
 def everybody_asked(folder: Path, size: int) -> NDArray[np.bool_]:
-    """Return for each person of a population whether it was asked, ever, by what lies in the folder.
+    """Return for each person whether it was asked, ever, by what lies in the folder.
 
     Raises:
         BadData: If a file was damaged, or is gone although its report is there: somebody could answer again.

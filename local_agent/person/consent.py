@@ -156,11 +156,7 @@ class ActivityLog:
 
 
 def entries(folder: Path) -> Iterator[dict[str, Any]]:
-    """Return what is in the log of a state directory, oldest first; a line that a crash cut off is left out.
-
-    Raises:
-        BadData: If there is no log.
-    """
+    """Return what is in the log of a state directory (BadData: none), but a line that a crash cut off, oldest first."""
     try:
         lines = (folder / NAME).read_bytes().splitlines()
     except FileNotFoundError:

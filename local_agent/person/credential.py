@@ -78,12 +78,7 @@ def held_credential(folder: Path) -> Credential | None:
 
 
 def keep_grant(folder: Path, identity: Identity, path: Path, people: int) -> None:
-    """Keep a grant that an issuer has given to a host.
-
-    Raises:
-        BadData: If the file is none.
-        NotVouched: If it is not for this host, or for fewer people.
-    """
+    """Keep a grant that an issuer has given to a host; NotVouched, if it is not for this host and so many people."""
     try:
         signed = Signed.parse(_read(path))
     except BadMessage:

@@ -188,7 +188,7 @@ def test_what_narrows_nothing_sensible_is_refused(accept, refuse, why):
 
 def test_what_is_announced_is_the_policy_and_nothing_of_a_record():
     assert POLICY.announced(8).wire() == {"refuses": [], "epsilon": 2.0, "delta": 0.0, "features": 8}
-    unlimited = {"refuses": [], "epsilon": None, "delta": None, "features": 3}
+    unlimited: dict[str, Any] = {"refuses": [], "epsilon": None, "delta": None, "features": 3}
     assert PersonalPolicy(REFEREE.public, math.inf).announced(3).wire() == unlimited
 
 

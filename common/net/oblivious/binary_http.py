@@ -15,8 +15,7 @@ from common.core.errors import BadMessage
 MAX_FIELDS = 64  # header fields of one message, at most; as many as a connection takes
 _REQUEST, _RESPONSE = 0, 1  # framing indicators of the known-length form
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+\Z")
-_VALUE = re.compile(rb"(?:[^\x00\n\r\t ](?:[^\x00\n\r]*[^\x00\n\r\t ])?)?\Z")
-"""RFC 9113, section 8.2.1: no zero byte and no line break, and no white space at either end."""
+_VALUE = re.compile(rb"(?:[^\x00\n\r\t ](?:[^\x00\n\r]*[^\x00\n\r\t ])?)?\Z")  # RFC 9113, section 8.2.1
 _WORD = re.compile(rb"[!-~]*\Z")
 
 Fields = tuple[tuple[bytes, bytes], ...]

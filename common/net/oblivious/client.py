@@ -12,43 +12,22 @@ from common.core.errors import BadMessage, Forged, RelayUntrusted
 from common.core.version import HEADER
 from common.crypto.identity import Signed
 from common.net import addresses
+from common.net.oblivious import encapsulation as ohttp
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
-from common.net.oblivious.encapsulation import (
-    KEY_PROBLEM,
-    MAX_INNER,
-    MAX_RESPONSE,
-    RELAY,
-    RELAY_PATIENCE,
-    REQUEST_BYTES,
-    REQUEST_OVERHEAD,
-    REQUEST_TYPE,
-    RESPONSE_TYPE,
-    SIGNED_KEYS,
-    Exchange,
-    KeyConfiguration,
-    encapsulate,
-    verified_keys,
-)
 from common.net.tls import context_for
 from common.net.transport import Transport, send
 
-_SENT = frozenset({"authorization", "content-type", HEADER.lower()})
-"""Headers of a request that go inside; whatever else a library adds stays behind."""
+_SENT = frozenset({"authorization", "content-type", HEADER.lower()})  # headers of a request that go inside
 _LATER = frozenset({408, 429, 502, 503, 504})  # what a relay answers while it, or what is behind it, is away
 
-_NOT_THERE = frozenset({401, 403, 404, 405})
-"""What something else answers that listens there: a relay has no such thing to say."""
+_NOT_THERE = frozenset({401, 403, 404, 405})  # what something else answers that listens there, and no relay
 
 
 class ThroughRelay(httpx.BaseTransport):
     """Carries all requests of a client through one relay, and none past it.
 
-    Args:
-        referee: The pinned public key of the service behind it: whose signature its keys must have.
-        carrier: How the relay is dialled; by default over HTTP, from any address of this machine.
-
-    Raises:
-        BadInput: If the relay's address is none, or a file that TLS needs cannot be used.
+    The relay's keys must be signed by the pinned public key of the ``referee`` behind it. The ``carrier`` dials the
+    relay, by default over HTTP from any address of this machine.
     """
 
     def __init__(self, relay: str, referee: str, carrier: httpx.BaseTransport | None = None) -> None:
@@ -56,7 +35,7 @@ class ThroughRelay(httpx.BaseTransport):
         tls = context_for(self.relay, party="relay", shows=False)
         self._carrier = carrier or Transport(tls)
         self._referee = referee
-        self._known: KeyConfiguration | None = None
+        self._known: ohttp.KeyConfiguration | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return its response.
@@ -68,21 +47,21 @@ class ThroughRelay(httpx.BaseTransport):
         """
         if self._known is None:
             self._known = self._keys(request)
-        sent, exchange = encapsulate(self._known, self._inner(request))
-        response = self._ask(request, "POST", RELAY, sent)
-        if response.status_code != 200 or response.headers.get("content-type") != RESPONSE_TYPE:
+        sent, exchange = ohttp.encapsulate(self._known, self._inner(request))
+        response = self._ask(request, "POST", ohttp.RELAY, sent)
+        if response.status_code != 200 or response.headers.get("content-type") != ohttp.RESPONSE_TYPE:
             raise self._refused(response)
         return self._opened(exchange, response)
 
     def close(self) -> None:
         self._carrier.close()
 
-    def _keys(self, request: httpx.Request) -> KeyConfiguration:
-        response = self._ask(request, "GET", SIGNED_KEYS)
+    def _keys(self, request: httpx.Request) -> ohttp.KeyConfiguration:
+        response = self._ask(request, "GET", ohttp.SIGNED_KEYS)
         if response.status_code != 200:
             raise self._refused(response)
         try:
-            return verified_keys(Signed.model_validate_json(response.content), self._referee)
+            return ohttp.verified_keys(Signed.model_validate_json(response.content), self._referee)
         except (ValueError, Forged, BadMessage) as error:
             why = error.detail if isinstance(error, Forged) else "they are none"
             raise RelayUntrusted(
@@ -95,23 +74,25 @@ class ThroughRelay(httpx.BaseTransport):
         inner = InnerRequest(
             request.method.encode(), request.url.raw_path, tuple(fields), request.read(), authority=b"referee"
         ).encode()
-        if len(inner) > MAX_INNER:
-            raise BadMessage(f"what passes a relay has at most {MAX_INNER} bytes, found {len(inner)}")
-        return padded(inner, REQUEST_BYTES, REQUEST_OVERHEAD)
+        if len(inner) > ohttp.MAX_INNER:
+            raise BadMessage(f"what passes a relay has at most {ohttp.MAX_INNER} bytes, found {len(inner)}")
+        return padded(inner, ohttp.REQUEST_BYTES, ohttp.REQUEST_OVERHEAD)
 
     def _ask(self, request: httpx.Request, method: str, path: str, content: bytes | None = None) -> httpx.Response:
         """Dial the relay, with headers that everybody has who dials it so."""
         asked = httpx.Request(
             method,
             self.relay + path,
-            headers={} if content is None else {"Content-Type": REQUEST_TYPE},
+            headers={} if content is None else {"Content-Type": ohttp.REQUEST_TYPE},
             content=content,
             extensions=request.extensions,
         )
         peer = f"the relay at {self.relay}"
-        return send(self._carrier.handle_request, asked, seconds=RELAY_PATIENCE, most=MAX_RESPONSE, peer=peer)
+        return send(
+            self._carrier.handle_request, asked, seconds=ohttp.RELAY_PATIENCE, most=ohttp.MAX_RESPONSE, peer=peer
+        )
 
-    def _opened(self, exchange: Exchange, response: httpx.Response) -> httpx.Response:
+    def _opened(self, exchange: ohttp.Exchange, response: httpx.Response) -> httpx.Response:
         try:
             inner = InnerResponse.decode(exchange.open(response.content))
         except (Forged, BadMessage):
@@ -132,7 +113,7 @@ class ThroughRelay(httpx.BaseTransport):
             kind = ""
         if not kind or response.status_code in _NOT_THERE:
             return RelayUntrusted(f"{answer}, and nothing that a relay would: is that the address of one?")
-        if kind == KEY_PROBLEM:
+        if kind == ohttp.KEY_PROBLEM:
             return RelayUntrusted(f"{answer}: the referee behind it has other keys than those that it signed")
         return RelayUntrusted(
             f"{answer}: what it carried could not be opened behind it ({kind.rpartition(':')[2][:40]}), so it was "

@@ -29,8 +29,7 @@ REQUEST_TYPE, RESPONSE_TYPE, KEYS_TYPE = "message/ohttp-req", "message/ohttp-res
 """Media types (RFC 9458, section 9)."""
 _HEADER = struct.Struct(">BHHH")
 _INFO = b"message/bhttp request\x00"
-REQUEST_OVERHEAD = _HEADER.size + KEY_BYTES + TAG_BYTES
-"""Bytes by which an encapsulated request is longer than what is in it."""
+REQUEST_OVERHEAD = _HEADER.size + KEY_BYTES + TAG_BYTES  # bytes by which it is longer than what is in it
 _SECRET = 16  # bytes of the AEAD's key, of the response's nonce, and of the secret that both follow from
 _AEAD_NONCE = 12
 RESPONSE_OVERHEAD = _SECRET + TAG_BYTES  # bytes by which an encapsulated response is longer than what is in it
@@ -92,12 +91,7 @@ class GatewayKey:
         return cls(KeyConfiguration.of(key.public), key)
 
     def open(self, encapsulated: bytes) -> tuple[bytes, Exchange]:
-        """Return a binary request, and what seals its response.
-
-        Raises:
-            UnknownKey: If it is for another key or other algorithms.
-            BadMessage: If it is none, or was changed.
-        """
+        """Return a binary request, and what seals its response; UnknownKey, if it is for other keys, or BadMessage."""
         if len(encapsulated) < REQUEST_OVERHEAD:
             least = REQUEST_OVERHEAD
             raise BadMessage(f"an encapsulated request has at least {least} bytes, found {len(encapsulated)}")
@@ -111,8 +105,7 @@ class GatewayKey:
         return request, Exchange(enc, shared)
 
 
-_SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)
-"""Bytes of the list of symmetric algorithms, and the one pair that we use."""
+_SUITES = struct.pack(">HHH", 4, KDF.value, AEAD.value)  # the bytes of the list, and our one pair of algorithms
 _MAX = 1 << 12  # bytes of a list of configurations, at most
 
 
@@ -138,11 +131,7 @@ def encode_list(configurations: list[KeyConfiguration]) -> bytes:
 
 
 def decode_list(raw: bytes) -> list[KeyConfiguration]:
-    """Read ``application/ohttp-keys``; those with algorithms that we have not are passed over.
-
-    Raises:
-        BadMessage: If it is none, or there is nothing in it that we could use.
-    """
+    """Read ``application/ohttp-keys``, or raise BadMessage; those with algorithms that we have not are passed over."""
     if len(raw) > _MAX:
         raise BadMessage(f"key configurations have at most {_MAX} bytes, found {len(raw)}")
     found: list[KeyConfiguration] = []
@@ -189,26 +178,18 @@ def signed_keys(identity: Identity, configurations: list[KeyConfiguration]) -> S
 
 
 def verified_keys(signed: Signed, referee: str) -> KeyConfiguration:
-    """Return the configuration to encapsulate to: the first that we can use of those that the pinned referee signed.
-
-    Raises:
-        Forged, BadMessage: If another key signed them, or they are none.
-    """
+    """Return the first configuration that we can use of those that the pinned referee signed (Forged, BadMessage)."""
     message = ObliviousKeys.parse(verify(signed, ObliviousKeys.KIND, referee))
     return decode_list(bytes.fromhex(message.keys))[0]
 
 
-GATEWAY = "/.well-known/ohttp-gateway"
-"""Of a gateway: its encapsulated requests (POST) and its key configurations (GET); RFC 9540, section 4."""
+GATEWAY = "/.well-known/ohttp-gateway"  # of a gateway: requests (POST), keys (GET); RFC 9540, section 4
 SIGNED_KEYS = "/v1/oblivious-keys"  # of gateways and relays: the key configurations, under the service's signature
 RELAY = "/v1/relay"  # of a relay: encapsulated requests
-REQUEST_BYTES = TINY
-"""Bytes of every encapsulated request: all are padded to this length, so that none tells what it is by its length."""
+REQUEST_BYTES = TINY  # to which all encapsulated requests are padded: none tells what it is by its length
 MAX_INNER = REQUEST_BYTES - REQUEST_OVERHEAD  # bytes of a binary request, at most
 RESPONSE_BYTES = 1 << 13  # encapsulated responses have a multiple of so many bytes
-KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"
-"""The registered problem type of a request for a key that the gateway has not (RFC 9458, section 5.3)."""
+KEY_PROBLEM = "https://iana.org/assignments/http-problem-types#ohttp-key"  # RFC 9458, 5.3
 
 MAX_RESPONSE = 1 << 24  # bytes of one response, at most: the longest question and its padding
-RELAY_PATIENCE = 45.0
-"""Seconds in which a connection must stand and a response be whole: polls are held for some seconds."""
+RELAY_PATIENCE = 45.0  # seconds of a connection and its response: polls are held for some seconds

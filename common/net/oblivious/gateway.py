@@ -21,30 +21,14 @@ from common.core.version import HEADER
 from common.crypto.identity import Identity
 from common.net.batching import Grouped
 from common.net.edge import TINY, Call, Edge, Handler, Reply, problem
+from common.net.oblivious import encapsulation as ohttp
 from common.net.oblivious.binary_http import InnerRequest, InnerResponse, padded
-from common.net.oblivious.encapsulation import (
-    GATEWAY,
-    KEY_PROBLEM,
-    KEYS_TYPE,
-    REQUEST_BYTES,
-    REQUEST_TYPE,
-    RESPONSE_BYTES,
-    RESPONSE_OVERHEAD,
-    RESPONSE_TYPE,
-    SIGNED_KEYS,
-    Exchange,
-    GatewayKey,
-    encode_list,
-    signed_keys,
-)
 
 PURPOSE = b"oblivious http gateway"  # what the gateway's key is derived for, from the service's own
-_INSIDE = frozenset({b"authorization", b"content-type", HEADER.lower().encode()})
-"""The fields of an inner request that are read; others are dropped."""
-_OUT = frozenset({b"content-type", b"retry-after", HEADER.lower().encode()})
-"""The fields of an inner response that are sent."""
+_INSIDE = frozenset({b"authorization", b"content-type", HEADER.lower().encode()})  # read of an inner request
+_OUT = frozenset({b"content-type", b"retry-after", HEADER.lower().encode()})  # sent of an inner response
 _LARGE = 1 << 16  # bytes of a response that is encrypted beside the service's loop
-_OUTER = tuple[bytes, Exchange] | TandemError
+_OUTER = tuple[bytes, ohttp.Exchange] | TandemError
 
 
 class Gateway:
@@ -54,27 +38,31 @@ class Gateway:
     """
 
     def __init__(self, identity: Identity, resources: re.Pattern[bytes]) -> None:
-        self._key = GatewayKey.derived(identity.derived(PURPOSE))
+        self._key = ohttp.GatewayKey.derived(identity.derived(PURPOSE))
         self._resources = resources
         self._edge: Edge | None = None
-        self._keys = encode_list([self._key.configuration])
-        self._signed = signed_keys(identity, [self._key.configuration]).raw()
+        self._keys = ohttp.encode_list([self._key.configuration])
+        self._signed = ohttp.signed_keys(identity, [self._key.configuration]).raw()
         self.group: Grouped[bytes, _OUTER] = Grouped(lambda bodies: list(map(self._opened, bodies)), "oblivious")
 
     @property
     def handlers(self) -> dict[tuple[str, str], Handler]:
-        return {("POST", GATEWAY): self.forwarded, ("GET", GATEWAY): self.keys, ("GET", SIGNED_KEYS): self.signed}
+        return {
+            ("POST", ohttp.GATEWAY): self.forwarded,
+            ("GET", ohttp.GATEWAY): self.keys,
+            ("GET", ohttp.SIGNED_KEYS): self.signed,
+        }
 
     @property
     def limits(self) -> dict[str, int]:
-        return {GATEWAY: REQUEST_BYTES, SIGNED_KEYS: TINY}
+        return {ohttp.GATEWAY: ohttp.REQUEST_BYTES, ohttp.SIGNED_KEYS: TINY}
 
     def attach(self, edge: Edge) -> None:
         """Hand what is inside to this edge, from now on."""
         self._edge = edge
 
     async def keys(self, call: Call) -> Reply:
-        return Reply(200, self._keys, KEYS_TYPE.encode())
+        return Reply(200, self._keys, ohttp.KEYS_TYPE.encode())
 
     async def signed(self, call: Call) -> Reply:
         return Reply(200, self._signed)
@@ -82,19 +70,19 @@ class Gateway:
     async def forwarded(self, call: Call) -> Reply:
         """Answer an encapsulated request; BadMessage if it is none (nothing of it is known then), Busy if many wait."""
         self.group.check_room()
-        if call.headers.get(b"content-type") != REQUEST_TYPE.encode():
-            raise BadMessage(f"a gateway takes {REQUEST_TYPE}")
+        if call.headers.get(b"content-type") != ohttp.REQUEST_TYPE.encode():
+            raise BadMessage(f"a gateway takes {ohttp.REQUEST_TYPE}")
         opened = await self.group(call.body)
         if isinstance(opened, UnknownKey):
             reply = problem(opened)
-            return reply._replace(body=json.dumps({**json.loads(reply.body), "type": KEY_PROBLEM}).encode())
+            return reply._replace(body=json.dumps({**json.loads(reply.body), "type": ohttp.KEY_PROBLEM}).encode())
         if isinstance(opened, TandemError):
             raise opened
         inner, exchange = opened
-        response = padded((await self._answer(inner)).encode(), RESPONSE_BYTES, RESPONSE_OVERHEAD)
+        response = padded((await self._answer(inner)).encode(), ohttp.RESPONSE_BYTES, ohttp.RESPONSE_OVERHEAD)
         large = len(response) > _LARGE
         sealed = await asyncio.to_thread(exchange.seal, response) if large else exchange.seal(response)
-        return Reply(200, sealed, RESPONSE_TYPE.encode())
+        return Reply(200, sealed, ohttp.RESPONSE_TYPE.encode())
 
     def _opened(self, body: bytes) -> _OUTER:
         try:

@@ -40,15 +40,7 @@ _JSON, _PROBLEM = "application/json", "application/problem+json"
 
 
 class Relay:
-    """What carries requests to one service.
-
-    Args:
-        source: The address of this machine from which it is dialled; None: any.
-        carrier: How it is dialled; by default over HTTP.
-
-    Raises:
-        BadInput: If it is no address of a web service, or a file that TLS needs cannot be used.
-    """
+    """Carries requests to one service; the ``carrier`` dials it, by default over HTTP from the address ``source``."""
 
     def __init__(
         self, service: str, source: str | None = None, carrier: httpx.AsyncBaseTransport | None = None
@@ -62,7 +54,6 @@ class Relay:
         """Carry an encapsulated request.
 
         Raises:
-            BadMessage: If it says that it is something else.
             Busy: If too many others are under way.
             PeerUnavailable, PeerMisbehaved: If the service does not answer, or with something that no gateway answers.
         """
@@ -128,13 +119,10 @@ IDLE = 20.0  # seconds for which a connection is kept: shorter than the service 
 
 
 class Carrier(httpx.AsyncBaseTransport):
-    """Carries requests to one origin, over HTTP/1.1: each kept connection is taken by one request at a time.
+    """Carries requests to one origin from the address ``source``: each kept connection has one request at a time.
 
     A pool that serves any number of origins looks through all of its connections for each request, which a relay with
     hundreds of held polls would do all day: for one origin a stack of idle ones is enough. Nothing is sent twice.
-
-    Args:
-        source: The address of this machine from which it is dialled; None: any.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, source: str | None = None) -> None:

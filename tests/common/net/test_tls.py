@@ -50,7 +50,7 @@ def app() -> Service:
 
 
 @pytest.fixture(scope="module")
-def circles(tmp_path_factory) -> tuple[Path, Path, Path]:
+def circles(tmp_path_factory) -> tuple[Path, ...]:
     folders = (tmp_path_factory.mktemp(name) for name in ("ours", "theirs", "ended"))
     return tuple(circle(folder, now=now) for folder, now in zip(folders, (None, None, PAST), strict=True))
 
