@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from common.core.durable import hold
 from common.core.errors import (
     BadInput,
     BadScenario,
@@ -40,11 +41,12 @@ from common.log.witness import Witness, behind
 from common.net import messages
 from common.net.messages import Spent
 from common.net.monitoring import Check, disk
+from common.numerics.randomness import RandomSource, durable_secret
 from common.operations.operation import Operation, release_of
 from common.privacy.budget import open_budget
 from common.privacy.calibration import sampling_schedule
 from common.privacy.events import Event, NonPrivate, Release
-from common.privacy.guarantee import PrivacyGuarantee, of_curator
+from common.privacy.guarantee import of_curator
 from common.scenario.accepting import check_real
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse, policy_digest
@@ -53,7 +55,7 @@ from curator.learners.base import Learner
 from curator.ledger import ChargedOperation, Holder, Ledger
 from curator.owner import OwnersFile
 from curator.sample.base import Sample
-from curator.state import StateDirectory
+from curator.state import Checkpoints
 
 if TYPE_CHECKING:
     from common.data.examining import Notes
@@ -108,7 +110,12 @@ class SampleOrigin:
 
 
 class Curator:
-    """One curator with one sample and one budget.
+    """One curator with one sample and one budget; waits with its end until the weights are on disk.
+
+    Attributes:
+        key, folder: Its public key, and its state directory.
+        referee: The key of the referee that it obeys; None until the first opens a run.
+        guarantee: What holds for every person in the sample and any behaviour of the referee.
 
     Args:
         scenario: The resolved scenario that this curator has agreed to: its own section is its policy.
@@ -149,7 +156,7 @@ class Curator:
         self._policy = CuratorPolicy.of(scenario, sample, public)
         planned = planned_by(scenario, self._policy)
         self._budget = open_budget(section.epsilon, section.delta, planned)
-        self._guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
+        self.guarantee = of_curator(self._budget.guarantee, section.guarantee.protects)
         self._lock = threading.Lock()
         self._schedule = schedule or Schedule()
         self._unit = RELEASE_UNIT if scenario.people == "real" else None
@@ -158,22 +165,28 @@ class Curator:
         self._digest = policy_digest(scenario)
         with ExitStack() as opened:
             opened.callback(sample.close)
-            self._directory = StateDirectory(folder, seed, self._digest, witnesses)
-            opened.callback(self._directory.close)
-            self._ledger = Ledger(self._directory.journal)
-            self._referee = self._pinned(referee)
+            opened.callback(hold(folder).close)
+            self._journal = Journal(folder, {"policy": self._digest}, witnesses)
+            opened.callback(self._journal.close)
+            secret = folder / "secret.key"
+            self._randomness = durable_secret(secret) if seed is None else RandomSource.seeded(seed, "curator")
+            self._checkpoints = Checkpoints(folder, self._randomness.derive("weights").words(4).tobytes())
+            opened.callback(self._checkpoints.close)
+            self.key, self.folder = self._journal.identity.public, folder
+            self._ledger = Ledger(self._journal)
+            self.referee = self._pinned(referee)
             origin = origin or SampleOrigin()
             self._account = origin.account
             if self._account is not None:
                 holder = self._ledger.holder
                 seen = None if holder is None else holder.people
-                self._account.attach(self._directory.journal, seen=seen, opened=holder is not None)
+                self._account.attach(self._journal, seen=seen, opened=holder is not None)
             self._owner = OwnersFile(folder, scenario, planned, origin.read)
             self._engine = self._rebuilt()
             self._owner.keep(self._engine.workspace.reweighing)
             self._charges = self._budget.share(self._ledger.events), len(list(self._ledger))
             if origin.fix is not None:
-                origin.fix(self._directory.journal)
+                origin.fix(self._journal)
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -191,24 +204,6 @@ class Curator:
             )
         return holder.referee
 
-    @property
-    def key(self) -> str:
-        return self._directory.identity.public
-
-    @property
-    def referee(self) -> str | None:
-        """The key of the referee that it obeys; None until the first opens a run."""
-        return self._referee
-
-    @property
-    def guarantee(self) -> PrivacyGuarantee:
-        """What holds for every person in the sample and any behaviour of the referee."""
-        return self._guarantee
-
-    @property
-    def folder(self) -> Path:
-        return self._directory.folder
-
     def charges(self) -> tuple[float, int]:
         """Return the share of the budget that is charged, and how many operations are: what its ledger says."""
         if self._lock.acquire(blocking=False):
@@ -220,10 +215,10 @@ class Curator:
 
     @property
     def threads(self) -> list[Supervised]:
-        return [self._directory.checkpoints.worker.threads]
+        return [self._checkpoints.worker.threads]
 
     def readiness_checks(self) -> dict[str, Check]:
-        journal, folder = self._directory.journal, self._directory.folder
+        journal, folder = self._journal, self.folder
         return {"disk": lambda: disk(folder), "ledger": journal.lacking, "witnesses": journal.witnesses_lacking}
 
     # Messages -------------------------------------------------------------------------------------------------------
@@ -236,9 +231,7 @@ class Curator:
             ConfigurationMismatch: If it asks of this curator anything else than its policy.
             BudgetExceeded: If another run already has the budget, or its people have spent theirs in other runs.
         """
-        configuration = messages.Configuration.parse(
-            verify(signed, messages.Configuration.KIND, self._referee, _OBEYED)
-        )
+        configuration = messages.Configuration.parse(verify(signed, messages.Configuration.KIND, self.referee, _OBEYED))
         if configuration.referee != signed.key:
             raise ConfigurationMismatch("the configuration names another referee than the one that signed it")
         digest = configuration.fingerprint()
@@ -249,7 +242,7 @@ class Curator:
         with self._lock:
             holder = self._ledger.holder
             if holder is None:
-                if self._referee not in (None, signed.key):
+                if self.referee not in (None, signed.key):
                     raise Forged("another referee was pinned meanwhile")
                 self._check_open()
                 counted = self._charged(digest)
@@ -265,8 +258,8 @@ class Curator:
                     requested=epsilon,
                     budget=epsilon,
                 )
-            self._referee = signed.key
-            self._directory.journal.publish()
+            self.referee = signed.key
+            self._journal.publish()
             share = self._share(digest)
             terms = messages.Terms(
                 run=configuration.run,
@@ -278,7 +271,7 @@ class Curator:
                 share=None if configuration.beacon else share,
                 share_sha256=beacon.commitment_to(share) if configuration.beacon and share is not None else None,
             )
-        return self._directory.identity.sign(terms.KIND, terms.wire())
+        return self._journal.identity.sign(terms.KIND, terms.wire())
 
     def _charged(self, digest: str) -> tuple[Spent | None, Head | None]:
         """Charge the run to its people; of a refusal the referee learns no count of them, which the log has."""
@@ -303,7 +296,7 @@ class Curator:
             ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
             Conflict: If the share was opened to another beacon: who knows it could choose among them.
         """
-        asked = beacon.RevealRequest.parse(verify(signed, beacon.RevealRequest.KIND, self._referee, _OBEYED))
+        asked = beacon.RevealRequest.parse(verify(signed, beacon.RevealRequest.KIND, self.referee, _OBEYED))
         share, value = self._share(asked.digest), beacon.revealed_beacon(asked, signed.key)
         with self._lock:
             self._check_holder(asked.run, asked.digest)
@@ -313,9 +306,9 @@ class Curator:
                 self._ledger.open_share(value, signed)
             elif self._ledger.beacon != value:
                 raise Conflict("the share of the order was opened to another beacon: a curator opens it to one")
-            self._directory.journal.publish()
+            self._journal.publish()
         reveal = beacon.RevealedShare(run=asked.run, digest=asked.digest, beacon=value, share=share)
-        return self._directory.identity.sign(reveal.KIND, reveal.wire())
+        return self._journal.identity.sign(reveal.KIND, reveal.wire())
 
     def _share(self, digest: str) -> str | None:
         """Return this curator's part in the order in which a run asks agents.
@@ -323,28 +316,28 @@ class Curator:
         It is a pseudorandom function of the configuration, which holds the hash of the referee's part: who asks again
         gets the same. A public seed has nothing to give.
         """
-        if self._directory.randomness.simulated:
+        if self._randomness.simulated:
             return None
-        return self._directory.randomness.derive("order", digest).words(4).tobytes().hex()
+        return self._randomness.derive("order", digest).words(4).tobytes().hex()
 
     def admit(self, signed: Signed) -> tuple[messages.Perform, Operation[Any]]:
         """Check a request as far as that takes no work: who sent it, what it says, for which run."""
-        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self._referee, _OBEYED))
+        request = messages.Perform.parse(verify(signed, messages.Perform.KIND, self.referee, _OBEYED))
         operation = self._policy.read(request.operation)
         self._check_run(request)
         return request, operation
 
     def acknowledge(self, signed: Signed) -> None:
         """Store that the run's referee has received this ledger as far as it says; the same again changes nothing."""
-        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self._referee, _OBEYED))
+        received = messages.Acknowledgement.parse(verify(signed, messages.Acknowledgement.KIND, self.referee, _OBEYED))
         self._check_run(received)
         with self._lock:
             self._ledger.acknowledge(signed)
-            self._directory.journal.publish()
+            self._journal.publish()
 
     def _check_run(self, message: messages.Perform | messages.Acknowledgement) -> None:
         self._check_holder(message.run, message.digest)
-        chain = self._directory.journal.chain
+        chain = self._journal.chain
         if not chain.holds(message.seen):
             raise RolledBack(f"{behind('the referee', message.seen, chain.head())}. {REMEDY}")
 
@@ -373,7 +366,7 @@ class Curator:
         """Carry out an operation with what :meth:`admit` has returned of its request."""
         with about_run(request.run), self._lock:
             charge = self._once(signed, request, operation)
-            self._directory.journal.publish()
+            self._journal.publish()
         release = messages.StoredRelease(
             run=request.run,
             digest=request.digest,
@@ -382,7 +375,7 @@ class Curator:
             result=charge.result or {},
             ledger=self._ledger.since(request.seen, charge),
         )
-        return self._directory.identity.sign(release.KIND, release.wire())
+        return self._journal.identity.sign(release.KIND, release.wire())
 
     # The way of every operation -------------------------------------------------------------------------------------
 
@@ -402,14 +395,14 @@ class Curator:
             known = self._ledger.charge(signed, operation.wire(), event)
             log.info("operation %s (%s) is charged as %s", known.operation_id, operation.kind, event.kind)
         with self._schedule.held(self._unit):
-            self._directory.journal.publish()
+            self._journal.publish()
             self._carry_out(known, operation)
         return known
 
     def _carry_out(self, charge: ChargedOperation, operation: Operation[Any]) -> None:
         number, reweighs = charge.operation_id, operation.reweighs_by is not None
         if reweighs:
-            self._directory.checkpoints.settle()
+            self._checkpoints.settle()
         began = time.monotonic()
         try:
             # Keys and run names stay out of its randomness: a seeded run is the same run in every deployment.
@@ -424,12 +417,10 @@ class Curator:
         self._owner.keep(self._engine.workspace.reweighing, number)
         if reweighs:
             updates, seconds = self._engine.workspace.reweighing.updates, time.monotonic() - began
-            self._directory.checkpoints.offer(
-                updates, seconds, self._engine.lineage(number), self._sample.cumulative_losses
-            )
+            self._checkpoints.offer(updates, seconds, self._engine.lineage(number), self._sample.cumulative_losses)
 
     def _check_open(self) -> None:
-        why = self._directory.journal.closed
+        why = self._journal.closed
         if why is not None:
             epsilon, delta = self.guarantee.pair
             cap = epsilon if math.isfinite(epsilon) else "infinite"
@@ -445,8 +436,8 @@ class Curator:
         return Engine(
             self._policy,
             self._sample,
-            self._directory.randomness,
+            self._randomness,
             public=self._public,
             past=self._ledger,
-            stored=self._directory.checkpoints.load,
+            stored=self._checkpoints.load,
         )

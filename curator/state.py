@@ -1,6 +1,6 @@
-"""A curator's state directory: its ledger, its secret, and the weights of its sample.
+"""The weights of a curator's sample on disk: files that spare a restart, and that nothing depends on.
 
-The weights are there so that a restarted curator need not compute all of them again. What happened is in the ledger,
+They are there so that a restarted curator need not compute all of them again. What happened is in the ledger,
 and every reweigh is a deterministic function of a public hypothesis: a file of weights is written seldom, in a thread
 of its own, and used only if it is beyond doubt.
 """
@@ -11,54 +11,15 @@ import hmac
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from common.core.arrays import AnyArray
-from common.core.durable import hold
 from common.core.threads import Worker
-from common.log.ledger import Journal
-from common.log.witness import Witness
-from common.numerics.randomness import RandomSource, durable_secret
-
-
-class StateDirectory:
-    """The curator's state directory.
-
-    Args:
-        folder: Created (mode 0700) if absent.
-        seed: Public seed for simulated people; None draws a durable secret from the operating system.
-        policy: Digest of what the curator agrees to.
-        witnesses: Where the heads of its ledger go, too.
-
-    Raises:
-        BadInput: If another process works on the same directory.
-        BrokenLedger: As :class:`common.log.ledger.Journal`.
-    """
-
-    def __init__(self, folder: Path, seed: int | None, policy: str, witnesses: Sequence[Witness] = ()) -> None:
-        with ExitStack() as opened:
-            opened.callback(hold(folder).close)
-            self.folder = folder
-            self.journal = Journal(folder, {"policy": policy}, witnesses)
-            opened.callback(self.journal.close)
-            self.identity = self.journal.identity
-            if seed is None:
-                self.randomness = durable_secret(folder / "secret.key")
-            else:
-                self.randomness = RandomSource.seeded(seed, "curator")
-            self.checkpoints = Checkpoints(folder, self.randomness.derive("weights").words(4).tobytes())
-            opened.callback(self.checkpoints.close)
-            self._opened = opened.pop_all()
-
-    def close(self) -> None:
-        self._opened.close()
-
 
 log = logging.getLogger("tandem")
 

@@ -290,8 +290,8 @@ class ResamplingCurator(Curator):
         first = super().perform(signed)
         self._performed += 1
         operation = parse_operation(signed.message["operation"])
-        again = self._engine.workspace.perform(operation, self._directory.randomness.derive(self._performed))
-        return self._directory.identity.sign(first.kind, {**first.message, "result": again.wire()})
+        again = self._engine.workspace.perform(operation, self._randomness.derive(self._performed))
+        return self._journal.identity.sign(first.kind, {**first.message, "result": again.wire()})
 
 
 def chosen(results: list[dict[str, Any]]) -> int:

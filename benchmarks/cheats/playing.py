@@ -214,7 +214,7 @@ class _OutsideItsClass:
         """Sign another hypothesis with the curator's own key."""
         release = self._curator.perform(signed)
         message = {**release.message, "result": {**release.message["result"], "hypothesis": {**CONSTANT}}}
-        return self._curator._directory.identity.sign(release.kind, message)
+        return self._curator._journal.identity.sign(release.kind, message)
 
 
 CONSTANT = {"kind": "constant", "label": 1}

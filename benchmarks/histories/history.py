@@ -68,7 +68,7 @@ def play(seed: int, kind: Opening = World, **rates: Any) -> History:
 
 
 def _digest(opened: World) -> str:
-    ledger = [(entry.kind, entry.body) for entry in opened.curator._directory.journal.chain.entries]
+    ledger = [(entry.kind, entry.body) for entry in opened.curator._journal.chain.entries]
     stored = json.dumps([opened.referee.store.entries(RUN), ledger], sort_keys=True)
     return hashlib.sha256(stored.encode()).hexdigest()
 
@@ -103,7 +103,7 @@ def _answers(opened: World) -> list[str]:
 def _charges(opened: World) -> list[str]:
     """Charged once, before it was released; released in one way."""
     broken = []
-    entries = opened.curator._directory.journal.chain.entries
+    entries = opened.curator._journal.chain.entries
     kinds = [(e.kind, str(_operation(e))) for e in entries if e.kind in ("charge", "result")]
     if any(count > 1 for count in Counter(kinds).values()):
         broken.append("charged once: an operation stands twice in the ledger")

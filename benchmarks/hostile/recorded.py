@@ -80,7 +80,7 @@ def recorded() -> Recorded:
             agent = host._answerer.identity
             found = Recorded(
                 referee=referee.identity,
-                curator=opened.curator._directory.identity,
+                curator=opened.curator._journal.identity,
                 witness=key,
                 agent=agent,
                 gateway=GatewayKey.derived(referee.identity.derived(PURPOSE)),

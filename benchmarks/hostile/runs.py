@@ -51,7 +51,7 @@ class HostileWorld(World):
         self.network.peers[seat] = self.peer
         super().__init__(folder, faults, clock, disk)
         if seat == "curator":
-            self.peer.key = self.curator._directory.identity
+            self.peer.key = self.curator._journal.identity
         if seat == "witness":
             self.peer.key = self._log._identity
         self._gateway = GatewayKey.derived(self.referee.identity.derived(PURPOSE))

@@ -111,7 +111,7 @@ def test_weights_that_are_not_beyond_doubt_are_computed_again(tmp_path, undistur
         bench.open()
         for number, operation in enumerate(SCRIPT[:2]):
             bench.perform(number, operation)
-        bench.curator._directory.checkpoints.settle()
+        bench.curator._checkpoints.settle()
         (old,) = [path.read_bytes() for path in (folder / "curator").glob("weights-*")]
         for number, operation in enumerate(SCRIPT[2:4], 2):
             bench.perform(number, operation)
@@ -154,7 +154,7 @@ def test_weights_are_stored_only_now_and_then(tmp_path, monkeypatch):
         seen = []
         for number in range(5):
             bench.perform(number, reweigh())
-            bench.curator._directory.checkpoints.settle()
+            bench.curator._checkpoints.settle()
             seen.append([path.name for path in (tmp_path / "curator").glob("weights-*")])
     assert seen == [[], ["weights-2"], ["weights-2"], ["weights-4"], ["weights-4"]]
 
@@ -166,8 +166,8 @@ def test_a_full_disk_stops_no_run(tmp_path, monkeypatch, caplog):
     with Bench(tmp_path) as bench:
         bench.open()
         monkeypatch.setattr(state.os, "fsync", full)  # type: ignore[attr-defined]
-        bench.curator._directory.checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
-        bench.curator._directory.checkpoints.settle()
+        bench.curator._checkpoints.offer(1, 0.0, "lineage", lambda: iter([np.zeros(1200, dtype=np.uint8)]))
+        bench.curator._checkpoints.settle()
         monkeypatch.undo()
     assert "could not be stored, and were not: [Errno 28]" in caplog.text
     assert not list((tmp_path / "curator").glob("weights-*"))

@@ -133,7 +133,7 @@ def test_the_path_and_the_message_must_agree(bench, client):
 
 
 def acknowledgements(curator: Curator) -> list[tuple[int, Entry]]:
-    return [(n, entry) for n, entry in curator._directory.journal.chain.numbered() if entry.kind == "acknowledgement"]
+    return [(n, entry) for n, entry in curator._journal.chain.numbered() if entry.kind == "acknowledgement"]
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def ended(tmp_path) -> Iterator[Bench]:
 
 def test_the_referee_countersigns_all_that_was_released(ended):
     [(number, entry)] = acknowledgements(ended.curator)
-    chain = ended.curator._directory.journal.chain
+    chain = ended.curator._journal.chain
     assert number == len(chain)
     signed = Signed.parse(entry.body["acknowledgement"])
     received = messages.Acknowledgement.parse(verify(signed, "acknowledgement", ended.referee.identity.public))
@@ -155,7 +155,7 @@ def test_the_referee_countersigns_all_that_was_released(ended):
 
 def test_the_same_again_or_an_older_one_changes_nothing(ended, tmp_path):
     [(number, entry)] = acknowledgements(ended.curator)
-    signed, chain = Signed.parse(entry.body["acknowledgement"]), ended.curator._directory.journal.chain
+    signed, chain = Signed.parse(entry.body["acknowledgement"]), ended.curator._journal.chain
     head = chain.head()
     ended.curator.acknowledge(signed)
     older = {**signed.message, "seen": chain.head(number - 2).wire()}
@@ -164,7 +164,7 @@ def test_the_same_again_or_an_older_one_changes_nothing(ended, tmp_path):
     ended.curator.close()
     with closing(open_curator(tiny(), tmp_path / "curator", 1, None)) as again:
         again.acknowledge(signed)
-        assert again._directory.journal.chain.head() == head
+        assert again._journal.chain.head() == head
     assert listed(tmp_path / "curator")[-1]["referee_had_seen"] == number - 1
 
 
@@ -288,7 +288,7 @@ def test_a_curator_whose_budget_counts_as_spent_charges_its_people_nothing(tmp_p
         account: Any = Attending()
         curator = Curator(tiny(), sample(1200), tmp_path / f"{closed}", seed=1, origin=SampleOrigin(account))
         if closed:
-            curator._directory.journal.append(CLOSED, {"why": "an older copy was put back"})
+            curator._journal.append(CLOSED, {"why": "an older copy was put back"})
             with pytest.raises(BudgetExceeded, match="an older copy was put back") as refused:
                 curator.open_run(agreed)
             epsilon = curator.guarantee.pair[0]

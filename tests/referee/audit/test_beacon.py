@@ -140,7 +140,7 @@ def test_a_referee_that_shows_the_word_of_another_beginning_is_caught(tmp_path, 
         witness = WitnessLog(tmp_path / "elsewhere", itself)  # as if it had seen this beginning first
         word = witness.keep(checkpoint) if with_its_word else StoredCheckpoint.parse(held[2].body["words"]).witnessed[0]
         words = StoredCheckpoint(checkpoint=checkpoint, witnessed=(word,))
-        curator = bench._gate.curator.of["run"]._directory.identity  # type: ignore[attr-defined]
+        curator = bench._gate.curator.of["run"]._journal.identity  # type: ignore[attr-defined]
     changes: list[Any] = [(2, "words", words.wire())]
     if with_its_word:
         share = {**Signed.parse(held[2].body["share"]).message, "beacon": beacon_of(words, agreed)}
@@ -189,7 +189,7 @@ def test_a_curator_that_opens_another_share_than_it_was_bound_to_ends_the_run(tm
         def chosen(signed: Signed) -> Signed:
             opened = honest(signed)
             curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
-            return curator._directory.identity.sign("share", {**opened.message, "share": "0" * 64})
+            return curator._journal.identity.sign("share", {**opened.message, "share": "0" * 64})
 
         monkeypatch.setattr(bench._gate, "open_share", chosen)
         bench.referee.create("run", RUN.wire(), None)

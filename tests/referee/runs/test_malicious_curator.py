@@ -33,7 +33,7 @@ class Cheating:
 
     def __init__(self, curator: Curator, change: Change, kind: str = "release") -> None:
         self.curator, self.change, self.kind = curator, change, kind
-        self.identity: Identity = curator._directory.identity
+        self.identity: Identity = curator._journal.identity
         self.asked = 0
 
     def open_run(self, signed: Signed) -> Signed:

@@ -171,7 +171,7 @@ class Liar:
         terms = self.curator.open_run(signed)
         if self.what == "terms of another run":
             message = {**terms.message, "run": "other"}
-            return self.curator._directory.identity.sign("terms", message)
+            return self.curator._journal.identity.sign("terms", message)
         return Identity.create().sign("perform", terms.message) if self.what == "no terms" else terms
 
     def open_share(self, signed: Any) -> Any:
@@ -179,7 +179,7 @@ class Liar:
 
     def perform(self, signed: Any) -> Any:
         release = self.curator.perform(signed)
-        identity = self.curator._directory.identity
+        identity = self.curator._journal.identity
         return {
             "another key": lambda: Identity.create().sign("release", release.message),
             "another request": lambda: identity.sign("release", {**release.message, "request": "0" * 64}),

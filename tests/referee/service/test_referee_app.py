@@ -209,10 +209,10 @@ def test_a_referee_without_room_or_database_is_alive_and_not_ready(tmp_path):
 @pytest.mark.usefixtures("_looks_each_time")
 def test_asking_changes_nothing_and_commits_nothing(tmp_path):
     with Bench(tmp_path) as bench:
-        before = bench.referee.store.commits(), bench.curator._directory.journal.chain.head()
+        before = bench.referee.store.commits(), bench.curator._journal.chain.head()
         bench.referee.store.check_writable()
-        assert bench.curator._directory.journal.lacking() is None
-        assert (bench.referee.store.commits(), bench.curator._directory.journal.chain.head()) == before
+        assert bench.curator._journal.lacking() is None
+        assert (bench.referee.store.commits(), bench.curator._journal.chain.head()) == before
 
 
 @pytest.mark.usefixtures("_looks_each_time")
