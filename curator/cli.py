@@ -33,8 +33,7 @@ from common.net.cli import (
 
 if TYPE_CHECKING:
     from common.log.witness import Witness
-    from curator.contributions.fields import Fields
-    from curator.contributions.messages import Offer
+    from curator.contributions.messages import Fields, Offer
 
 app = application(
     "The curator: holds the records of the people who trust it, and answers within a fixed privacy budget."
@@ -127,7 +126,7 @@ def serve_command(
     from common.scenario import loading
     from common.scenario.accepting import accepted
     from curator.app import curator_app
-    from curator.contributions.opening import after_the_beginning
+    from curator.contributions.collection import after_the_beginning
     from curator.startup import open_curator, referee_of
 
     end_with_stdin()
@@ -187,8 +186,7 @@ def collect_command(
     from common.net.server import listen, serve
     from common.scenario import loading
     from common.scenario.accepting import accepted
-    from curator.contributions.collection import collecting_app
-    from curator.contributions.opening import collecting
+    from curator.contributions.collection import collecting, collecting_app
     from curator.startup import check_policy
 
     end_with_stdin()
@@ -223,7 +221,7 @@ def invite_command(
 
     Example: curator invite --count 500 --state /srv/curator
     """
-    from curator.contributions.opening import invited
+    from curator.contributions.collection import invited
 
     for code in invited(state.absolute(), count):
         say(code)

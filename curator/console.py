@@ -25,7 +25,7 @@ from common.net.pages import Pages, Rules, check_loopback, page_app, serve_page,
 from common.privacy.budget import Budget, open_budget
 from common.privacy.events import Event, NoEvent, parse_event
 from curator.ledger import CHARGE, OPEN, RESULT
-from curator.owner import OWNERS, VERSION
+from curator.state import OWNERS, VERSION
 
 COMMAND = "curator console"
 

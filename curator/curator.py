@@ -53,9 +53,8 @@ from common.scenario.scenario import parse, policy_digest
 from curator.engine import CuratorPolicy, Engine
 from curator.learners.base import Learner
 from curator.ledger import ChargedOperation, Holder, Ledger
-from curator.owner import OwnersFile
 from curator.sample.base import Sample
-from curator.state import Checkpoints
+from curator.state import Checkpoints, OwnersFile
 
 if TYPE_CHECKING:
     from common.data.examining import Notes

@@ -33,7 +33,7 @@ from curator.sample.source import OnProgress, in_blocks
 if TYPE_CHECKING:
     from common.data.examining import Notes
     from common.data.population import RecordSource
-    from curator.contributions.opening import Contributions
+    from curator.contributions.collection import Contributions
 
 log = logging.getLogger("tandem")
 
@@ -63,9 +63,9 @@ def open_curator(
     read: list[Notes] = []
     contributions: Contributions | None = None
     if scenario.source.table is not None and scenario.source.table.contributed:
-        from curator.contributions import opening  # here, since what collects serves, which few runs do
+        from curator.contributions import collection
 
-        contributions = opening.Contributions(folder, scenario)
+        contributions = collection.Contributions(folder, scenario)
 
     def identify(people: RecordSource) -> None:
         if account is not None:

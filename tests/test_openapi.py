@@ -19,8 +19,7 @@ from schemathesis.specs.openapi.checks import (
 from common.net.oblivious.encapsulation import REQUEST_TYPE
 from common.net.oblivious.relay import relay_app
 from curator.app import curator_app
-from curator.contributions.collection import Collection, collecting_app
-from curator.contributions.opening import collecting
+from curator.contributions.collection import Collection, collecting, collecting_app
 from issuer.issuer import REQUEST as TOKEN_REQUEST
 from issuer.issuer import issuer_app
 from referee.service.app import referee_app

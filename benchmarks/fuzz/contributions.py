@@ -12,7 +12,7 @@ from common.core import canonical
 from common.core.errors import BadData, BadMessage
 from common.crypto.identity import Identity, Signed
 from common.scenario.resolved import parse_resolved
-from curator.contributions import fields, messages
+from curator.contributions import messages
 from curator.contributions.collection import FOLDER, SEAL_KEY, Collection, source_of
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 
@@ -47,7 +47,7 @@ class Contributing:
     @cached_property
     def plaintext(self) -> bytes:
         """The person's record, before it is sealed."""
-        return fields.written(fields.checked(self.record, source_of(self._chosen)), source_of(self._chosen))
+        return messages.padded(messages.checked_fields(self.record, source_of(self._chosen)), source_of(self._chosen))
 
     @property
     def contribution(self) -> Signed:
@@ -86,7 +86,7 @@ class Contributing:
 
 def _record(table: Any, raw: bytes) -> object:
     # Inputs are filled up as records are: else nearly all would have another length.
-    return fields.read(raw.ljust(fields.length(table)), table)
+    return messages.read_fields(raw.ljust(messages.record_length(table)), table)
 
 
 def _message(kind: Any, raw: bytes) -> object:

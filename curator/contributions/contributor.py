@@ -15,14 +15,13 @@ from common.core.plain import in_columns
 from common.crypto.identity import Identity, Signed, verify
 from common.net.client import ANSWER, Client, read_signed_reply
 from common.privacy.guarantee import best_guess, formula, in_words
-from curator.contributions import fields, messages
-from curator.contributions.fields import Fields
-from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
+from curator.contributions import messages
+from curator.contributions.messages import Contribution, ContributionReceipt, Fields, Offer, Withdrawal
 
 SENT, RECEIPT, FAREWELL = "contribution.json", "receipt.json", "withdrawal-receipt.json"
 """What leaves this device, and the curator's words about it. The record itself is not kept."""
 
-Agree = Callable[[Offer, fields.Fields], bool]
+Agree = Callable[[Offer, Fields], bool]
 """Shows what would be sent and what is promised, and asks."""
 
 
@@ -66,7 +65,7 @@ class Contributor:
                 f"key: contribute with a fresh --state"
             )
         offer = collector.offer(self.curator)
-        texts = fields.checked(record, offer.table)
+        texts = messages.checked_fields(record, offer.table)
         signed = self._sealed(offer, texts, agree)
         receipt = self._checked(collector.contribute(signed, token), signed, "kept")
         write_durably(self._folder / RECEIPT, receipt.raw(), mode=0o600)
@@ -104,8 +103,8 @@ class Contributor:
         write_durably(self._folder / FAREWELL, receipt.raw(), mode=0o600)
         return receipt
 
-    def _sealed(self, offer: Offer, texts: fields.Fields, agree: Agree) -> Signed:
-        plaintext = fields.written(texts, offer.table)
+    def _sealed(self, offer: Offer, texts: Fields, agree: Agree) -> Signed:
+        plaintext = messages.padded(texts, offer.table)
         if (self._folder / SENT).exists():
             signed, tag = self._sent()
             if (signed.message["offer"], tag) != (offer.fingerprint(), self._tag(plaintext)):

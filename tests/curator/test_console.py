@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from common.core.errors import BadData, BadInput, BrokenLedger
 from curator.cli import app
 from curator.console import console, console_app, look
-from curator.owner import BINS, OWNERS, weights_of
 from curator.sample.reweighing import Reweighing
 from curator.startup import open_curator
+from curator.state import BINS, OWNERS, weights_of
 from tests.common.data.test_people import CSV, own
 from tests.support import Bench
 from tests.tandem.ui.asking import KEY, RULES, Browser, outside

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from curator.contributions.collection import Collection
-from curator.contributions.opening import collecting
+from curator.contributions.collection import Collection, collecting
 from tests.curator.contributions.given import TOKEN, scenario
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from common.core.errors import Unauthorized
 from common.crypto.identity import Identity, Signed
+from common.data.tables import TableSource
 from common.scenario.plan import resolve
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import parse
-from curator.contributions import fields, messages
-from curator.contributions.collection import Collection
+from curator.contributions import messages
+from curator.contributions.collection import Collection, collecting
 from curator.contributions.contributor import Contributor
 from curator.contributions.messages import Offer
-from curator.contributions.opening import collecting
 
 TOKEN = "a-token-for-contributors"
 PEOPLE = 12
@@ -96,6 +96,11 @@ class Direct:
         return self.collection.withdraw(self.carry(signed))
 
 
+def sealable(record: Fields, table: TableSource) -> bytes:
+    """Return a record as it is sealed."""
+    return messages.padded(messages.checked_fields(record, table), table)
+
+
 def person(folder: Path, collection: Collection) -> Contributor:
     return Contributor(folder, collection.curator)
 
@@ -119,7 +124,7 @@ def fill(
     with collecting(folder, chosen, most=max(PEOPLE, len(people)), token=TOKEN) as collection:
         offer = Offer.parse(collection.offer.message)
         for place, person_fields in enumerate(people):
-            plaintext = fields.written(fields.checked(person_fields, offer.table), offer.table)
+            plaintext = sealable(person_fields, offer.table)
             identity = known[place]
             message = messages.seal(plaintext, offer, collection.curator, f"{place:032x}", identity.public)
             collection.accept(identity.sign(message.KIND, message.wire()))

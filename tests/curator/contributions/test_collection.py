@@ -22,10 +22,9 @@ from common.core.errors import (
 from common.crypto.identity import Identity, Signed, verify
 from common.scenario.scenario import parse
 from curator.contributions import messages
-from curator.contributions.collection import Collection
+from curator.contributions.collection import Collection, collecting
 from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contributor
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
-from curator.contributions.opening import collecting
 from curator.contributions.store import FILE, SHARED
 from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, person, scenario
 from tests.tiers import for_each

@@ -36,15 +36,27 @@ from common.scenario.plan import resolve
 from curator import cli as curator_cli
 from curator.app import curator_app
 from curator.cli import app as curator_command
-from curator.contributions import fields, opening
-from curator.contributions.collection import Collection, collecting_app
+from curator.contributions import collection as opening
+from curator.contributions import messages
+from curator.contributions.collection import Collection, after_the_beginning, collecting, collecting_app
 from curator.contributions.contributor import SENT, CollectorClient, Contributor
-from curator.contributions.opening import after_the_beginning, collecting
 from curator.contributions.store import FILE
 from curator.ledger import backup, listed, restore
 from curator.startup import open_curator
 from deploy.deployment import Embedded
-from tests.curator.contributions.given import PEOPLE, TABLE, TOKEN, Direct, fill, give, person, rows, scenario, write
+from tests.curator.contributions.given import (
+    PEOPLE,
+    TABLE,
+    TOKEN,
+    Direct,
+    fill,
+    give,
+    person,
+    rows,
+    scenario,
+    sealable,
+    write,
+)
 from tests.curator.contributions.test_collection import ONE, OTHER, agreed, sent
 from tests.support import served
 
@@ -78,8 +90,8 @@ def test_a_value_is_read_in_any_spelling_and_sealed_in_that_of_the_list(tmp_path
     assert table is not None
     kinds_of = [(True, 1), ("true", 1.0), ("FALSE", "0"), (False, False), (1000, "01"), (1000.0, "0.0")]
     people = [{"plan": plan, "renews": renews} for plan, renews in (kinds_of * PEOPLE)[:PEOPLE]]
-    assert {len(fields.written(fields.checked(person, table), table)) for person in people} == {fields.length(table)}
-    assert fields.checked(people[0], table) == {"plan": "True", "renews": "1.0"}
+    assert {len(sealable(person, table)) for person in people} == {messages.record_length(table)}
+    assert messages.checked_fields(people[0], table) == {"plan": "True", "renews": "1.0"}
     fill(tmp_path / "curator", chosen, people)
     found = opening.Contributions(tmp_path / "curator", chosen)(table, None).records
     single = [record_of(person, table) for person in people]
@@ -319,9 +331,7 @@ from common.scenario.plan import resolve
 from common.scenario import loading
 from common.scenario.plan import resolve
 from common.net.server import listen, serve
-from curator.contributions.collection import collecting_app
-from curator.contributions.collection import Collection
-from curator.contributions.opening import collecting
+from curator.contributions.collection import Collection, collecting, collecting_app
 Collection._receipt = lambda *given: os.kill(os.getpid(), signal.SIGKILL)  # what is stored is stored by now
 chosen = resolve(loading.load(sys.argv[1]))
 with listen("127.0.0.1", 0) as listener, collecting(Path(sys.argv[2]), chosen, token=sys.argv[3]) as collection:

@@ -14,10 +14,9 @@ from common.data.loading import load
 from common.data.tables import TableSource, record_of
 from curator.cli import app as curator_command
 from curator.contributions import collection as limits
-from curator.contributions import fields, messages
-from curator.contributions.collection import Collection
+from curator.contributions import messages
+from curator.contributions.collection import Collection, collecting, invited
 from curator.contributions.messages import Offer
-from curator.contributions.opening import collecting, invited
 from curator.contributions.store import FILE
 from tests.curator.contributions.given import (
     CONTRIBUTED,
@@ -30,6 +29,7 @@ from tests.curator.contributions.given import (
     person,
     rows,
     scenario,
+    sealable,
     write,
 )
 from tests.curator.contributions.test_collection import withdrawal
@@ -44,17 +44,17 @@ def test_what_is_read_again_is_the_record_of_a_files_row_to_the_bit(tmp_path):
     write(tmp_path / "people.csv", people)
     loaded = load(tmp_path, TableSource.parse({**TABLE, "files": ["people.csv"]}))
     for place, one in enumerate(people):
-        texts = fields.read(fields.written(fields.checked(one, SOURCE), SOURCE), SOURCE)
+        texts = messages.read_fields(sealable(one, SOURCE), SOURCE)
         record = record_of(texts, SOURCE)
         np.testing.assert_array_equal(record.features[0], loaded.features[place])
         assert record.labels[0] == loaded.labels[place]
 
 
 def test_all_records_of_a_table_have_one_length_before_they_are_sealed():
-    lengths = {len(fields.written(fields.checked(person, SOURCE), SOURCE)) for person in rows(200)}
+    lengths = {len(sealable(person, SOURCE)) for person in rows(200)}
     longest = {**ONE, "visits": "0.000000000000000000000000000001", "plan": "professional"}
-    lengths |= {len(fields.written(fields.checked(longest, SOURCE), SOURCE))}
-    assert lengths == {fields.length(SOURCE)}
+    lengths |= {len(sealable(longest, SOURCE))}
+    assert lengths == {messages.record_length(SOURCE)}
 
 
 @for_each(
@@ -73,7 +73,7 @@ def test_all_records_of_a_table_have_one_length_before_they_are_sealed():
 )
 def test_a_record_that_is_none_is_refused_before_it_is_sealed_and_no_value_is_shown(change, said):
     with pytest.raises(BadData) as refused:
-        fields.checked({**ONE, **change}, SOURCE)
+        messages.checked_fields({**ONE, **change}, SOURCE)
     assert refused.value.detail.startswith(said)
     for value in change.values():
         assert value is None or str(value) not in refused.value.detail.replace("0 to 30", "")
@@ -82,12 +82,12 @@ def test_a_record_that_is_none_is_refused_before_it_is_sealed_and_no_value_is_sh
 def test_a_label_above_a_number_has_its_length_too():
     source = TableSource.parse({**CONTRIBUTED, "label": {"column": "income", "above": 50}})
     person = {**ONE, "income": "0." + 30 * "1"}
-    assert len(fields.written(fields.checked(person, source), source)) == fields.length(source)
+    assert len(sealable(person, source)) == messages.record_length(source)
     with pytest.raises(BadData, match="'income': a number has at most"):
-        fields.checked({**ONE, "income": "0." + 31 * "1"}, source)
+        messages.checked_fields({**ONE, "income": "0." + 31 * "1"}, source)
 
 
-GOOD = fields.written(fields.checked(ONE, SOURCE), SOURCE)
+GOOD = sealable(ONE, SOURCE)
 
 
 @for_each(
@@ -110,7 +110,7 @@ GOOD = fields.written(fields.checked(ONE, SOURCE), SOURCE)
 )
 def test_a_curator_takes_nothing_but_records_of_the_table_and_says_the_same_of_all_others(plaintext):
     with pytest.raises(BadData, match=r"^the sealed record is none that the offer's table describes: nothing of it"):
-        fields.read(plaintext, SOURCE)
+        messages.read_fields(plaintext, SOURCE)
 
 
 PRIVATE = bytes(range(32))
@@ -165,7 +165,7 @@ RECORD: Fields = {"visits": 12, "plan": "family", "renews": "yes"}
 def signed(collection: Collection, identity: Identity, name: int, plaintext: bytes | None = None) -> Signed:
     """Return a contribution of a record, or of anything else."""
     offer = Offer.parse(collection.offer.message)
-    record = fields.written(fields.checked(RECORD, offer.table), offer.table) if plaintext is None else plaintext
+    record = sealable(RECORD, offer.table) if plaintext is None else plaintext
     message = messages.seal(record, offer, collection.curator, f"{name:032x}", identity.public)
     return identity.sign(message.KIND, message.wire())
 

@@ -231,7 +231,7 @@ def test_a_curator_with_a_public_seed_has_no_share_to_open(tmp_path, monkeypatch
         words = StoredCheckpoint.parse(body["words"])
         opening = beacon.RevealRequest(run="run", digest=agreed.fingerprint(), words=words)
         curator = bench._gate.curator.of["run"]  # type: ignore[attr-defined]
-        monkeypatch.setattr(curator._directory, "randomness", RandomSource.seeded(1))
+        monkeypatch.setattr(curator, "_randomness", RandomSource.seeded(1))
         with pytest.raises(ConfigurationMismatch, match="has no share of the order"):
             curator.open_share(seal(bench.referee.identity, opening))
 
