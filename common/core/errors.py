@@ -29,6 +29,10 @@ class TandemError(Exception):
     title: ClassVar[str] = "Something went wrong"
     status: ClassVar[int] = 500
 
+    def __init_subclass__(cls, *, problem: str, title: str, status: int = 0) -> None:
+        super().__init_subclass__()
+        cls.problem, cls.title, cls.status = problem, title, status or cls.status
+
     def __init__(self, detail: str, /, **members: Any) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -49,248 +53,170 @@ class TandemError(Exception):
         return about | self.members
 
 
-class BadInput(TandemError):
+class BadInput(TandemError, problem="bad-input", title="Input not acceptable", status=422):
     """What somebody gave us is not acceptable; nothing changed."""
 
-    problem, title, status = "bad-input", "Input not acceptable", 422
 
-
-class BadScenario(BadInput):
+class BadScenario(BadInput, problem="bad-scenario", title="Scenario not acceptable"):
     """A scenario file or a ``--set`` option is wrong."""
 
-    problem, title = "bad-scenario", "Scenario not acceptable"
 
-
-class BadData(BadInput):
+class BadData(BadInput, problem="bad-data", title="Data not acceptable"):
     """Records that cannot be used."""
 
-    problem, title = "bad-data", "Data not acceptable"
 
-
-class BadFit(BadInput, ValueError):
+class BadFit(BadInput, ValueError, problem="bad-fit", title="Estimator cannot be fitted so"):
     """An estimator's parameters or data are not acceptable: nothing was released, nothing is charged."""
 
-    problem, title = "bad-fit", "Estimator cannot be fitted so"
 
-
-class BadMessage(BadInput):
+class BadMessage(BadInput, problem="bad-message", title="Message not acceptable"):
     """A message that does not say what its kind must say."""
 
-    problem, title = "bad-message", "Message not acceptable"
 
-
-class VersionSkew(BadMessage):
+class VersionSkew(BadMessage, problem="version-skew", title="Versions do not fit together", status=409):
     """Two parties speak different versions of the protocol; nothing of the message was used."""
 
-    problem, title, status = "version-skew", "Versions do not fit together", 409
 
-
-class UnknownKey(BadMessage):
+class UnknownKey(BadMessage, problem="ohttp-key", title="Key configuration not acceptable", status=400):
     """A request was encapsulated to a key, or with algorithms, that this gateway has not (RFC 9458, section 5.3)."""
 
-    problem, title, status = "ohttp-key", "Key configuration not acceptable", 400
 
-
-class BrokenLedger(BadInput):
+class BrokenLedger(BadInput, problem="broken-ledger", title="Ledger not acceptable"):
     """A ledger that was cut off, edited, put back or copied: what it says of what was spent cannot be trusted."""
 
-    problem, title = "broken-ledger", "Ledger not acceptable"
 
-
-class TooLarge(BadInput):
+class TooLarge(BadInput, problem="too-large", title="Body too large", status=413):
     """A request's body is larger than its resource can need, or does not say how large it is."""
 
-    problem, title, status = "too-large", "Body too large", 413
 
-
-class TooSlow(BadInput):
+class TooSlow(BadInput, problem="too-slow", title="Body too slow", status=408):
     """A request's body did not come in time."""
 
-    problem, title, status = "too-slow", "Body too slow", 408
 
-
-class BadHost(BadInput):
+class BadHost(BadInput, problem="bad-host", title="Host header not acceptable", status=400):
     """A request that has no Host header, several, or one that names no host (RFC 9112, 3.2)."""
 
-    problem, title, status = "bad-host", "Host header not acceptable", 400
 
-
-class BadPlugin(BadInput):
+class BadPlugin(BadInput, problem="bad-plugin", title="Installed plug-in not acceptable", status=500):
     """An installed plug-in cannot be imported, or takes a name that is taken."""
 
-    problem, title, status = "bad-plugin", "Installed plug-in not acceptable", 500
 
-
-class Refused(TandemError):
+class Refused(TandemError, problem="refused", title="Refused", status=403):
     """Well formed, but a party's own rules forbid it; nothing changed."""
 
-    problem, title, status = "refused", "Refused", 403
 
-
-class BudgetExceeded(Refused):
+class BudgetExceeded(Refused, problem="budget-exceeded", title="Privacy budget exceeded"):
     """A privacy budget would be exceeded."""
 
-    problem, title = "budget-exceeded", "Privacy budget exceeded"
 
-
-class PolicyRefused(Refused):
+class PolicyRefused(Refused, problem="policy", title="Outside this party's policy"):
     """Outside a party's own policy."""
 
-    problem, title = "policy", "Outside this party's policy"
 
-
-class ConsentWithheld(Refused):
+class ConsentWithheld(Refused, problem="consent-withheld", title="Not agreed to"):
     """A person was asked whether to answer, and said no: nothing was answered, nothing is spent."""
 
-    problem, title = "consent-withheld", "Not agreed to"
 
-
-class NotVouched(Refused):
+class NotVouched(Refused, problem="not-vouched", title="No issuer vouches for this participant"):
     """No issuer that is accepted here vouches that a participant is a person, or speaks for so many."""
 
-    problem, title = "not-vouched", "No issuer vouches for this participant"
 
-
-class PatternViolation(Refused):
+class PatternViolation(Refused, problem="pattern", title="Message out of turn", status=409):
     """Not allowed at this point of the protocol's message pattern."""
 
-    problem, title, status = "pattern", "Message out of turn", 409
 
-
-class AlreadyAnswered(Refused):
+class AlreadyAnswered(Refused, problem="already-answered", title="Already answered", status=409):
     """An agent was asked twice, or answers twice."""
 
-    problem, title, status = "already-answered", "Already answered", 409
 
-
-class Conflict(Refused):
+class Conflict(Refused, problem="conflict", title="Same id, different content", status=409):
     """The same id came with different content."""
 
-    problem, title, status = "conflict", "Same id, different content", 409
 
-
-class RolledBack(Refused):
+class RolledBack(Refused, problem="rolled-back", title="Ledger behind what was released", status=409):
     """A ledger does not hold what was released before: it was put back, cut, or used twice."""
 
-    problem, title, status = "rolled-back", "Ledger behind what was released", 409
 
-
-class RunBegun(Refused):
+class RunBegun(Refused, problem="run-begun", title="Run has begun", status=409):
     """The run has begun: who is in its sample can no longer change."""
 
-    problem, title, status = "run-begun", "Run has begun", 409
 
-
-class ConfigurationMismatch(Refused):
+class ConfigurationMismatch(Refused, problem="configuration-mismatch", title="Run configuration differs", status=409):
     """The digest of the run's configuration differs from the one agreed on."""
 
-    problem, title, status = "configuration-mismatch", "Run configuration differs", 409
 
-
-class Unauthorized(TandemError):
+class Unauthorized(TandemError, problem="unauthorized", title="Token missing or wrong", status=401):
     """A token is missing or wrong."""
 
-    problem, title, status = "unauthorized", "Token missing or wrong", 401
 
-
-class Forged(TandemError):
+class Forged(TandemError, problem="forged", title="Signature does not verify", status=401):
     """A signature does not verify, or an unexpected key signed."""
 
-    problem, title, status = "forged", "Signature does not verify", 401
 
-
-class NotFound(TandemError):
+class NotFound(TandemError, problem="not-found", title="Not found", status=404):
     """There is no such thing here."""
 
-    problem, title, status = "not-found", "Not found", 404
 
-
-class AuditFailed(TandemError):
+class AuditFailed(TandemError, problem="audit-failed", title="Audit failed", status=422):
     """A transcript does not verify."""
 
-    problem, title, status = "audit-failed", "Audit failed", 422
 
-
-class RunCancelled(TandemError):
+class RunCancelled(TandemError, problem="run-cancelled", title="Run cancelled", status=409):
     """A run was cancelled: what was released stays released, and what was spent stays spent."""
 
-    problem, title, status = "run-cancelled", "Run cancelled", 409
 
-
-class RunFailed(TandemError):
+class RunFailed(TandemError, problem="run-failed", title="Run ended without an answer"):
     """A run ended without an answer; what it was allowed to spend counts as spent."""
 
-    problem, title = "run-failed", "Run ended without an answer"
 
-
-class FitFailed(RunFailed, RuntimeError):
+class FitFailed(RunFailed, RuntimeError, problem="fit-failed", title="Fit ended without an answer"):
     """An estimator's run ended without an answer; what it was allowed to spend counts as spent."""
 
-    problem, title = "fit-failed", "Fit ended without an answer"
 
-
-class OperationFailed(TandemError):
+class OperationFailed(TandemError, problem="operation-failed", title="Operation failed", status=500):
     """The curator's code failed while it held private records: always the same sentence, so that it tells nothing."""
 
-    problem, title, status = "operation-failed", "Operation failed", 500
 
-
-class Superseded(TandemError):
+class Superseded(TandemError, problem="superseded", title="Another process has taken over", status=503):
     """Another process has taken over what this one did: this one writes nothing more of it."""
 
-    problem, title, status = "superseded", "Another process has taken over", 503
 
-
-class CannotWrite(TandemError):
+class CannotWrite(TandemError, problem="cannot-write", title="Nothing can be stored at present", status=503):
     """A party cannot store what it must store first: nothing changed, and the same request may be made again."""
 
-    problem, title, status = "cannot-write", "Nothing can be stored at present", 503
     retry_after = 2
     """Seconds after which to ask again."""
 
 
-class Busy(TandemError):
+class Busy(TandemError, problem="busy", title="Too busy at present", status=503):
     """A service has more to do than it can at present; nothing changed, and the same request may be made again."""
 
-    problem, title, status = "busy", "Too busy at present", 503
     retry_after = 2
     """Seconds after which to ask again."""
 
 
-class NotReady(TandemError):
+class NotReady(TandemError, problem="not-ready", title="Not ready", status=503):
     """A service answers, and lacks something that its work needs."""
 
-    problem, title, status = "not-ready", "Not ready", 503
 
-
-class PeerError(TandemError):
+class PeerError(TandemError, problem="peer", title="Peer failed", status=502):
     """The other side's fault."""
 
-    problem, title, status = "peer", "Peer failed", 502
 
-
-class PeerUnavailable(PeerError):
+class PeerUnavailable(PeerError, problem="peer-unavailable", title="Peer unavailable", status=503):
     """Nobody answers there."""
 
-    problem, title, status = "peer-unavailable", "Peer unavailable", 503
 
-
-class PeerUntrusted(PeerUnavailable):
+class PeerUntrusted(PeerUnavailable, problem="peer-untrusted", title="Peer not trusted"):
     """Somebody listens there, and TLS does not show that it is the one that was meant; or it does not accept us."""
 
-    problem, title = "peer-untrusted", "Peer not trusted"
 
-
-class RelayUntrusted(PeerUnavailable):
+class RelayUntrusted(PeerUnavailable, problem="relay-untrusted", title="Relay not trusted"):
     """A relay passed on what the pinned referee did not say: it changed it, kept it, or put something in its place."""
 
-    problem, title = "relay-untrusted", "Relay not trusted"
 
-
-class PeerMisbehaved(PeerError):
+class PeerMisbehaved(PeerError, problem="peer-misbehaved", title="Peer misbehaved"):
     """It answered with something that no honest peer sends."""
-
-    problem, title = "peer-misbehaved", "Peer misbehaved"
 
 
 def every_error() -> list[type[TandemError]]:

@@ -47,7 +47,14 @@ def visible(text: str) -> str:
     """Return a text as :func:`plain` does, however long it is."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_visible(character) for character in text)
+    shown = []
+    for character in text:
+        number, seen = ord(character), unicodedata.category(character) not in _HIDDEN
+        escaped = (
+            f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+        )
+        shown.append(character if seen else escaped)
+    return "".join(shown)
 
 
 def command(*words: str | Path) -> str:
@@ -68,12 +75,8 @@ def _word(word: str | Path) -> str:
         raw = os.fsencode(text)
     except UnicodeEncodeError:  # no file can have this name
         raw = text.encode(errors="backslashreplace")
-    return "$'" + "".join(map(_octal, raw)) + "'"
-
-
-def _octal(byte: int) -> str:
-    character = chr(byte)
-    return character if 0x20 <= byte < 0x7F and character not in "\\'" else f"\\{byte:03o}"
+    plainly = {byte: chr(byte) for byte in range(0x20, 0x7F) if chr(byte) not in "\\'"}
+    return "$'" + "".join(plainly.get(byte, f"\\{byte:03o}") for byte in raw) + "'"
 
 
 def html(text: str) -> str:
@@ -99,13 +102,6 @@ def in_columns(parts: Mapping[str, str]) -> str:
     lines = [plain(f"{name:<{_NAME}}  {text}") for name, text in parts.items()]
     indent = " " * (_NAME + 2)
     return "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False) for line in lines)
-
-
-def _visible(character: str) -> str:
-    if unicodedata.category(character) not in _HIDDEN:
-        return character
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
 class PlainFormatter(logging.Formatter):

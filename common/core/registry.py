@@ -75,16 +75,14 @@ class Registry(Generic[T]):
                 package = importlib.import_module(self._package)
                 for module in pkgutil.walk_packages(getattr(package, "__path__", []), f"{self._package}."):
                     importlib.import_module(module.name)
-                self._load_installed()
+                for entry in installed(self.group):
+                    import_plugin(entry, self.noun)
+                    if entry.name not in self._entries:
+                        name = describe_plugin(entry, self.noun)
+                        raise BadPlugin(f"{name} is not there: the module registers no such name")
                 self._loaded = True
             finally:
                 self._loading = False
-
-    def _load_installed(self) -> None:
-        for entry in installed(self.group):
-            import_plugin(entry, self.noun)
-            if entry.name not in self._entries:
-                raise BadPlugin(f"{describe_plugin(entry, self.noun)} is not there: the module registers no such name")
 
     @property
     def group(self) -> str:

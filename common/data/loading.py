@@ -15,7 +15,7 @@ from common.core.errors import BadData
 from common.data import files
 from common.data.files import PIECE, Piece, cached_pieces, header_of, is_typed, pieces, typed
 from common.data.schema import Schema
-from common.data.tables import Label, Layout, Number, Reluctance, Selection, TableSource, scaled, shortened
+from common.data.tables import Label, Layout, Number, Selection, TableSource, scaled, shortened
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 
@@ -108,17 +108,15 @@ def volunteering(piece: Piece, selection: Selection, layout: Layout) -> Floats:
     """Return each row's public probability to volunteer if asked, shape (rows,)."""
     probability = np.full(len(piece.frame), selection.willing)
     for condition in selection.unless:
-        probability[_holds(piece, condition, layout)] *= condition.factor
+        if condition.values:
+            holds = piece.frame[condition.column].is_in(condition.texts(layout)).to_numpy()
+        else:
+            numbers = numbers_of(piece, condition.column, layout)
+            low = -np.inf if condition.above is None else condition.above
+            high = np.inf if condition.below is None else condition.below
+            holds = (low < numbers) & (numbers <= high)
+        probability[holds] *= condition.factor
     return probability
-
-
-def _holds(piece: Piece, condition: Reluctance, layout: Layout) -> AnyArray:
-    if condition.values:
-        return piece.frame[condition.column].is_in(condition.texts(layout)).to_numpy()
-    numbers = numbers_of(piece, condition.column, layout)
-    low = -np.inf if condition.above is None else condition.above
-    high = np.inf if condition.below is None else condition.below
-    return (low < numbers) & (numbers <= high)
 
 
 def encode_piece(piece: Piece, source: TableSource | Schema, inputs: Collection[int] | None = None) -> Singles:
@@ -226,18 +224,14 @@ def rows_of(data: Any, columns: frozenset[str], layout: Layout) -> Iterator[Piec
             piece = typed(_NAME, rows, columns)
             yield Piece(_NAME, piece.frame, piece.lines + start)
     elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        yield _listed(data, columns)
+        for place, row in enumerate(data, start=1):
+            if not isinstance(row, Mapping):
+                raise BadData(f"row {place} must be a mapping of columns to values, found {type(row).__name__}")
+            absent = sorted(columns - row.keys())
+            if absent:
+                raise BadData(f"row {place} has no field {absent[0]!r} (None stands for a value that is not known)")
+        yield typed(_NAME, {name: [row[name] for row in data] for name in columns}, columns)
     else:
         raise BadData(
             f"rows must be in a file, a polars or pandas frame, or a list of mappings, found {type(data).__name__}"
         )
-
-
-def _listed(data: Sequence[Any], columns: frozenset[str]) -> Piece:
-    for place, row in enumerate(data, start=1):
-        if not isinstance(row, Mapping):
-            raise BadData(f"row {place} must be a mapping of columns to values, found {type(row).__name__}")
-        absent = sorted(columns - row.keys())
-        if absent:
-            raise BadData(f"row {place} has no field {absent[0]!r} (None stands for a value that is not known)")
-    return typed(_NAME, {name: [row[name] for row in data] for name in columns}, columns)

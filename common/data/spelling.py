@@ -176,17 +176,14 @@ def _moment(text: str, date: str, minute: str, second: str | None, fraction: str
     try:
         moment = datetime.datetime.fromisoformat(f"{date}T{minute}{second or ':00'}")
         if zone not in (None, "Z", "UTC"):
-            moment -= _offset(zone)
+            digits = zone[1:].replace(":", "")
+            hours, minutes, seconds = (int(digits[at : at + 2] or 0) for at in (0, 2, 4))
+            offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+            moment += offset if zone[0] == "-" else -offset
     except (ValueError, OverflowError):
         return text
     found = _with_fraction(moment.isoformat(), fraction or "")
     return found.removesuffix("T00:00:00") if zone is None else f"{found}Z"
-
-
-def _offset(zone: str) -> datetime.timedelta:
-    hours, minutes, seconds = (int(part or 0) for part in (zone[1:].replace(":", "")[at : at + 2] for at in (0, 2, 4)))
-    offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    return -offset if zone[0] == "-" else offset
 
 
 def _with_fraction(time: str, fraction: str) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars
 
-from common.core.arrays import AnyArray
 from common.core.errors import BadData
 from common.data.spelling import SPACES, NoText, canonical, plain_text
 
@@ -82,7 +81,10 @@ def _texts(column: polars.Series, name: str) -> polars.Series:
     if kind == polars.String:
         return column
     if kind.is_float():
-        return _float_texts(column.cast(polars.Float64).fill_nan(None))
+        numbers = column.cast(polars.Float64).fill_nan(None)
+        whole = ((numbers == numbers.floor()) & (numbers.abs() < 2.0**53)).fill_null(value=False)
+        integers = numbers.set(~whole, None).cast(polars.Int64).cast(polars.String)
+        return integers if whole.all() else integers.zip_with(whole, numbers.cast(polars.String))
     if isinstance(kind, polars.Datetime):
         zone = "" if kind.time_zone is None else "Z"
         column = column if kind.time_zone is None else column.dt.convert_time_zone("UTC")
@@ -99,12 +101,6 @@ def _texts(column: polars.Series, name: str) -> polars.Series:
         raise _unsupported(name, "bytes that are no UTF-8 text" if kind == polars.Binary else str(kind)) from None
 
 
-def _float_texts(numbers: polars.Series) -> polars.Series:
-    whole = ((numbers == numbers.floor()) & (numbers.abs() < 2.0**53)).fill_null(value=False)
-    integers = numbers.set(~whole, None).cast(polars.Int64).cast(polars.String)
-    return integers if whole.all() else integers.zip_with(whole, numbers.cast(polars.String))
-
-
 def _shortened(times: polars.Series) -> polars.Series:
     return times.str.strip_chars_end("0").str.strip_suffix(".")
 
@@ -114,7 +110,9 @@ def _series(name: str, column: Any) -> polars.Series:
         column = column.tolist()
     if isinstance(column, Sequence) and not isinstance(column, str | bytes):
         return _listed(name, column)
-    array = _array(column)
+    # An array of an extension type says what it holds only as objects.
+    plain = isinstance(getattr(column, "dtype", None), np.dtype) or not hasattr(column, "astype")
+    array = np.asarray(column if plain else column.astype(object))
     if array.ndim != 1:
         raise BadData(f"column {name!r} must have the shape (rows,), found {array.shape}")
     kind = array.dtype.kind
@@ -123,25 +121,14 @@ def _series(name: str, column: Any) -> polars.Series:
     if kind in "biuf":
         return polars.Series(name, np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")))
     if kind == "M":
-        return _moments(name, array)
+        unit, many = np.datetime_data(array.dtype)
+        if unit in ("ps", "fs", "as"):
+            raise _unsupported(name, f"times in {unit}")
+        exact = unit if unit in ("ms", "us", "ns") and many == 1 else "ns" if unit == "ns" else "us"
+        return polars.Series(name, array.astype(f"datetime64[{exact}]"))
     if kind in "mcV":
         raise _unsupported(name, {"m": "durations", "c": "complex numbers"}.get(kind, str(array.dtype)))
     return _listed(name, array.tolist())
-
-
-def _array(column: Any) -> AnyArray:
-    kind = getattr(column, "dtype", None)
-    if isinstance(kind, np.dtype) or not hasattr(column, "astype"):
-        return np.asarray(column)
-    return np.asarray(column.astype(object))
-
-
-def _moments(name: str, array: AnyArray) -> polars.Series:
-    unit, many = np.datetime_data(array.dtype)
-    if unit in ("ps", "fs", "as"):
-        raise _unsupported(name, f"times in {unit}")
-    exact = unit if unit in ("ms", "us", "ns") and many == 1 else "ns" if unit == "ns" else "us"
-    return polars.Series(name, array.astype(f"datetime64[{exact}]"))
 
 
 def _listed(name: str, values: Sequence[Any]) -> polars.Series:

@@ -102,12 +102,10 @@ class Cluster(Sample):
         for (shard, worker), answer in zip(asked, pending, strict=True):
             answers.append(self._answer(shard, worker, answer, name, arguments[shard]))
             if question in _CHANGES:
-                self._changed(shard, name, arguments[shard])
+                kept = [] if question is Shard.restore else self._changes[shard]
+                kept = [change for change in kept if change[0] != Shard.bucket_sums.__name__]
+                self._changes[shard] = [*kept, (name, arguments[shard])]
         return answers
-
-    def _changed(self, shard: int, name: str, given: tuple[Any, ...]) -> None:
-        kept = [] if name == Shard.restore.__name__ else self._changes[shard]
-        self._changes[shard] = [*(change for change in kept if change[0] != Shard.bucket_sums.__name__), (name, given)]
 
     def _answer(self, shard: int, worker: Any, answer: Any, name: str, given: tuple[Any, ...]) -> Any:
         for _ in range(MAX_LOSSES):
@@ -164,7 +162,9 @@ def _connect(workers: int, most: int) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
     try:
         if address := os.environ.get("RAY_ADDRESS"):
-            _reach(address)
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            if host and port.isdecimal():
+                socket.create_connection((host, int(port)), PATIENCE).close()
             ray.init(address=address, **quiet)
         else:
             # Room for what travels: proposals and records drawn, and a shard's scores when they are stored.
@@ -172,9 +172,3 @@ def _connect(workers: int, most: int) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise BadScenario(f"the Ray cluster cannot be used ({reason}): see RAY_ADDRESS, or take workers: 0") from None
-
-
-def _reach(address: str) -> None:
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), PATIENCE).close()

@@ -184,18 +184,20 @@ def feature(matrix: AnyArray, codes: Any, row: int, j: int) -> Any:
 
 
 @njit_inlined
+def _vector(matrix: AnyArray, place: int, count: int | None) -> Any:
+    return load(matrix, place) if count is None else load_some(matrix, place, count)
+
+
+@njit_inlined
 def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features j, ..., j + 7 of a row, draw k, as a vector of float32; only ``count`` of them, if not None.
 
     They are then at hand for :func:`some_features_again` until draw k + 2 is read.
     """
-    place = row * matrix.shape[1] + j
-    found = load(matrix, place) if count is None else load_some(matrix, place, count)
+    found = _vector(matrix, row * matrix.shape[1] + j, count)
     if codes is None:
         return singles(found)
-    bits = load(codes.bits, j) if count is None else load_some(codes.bits, j, count)
-    ones = load(_ONES, 0) if count is None else load_some(_ONES, 0, count)
-    values = singles(found & bits) * codes.step + ones * codes.low
+    values = singles(found & _vector(codes.bits, j, count)) * codes.step + _vector(_ONES, 0, count) * codes.low
     store(codes.room, (k & 1) * codes.room.shape[1] + j, values)
     return values
 
@@ -204,10 +206,8 @@ def some_features(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count:
 def some_features_again(matrix: AnyArray, codes: Any, row: int, k: int, j: int, count: int | None) -> Any:
     """Return features of a row, draw k, that were read before."""
     if codes is None:
-        place = row * matrix.shape[1] + j
-        return singles(load(matrix, place) if count is None else load_some(matrix, place, count))
-    place = (k & 1) * codes.room.shape[1] + j
-    return load(codes.room, place) if count is None else load_some(codes.room, place, count)
+        return singles(_vector(matrix, row * matrix.shape[1] + j, count))
+    return _vector(codes.room, (k & 1) * codes.room.shape[1] + j, count)
 
 
 @njit_inlined

@@ -101,14 +101,10 @@ class Source:
     def check(self, work: Work) -> None:
         """Refuse, before any work, a sample that does not fit into memory or on the disk for as long as a run takes.
 
-        In memory there are the rows, if that is their place, and one count of mistakes a record: one byte up to 255
-        reweighs, two or four beyond (and the narrower ones beside them while they widen). On disk there are the rows,
-        if that is their place, and the counts twice: a new file of them is written before the old one goes. A table
-        is in memory as it is read, and once more in its random order, before anything else. Beside all that is what
-        the work on the sample takes.
-
-        Raises:
-            BadScenario: Saying how much is needed and available, and what to do.
+        In memory there are the rows, if that is their place, and one count of mistakes a record. On disk there are the
+        rows, if that is their place, and the counts twice: a new file of them is written before the old one goes. A
+        table is in memory as it is read, and once more in its random order, before anything else. Beside all that is
+        what the work on the sample takes. The refusal says how much is needed and available, and what to do.
         """
         storage, n = self.scenario.curator.storage, self.size
         simulated = self.scenario.source.distribution is not None
@@ -119,7 +115,10 @@ class Source:
             dimension = self.scenario.source.dimension
             width, beside = (2 if storage.numbers == "fixed" else 4) * dimension + 1, work(dimension, 4)
         table = 0 if simulated else 2 * n * (4 * self.scenario.source.dimension + 1)
-        rows, widest, held = n * width, *_counts(n, self.scenario.curator.rounds)
+        # Counts: one byte up to 255 reweighs, two or four beyond, and the narrower ones beside them while they widen.
+        rounds = self.scenario.curator.rounds
+        widths = [1, *(wide for wide, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
+        rows, widest, held = n * width, n * widths[-1], n * sum(widths[-2:])
         in_memory = storage.place == "memory"
         what = f"a sample of {n:,} people of {width} bytes"
         fewer = "take fewer people (curator.n)"
@@ -150,11 +149,6 @@ class Source:
         except BadInput:
             return False
         return True
-
-
-def _counts(n: int, rounds: int) -> tuple[int, int]:
-    widths = [1, *(width for width, most in ((2, 0xFF), (4, 0xFFFF)) if rounds > most)]
-    return n * widths[-1], n * sum(widths[-2:])
 
 
 def _people_rows(
