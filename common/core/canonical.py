@@ -26,8 +26,6 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _ENDLESS = re.compile(rb"(?<![0-9])[0-9]{200}|[eE]\+?[0-9]{3,}\s*[,\]}]|[eE]\+?[0-9]{3,}\s*$")
 """What may be a number without a double: only where this is found are numbers looked at one by one."""
-
-
 _OTHER_TEXT = re.compile(r"\.0(?![0-9])|[0-9]e[-+]|(?<![0-9.])[0-9]{16}")
 """Where this is not found, Python writes all numbers as ECMAScript does."""
 _TOKEN = re.compile(
@@ -100,25 +98,17 @@ def digest(value: Any) -> str:
 
 
 def decode(raw: bytes) -> Any:
-    """Decode JSON, refusing NaN, infinities, duplicate keys, undecodable bytes, and what is too deep, long or large.
-
-    Raises:
-        BadMessage: If the bytes are not such JSON.
-    """
+    """Decode JSON; a BadMessage refuses NaN, infinities, a key given twice, what is no UTF-8, too deep or too large."""
     check_shape(raw)
     try:
         hooks: dict[str, Any] = {"parse_int": _integer, "parse_float": _finite} if _ENDLESS.search(raw) else {}
-        return json.loads(raw.decode("utf-8"), parse_constant=_constant, object_pairs_hook=_unique, **hooks)
+        return json.loads(raw.decode("utf-8"), parse_constant=_finite, object_pairs_hook=_unique, **hooks)
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not acceptable JSON: {error}") from error
 
 
 def check_shape(raw: bytes) -> int:
-    """Check how deep JSON is and how many values it holds, by its bytes; no parser has seen it yet. Return how many.
-
-    Raises:
-        BadMessage: Naming the limit.
-    """
+    """Check how deep JSON is and how many values it holds, by its bytes; no parser has seen it yet. Return how many."""
     opened = raw.count(b"[") + raw.count(b"{")
     values = 4 * opened + raw.count(b",")
     if values > MOST:
@@ -128,10 +118,6 @@ def check_shape(raw: bytes) -> int:
         if any(depth > DEEPEST for depth in accumulate(map(_STEP.__getitem__, brackets))):
             raise BadMessage(f"not acceptable JSON: nested more than {DEEPEST} levels deep")
     return values
-
-
-def _constant(constant: str) -> float:
-    raise ValueError(f"{constant} is not allowed")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -150,5 +136,5 @@ def _integer(text: str) -> int:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError("a number is larger than every double")
+        raise ValueError(f"{text} is not allowed" if text[-1].isalpha() else "a number is larger than every double")
     return number

@@ -49,11 +49,13 @@ def visible(text: str) -> str:
         return text
     shown = []
     for character in text:
-        number, seen = ord(character), unicodedata.category(character) not in _HIDDEN
-        escaped = (
-            f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-        )
-        shown.append(character if seen else escaped)
+        number = ord(character)
+        if unicodedata.category(character) not in _HIDDEN:
+            shown.append(character)
+        elif number < 0x100:
+            shown.append(f"\\x{number:02x}")
+        else:
+            shown.append(f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}")
     return "".join(shown)
 
 

@@ -327,17 +327,8 @@ BETA = 0.05
 class Start:
     """What somebody says of two tables, all of it public.
 
-    Attributes:
-        name: Of the scenario: small letters, digits and dashes.
-        data: Directory of the files.
-        source, target: The files of the curator's people and of the agents'.
-        n, agents: How many rows they have.
-        label: What is to be predicted.
-        features: What it is predicted from, at least one.
-        epsilon, delta: The curator's budget.
-        agent_epsilon: Of each agent's one answer.
-        separator: Between the fields of text files.
-        id_column: The column that says who is who, None if there is none.
+    ``source`` and ``target`` are the files of the curator's people, n of them, and of the agents', in the directory
+    ``data``. The curator's budget is epsilon and delta, that of an agent's one answer ``agent_epsilon``.
     """
 
     name: str
@@ -356,7 +347,6 @@ class Start:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return sum(feature.width for feature in self.features)
 
 

@@ -49,9 +49,7 @@ def open_sample(
         identify: Called with the people, before their records are kept.
         counted, contributed: As for :func:`common.data.population.open_records`.
 
-    Raises:
-        BadScenario, BadData: If people and storage do not go together.
-        BadInput: If another process works on the same directory, or it is about other people.
+    People and storage that do not go together are refused, and a directory in use or about other people.
     """
     secret = durable_key(folder / "order.key") if scenario.people == "real" else None
     source = _source(scenario, folder, seed, secret, contributed)

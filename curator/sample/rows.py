@@ -117,10 +117,8 @@ _ROWS_AHEAD = 8
 class Codes(NamedTuple):
     """What 16-bit codes stand for: feature j is ``low + (code & bits_j) * step``, exactly.
 
-    Attributes:
-        low, step: Singles; see :class:`curator.sample.fixed_rows.Grid`.
-        bits: Shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1).
-        room: Shape (2, d + 7) or larger, float32: two decoded rows, for the loop that reads these draws.
+    Bits have shape (d,), uint16: all but for the first code's lowest bit, which is the label (1 for +1). There is room
+    for two decoded rows of the loop that reads these draws: shape (2, d + 7) or larger, float32.
     """
 
     low: Any

@@ -54,13 +54,8 @@ def in_blocks(dimension: int, itemsize: int) -> int:
 class Source:
     """Where a sample comes from, and how it is kept: all that another process of the curator's needs to know too.
 
-    Attributes:
-        scenario: Resolved.
-        seed: Public seed that decides who simulated people are, and which of a table's come first.
-        folder: Where files of records are kept.
-        data: Directory of the table files, absolute; None where there are none.
-        order: Secret key of the order of a table's people; None where they are simulated.
-        contributed: Opens what people contributed; None where they did not.
+    The public ``seed`` decides who simulated people are, and which of a table's come first; ``order`` is the secret key
+    of the order of a table's people. Files of records are in ``folder``, those of tables in ``data``.
     """
 
     scenario: ResolvedScenario
@@ -227,8 +222,7 @@ class RecordLayout:
     def of(cls, storage: Storage, people: PopulationSpec, example: Records) -> RecordLayout:
         """Return the layout that a scenario names for people of whom some records are given.
 
-        Raises:
-            BadScenario, BadData: If fixed-point numbers are wanted for features without public bounds, or of 0 and 1.
+        Fixed-point numbers are refused for features without public bounds, or of 0 and 1.
         """
         grid = Grid.of(people) if storage.numbers == "fixed" else None
         if grid is not None:
@@ -263,12 +257,7 @@ class RowFile:
     """Columns one after the other in one file, each from a page's beginning on; and beside it SHA-256 of every block.
 
     The checksums are written last, after the file is on disk under its name, so where they are, the file was whole.
-
-    Args:
-        path: Its name; ``.json`` and ``.part`` are put behind it.
-        layout: The columns.
-        count: Number of records.
-        people: Digest of everything that decides who these people are: a file of others is not used.
+    ``people`` is a digest of everything that decides who these ``count`` people are: a file of others is not used.
     """
 
     def __init__(self, path: Path, layout: RecordLayout, count: int, people: str) -> None:

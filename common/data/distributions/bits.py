@@ -20,11 +20,9 @@ from common.numerics.loops import bits_of
 
 @DISTRIBUTIONS.register("biased-coins")
 class BiasedCoins(UnitDistribution):
-    """People with d independent 0/1 features: fair coins, but for some that have rates of their own. All labels are +1.
+    """People with d independent 0/1 features: fair coins, but for the ``biased`` ones, which are 1 at these rates.
 
-    Attributes:
-        biased: Which features are biased, strictly increasing.
-        rates: How often each of these is 1.
+    All labels are +1.
     """
 
     name: Literal["biased-coins"] = "biased-coins"
@@ -73,10 +71,6 @@ class SparseConjunction(UnitDistribution):
     All features are fair coins but those in ``rates``. Where a feature of the truth and a decoy are both
     nearly always 1 under S, the decoy can stand in for it there at a small loss; if T is different, that
     loss grows where it cannot be seen from S alone.
-
-    Attributes:
-        truth: The two features of the conjunction.
-        rates: The features that are not fair coins, each at most once.
     """
 
     name: Literal["sparse-conjunction"] = "sparse-conjunction"
@@ -141,12 +135,6 @@ class ZipfItems(UnitDistribution):
     """People who each hold one of ``items`` strings of b bits, the r-th with probability proportional to r^-power.
 
     Which strings these are is a hash of the seed. Features are the bits, most significant first; all labels are +1.
-
-    Attributes:
-        b: Length of the strings, 8 to 64.
-        items: How many there are.
-        power: Of Zipf's law.
-        seed: Of the strings.
     """
 
     name: Literal["zipf-items"] = "zipf-items"
@@ -165,7 +153,6 @@ class ZipfItems(UnitDistribution):
 
     @cached_property
     def shares(self) -> Floats:
-        """The r-th string's probability, shape (items,)."""
         weights = np.arange(1, self.items + 1) ** -self.power
         return np.asarray(weights / weights.sum())
 

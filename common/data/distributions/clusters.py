@@ -28,11 +28,8 @@ class ClassClusters(UnitDistribution):
     The centres lie on a circle, so a half-space separates each class from all others, up to the noise. Classes are
     equally frequent in T; in S, class c has a share proportional to ``skew^-c``. The label is +1 for class 0, else -1.
 
-    Attributes:
-        d: Number of features but the classes', at least 2.
-        classes: C, 2..64.
-        radius, spread: Of the circle in each coordinate, and the standard deviation of a cluster.
-        skew: At least 1; 1: S is T.
+    ``radius`` is that of the circle in each coordinate, ``spread`` the standard deviation of a cluster. With a skew of
+    1 S is T.
     """
 
     name: Literal["class-clusters"] = "class-clusters"
@@ -123,11 +120,8 @@ class DriftingLine(UnitDistribution):
     inputs are ``u^skew`` for a uniform u (covariate shift), and w_j is proportional to cos(j + drift) (the labelling
     changes, too: reweighing by the inputs alone cannot repair it). In both, |w| = ``slope``.
 
-    Attributes:
-        d: Number of inputs; records have d + 1 features.
-        slope, noise: |w|, and the standard deviation of the noise.
-        drift: In radians; 0: w is the same on both sides.
-        skew: 1: inputs are the same on both sides.
+    ``noise`` is a standard deviation, ``drift`` is in radians. With a drift of 0, w is the same on both sides; with a
+    skew of 1, inputs are.
     """
 
     name: Literal["drifting-line"] = "drifting-line"

@@ -21,13 +21,8 @@ from common.numerics.kernels import njit
 class CloseGaussians(Distribution):
     """People x ~ N(0, diag) in d dimensions; what they are labelled is up to the distribution that extends this one.
 
-    Under S every coordinate has standard deviation ``sigma_source``; under T the first ``close`` ones have
-    ``sigma_target`` instead.
-
-    Attributes:
-        d: Number of coordinates, d >= 1.
-        close: k, 1 <= k <= d.
-        norm: Positive: longer feature vectors are shortened to this L2 norm. None: none is.
+    Under S every coordinate has standard deviation ``sigma_source``; under T the first k = ``close`` ones have
+    ``sigma_target`` instead. Longer feature vectors are shortened to the L2 norm ``norm``, if there is one.
     """
 
     side: Literal["source", "target"]
@@ -118,7 +113,6 @@ class GaussianHalfSpace(CloseGaussians):
 
     @property
     def threshold(self) -> float:
-        """The threshold b of the half-space."""
         return float(self.sigma_target * math.sqrt(self.close) * ndtri(self.share))
 
     def draw(self, seed: int, people: Indices) -> Records:
@@ -164,7 +158,6 @@ class GaussianBall(CloseGaussians):
 
     @cached_property
     def radius_squared(self) -> float:
-        """The squared radius b of the ball."""
         return float(self.sigma_target**2 * (2.0 * gammaincinv(self.close / 2.0, self.inside)))
 
     def draw(self, seed: int, people: Indices) -> Records:

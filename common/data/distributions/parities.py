@@ -37,11 +37,6 @@ class BiasedParity(UnitDistribution):
     ``rate`` instead. With a single biased feature of a small rate, S is nearly as bad as chi^2(T||S) allows: a
     record with that feature set, without which the rank is not full, comes once in 4 X (1 - rate) records, and no
     more often than once in 4 X is what Claim B.2 promises.
-
-    Attributes:
-        secret: The features of the parity, strictly increasing.
-        biased: How many features are biased under S, 0 to d.
-        rate: How often each of these is 1 under S.
     """
 
     name: Literal["biased-parity"] = "biased-parity"
@@ -88,14 +83,9 @@ class BiasedParity(UnitDistribution):
 
 
 class _ParityThreshold(UnitDistribution):
-    """x uniform in {0,1}^c; y = floor(2^b u^power) in {0,1}^b for a uniform u in (0, 1).
+    """x uniform in {0,1}^c; y = floor(2^b u^power) in {0,1}^b for a uniform u in (0, 1): often small, for power > 1.
 
-    Attributes:
-        c: Length of x, 1 to 128.
-        b: Length of y, 1 to 52.
-        secret: k, as the features of x that it sums up.
-        threshold: t: Thr(y) = 1 iff y >= t.
-        power: 1: y is uniform; more: it is often small.
+    ``secret`` is k, as the features of x that it sums up, and ``threshold`` t: Thr(y) = 1 iff y >= t.
     """
 
     c: int = Field(ge=1, le=128)
@@ -130,10 +120,7 @@ class _ParityThreshold(UnitDistribution):
 
 @DISTRIBUTIONS.register("parity-and-threshold")
 class ParityAndThresholdPeople(_ParityThreshold):
-    """Appendix A of "The power of synergy": (x, y, Par_k(x), Thr_t(y)); the parity is the label, Thr_t(y) a feature.
-
-    See :class:`_ParityThreshold` for x, y and the attributes.
-    """
+    """Appendix A of "The power of synergy": (x, y, Par_k(x), Thr_t(y)); the parity is the label, Thr_t(y) a feature."""
 
     name: Literal["parity-and-threshold"] = "parity-and-threshold"
 
@@ -149,10 +136,7 @@ class ParityAndThresholdPeople(_ParityThreshold):
 
 @DISTRIBUTIONS.register("parity-xor-threshold")
 class ParityXorThresholdPeople(_ParityThreshold):
-    """Section 3 of "The power of synergy": (x, y, Par_k(x) + Thr_t(y)); the label is the sum over F_2.
-
-    See :class:`_ParityThreshold` for x, y and the attributes.
-    """
+    """Section 3 of "The power of synergy": (x, y, Par_k(x) + Thr_t(y)); the label is the sum over F_2."""
 
     name: Literal["parity-xor-threshold"] = "parity-xor-threshold"
 
@@ -172,12 +156,7 @@ class ParityChoosesSecretPeople(UnitDistribution):
 
     Features are c uniform bits x, then the bits of t (uniform in 0..shares-1, most significant first), then 2^c bits:
     share t of secret j. The label is +1 iff <x, r> = 1. Secret j is the exclusive or of its ``shares`` shares.
-
-    Attributes:
-        c: Length of x, 1 to 16.
-        shares: m + 1 of the paper.
-        secret: r, as the features of x that it sums up.
-        seed: Of the shares, which are independent fair bits.
+    The shares are independent fair bits of ``seed``; ``secret`` is r, as the features of x that it sums up.
     """
 
     name: Literal["parity-chooses-secret"] = "parity-chooses-secret"
@@ -246,12 +225,7 @@ class OneOfManyParitiesPeople(UnitDistribution):
     Features are the c bits of x, the 2^d bits <x, r_j>, a bit that is 1 if the person holds a share, the bits of t
     (uniform in 0..shares-1, most significant first) and the d bits of s_t. What a person does not hold is 0. All labels
     are +1. The parity that is wanted is number s, the exclusive or of all shares.
-
-    Attributes:
-        c: Length of x, 1 to 128.
-        d: There are 2^d parities; 1 to 12.
-        shares: m + 1 of the paper.
-        seed: Of parities and shares, which are independent and uniform.
+    Parities and shares are independent and uniform, and follow from ``seed``.
     """
 
     name: Literal["one-of-many-parities"] = "one-of-many-parities"
