@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 
 import pytest
-from sqlalchemy import MetaData, inspect, text
+from sqlalchemy import MetaData, text
 
 from common.core.database import VERSION_TABLE, alone, open_database, sqlite_url
 from common.core.errors import BadInput
@@ -56,12 +56,6 @@ def test_what_cannot_be_opened_is_said_so(tmp_path):
 
 
 # On a PostgreSQL server -----------------------------------------------------------------------------------------------
-
-
-def test_a_server_gets_the_same_tables(postgresql):
-    engine = open_database(postgresql.database(), REFEREE)
-    assert set(inspect(engine).get_table_names()) == {*REFEREE.tables.tables, VERSION_TABLE}
-    engine.dispose()
 
 
 @pytest.mark.slow

@@ -112,14 +112,11 @@ def test_what_takes_too_much_is_ended_with_one_line_and_all_else_ends_as_it_woul
         assert not err.startswith("refused") or "\n" not in done.stderr.strip(), (what, done)
 
 
-def test_there_is_some_memory_and_some_disk(tmp_path):
-    assert 1 << 20 < capacity.available_memory() < 1 << 50
-    assert 1 << 20 < capacity.available_disk(tmp_path / "not" / "there") < 1 << 60
-
-
 def test_a_control_group_with_less_memory_than_the_machine_decides(tmp_path, monkeypatch):
     monkeypatch.setattr(capacity, "_GROUP", tmp_path)
     machine = capacity.available_memory()
+    assert 1 << 20 < machine < 1 << 50
+    assert 1 << 20 < capacity.available_disk(tmp_path / "not" / "there") < 1 << 60
     (tmp_path / "memory.max").write_text(str(64 << 20))
     (tmp_path / "memory.current").write_text(str(60 << 20))
     (tmp_path / "memory.stat").write_text(f"anon {20 << 20}\ninactive_file {40 << 20}\n")
@@ -139,15 +136,8 @@ def test_what_does_not_fit_is_refused_with_both_numbers(tmp_path, monkeypatch):
 
 
 KINDS = (
-    ValueError("x"),
-    Refused("x"),
-    MemoryError(),
-    RecursionError(),
-    StopIteration(),
-    SystemExit(3),
-    KeyboardInterrupt(),
-    GeneratorExit(),
-    asyncio.CancelledError(),
+    *(ValueError("x"), Refused("x"), MemoryError(), RecursionError(), StopIteration(), SystemExit(3)),
+    *(KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()),
 )
 """One exception of each kind that can end a thread."""
 
@@ -224,24 +214,6 @@ def test_what_a_worker_is_given_is_done_in_order_and_every_caller_hears_what_cam
     assert given[-1].result(600) == len(KINDS) + 1
     assert done == [*KINDS, None]
     assert worker.threads.failures == sum(not isinstance(error, Exception) for error in KINDS)
-    worker.shutdown()
-
-
-@pytest.mark.usefixtures("_soon")
-def test_a_worker_answers_an_event_loop_whatever_its_work_raises():
-    worker = Worker("work")
-
-    def fail(error: BaseException) -> None:
-        raise error
-
-    async def ask() -> list[BaseException | None]:
-        loop = asyncio.get_running_loop()
-        return await asyncio.gather(
-            *(loop.run_in_executor(worker, fail, error) for error in KINDS), return_exceptions=True
-        )
-
-    found = asyncio.run(ask())
-    assert all(isinstance(error, Exception) for error in found)
     worker.shutdown()
 
 

@@ -8,16 +8,15 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.metadata import Distribution
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from common.core.errors import BadMessage, BadPlugin
 from common.core.machine import uninterrupted
-from common.core.registry import Registry, _scanned
+from common.core.registry import Registry
 from tests.plugins.installing import leave
 
 _numbers = count()
@@ -148,19 +147,6 @@ def test_of_a_package_that_is_there_twice_the_first_on_the_path_counts(shop: Sho
         assert shop.animals.names() == ["cat", "dog"]
     finally:
         sys.path.remove(str(behind))
-
-
-def test_of_what_is_installed_only_packages_with_a_group_of_ours_are_parsed(shop: Shop) -> None:
-    shop.kennel()
-    parsed: list[str] = []
-    entry_points = cast(property, Distribution.entry_points).fget
-    assert entry_points is not None
-    with pytest.MonkeyPatch.context() as patched:
-        noted = property(lambda package: (parsed.append(package.name), entry_points(package))[1])
-        patched.setattr(Distribution, "entry_points", noted)
-        _scanned.__wrapped__(tuple(sys.path))
-    assert "kennel" in parsed
-    assert not {"pytest", "ruff", "scipy"} & set(parsed)
 
 
 def test_an_entry_of_a_documented_group_need_enter_one_registry_only() -> None:

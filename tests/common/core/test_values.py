@@ -63,57 +63,24 @@ def test_what_has_no_encoding_is_refused(value):
 @for_each(
     "raw",
     [
-        b"",
-        b"{",
-        b"NaN",
-        b"[Infinity]",
-        b"-Infinity",
-        b'{"a":1,"a":1}',
-        b"\xff",
-        b'"\xed\xa0\x80"',
-        b"[1,]",
-        b"'a'",
-        b"1 2",
-        b"[" * 100_000,
-        b"[" * 33 + b"]" * 33,
-        b'{"a":' * 40 + b"1" + b"}" * 40,
-        b"9" * 5000,
-        b"9" * 301,
-        b"[1e999]",
-        b"1e999 ",
-        b"-1e400",
-        b"9" * 199 + b"e199",
-        b"[" * 40 + b'"' + b'\\"' * 100_000,
-        b"[" + b"[]," * (1 << 21) + b"0]",
-        b"[" * 40 + b'"' * 100_001,
+        b"", b"{", b"NaN", b"[Infinity]", b"-Infinity", b'{"a":1,"a":1}', b"\xff", b'"\xed\xa0\x80"', b"[1,]",
+        b"'a'", b"1 2", b"[" * 100_000, b"[" * 33 + b"]" * 33, b'{"a":' * 40 + b"1" + b"}" * 40,
+        b"9" * 5000, b"9" * 301, b"[1e999]", b"1e999 ", b"-1e400", b"9" * 199 + b"e199",
+        b"[" * 40 + b'"' + b'\\"' * 100_000, b"[" + b"[]," * (1 << 21) + b"0]", b"[" * 40 + b'"' * 100_001,
     ],
     ids=lambda raw: str(raw[:12]),
-)
+)  # fmt: skip
 def test_what_is_not_acceptable_is_refused(raw):
     with pytest.raises(BadMessage, match="not acceptable JSON"):
         canonical.decode(raw)
 
 
 def test_what_is_in_a_string_is_no_bracket_and_no_number():
-    for value in [
-        "[" * 100,
-        '"' + "{" * 100,
-        "\\" + "[" * 100,
-        "e999",
-        "9" * 400,
-        "1.0",
-        "1e-05",
-        '"1.0,',
-        ['a[\\"['] * 50,
-    ]:
+    brackets = ("[" * 100, '"' + "{" * 100, "\\" + "[" * 100, ['a[\\"['] * 50)
+    for value in (*brackets, "e999", "9" * 400, "1.0", "1e-05", '"1.0,'):
         assert canonical.decode(canonical.encode(value)) == value
     wide: list[Any] = [[{"a": []}]] * 1000
     assert canonical.decode(canonical.encode(wide)) == wide
-
-
-def test_as_deep_as_is_allowed():
-    raw = b"[" * canonical.DEEPEST + b"]" * canonical.DEEPEST
-    assert canonical.encode(canonical.decode(raw)) == raw
 
 
 @for_each("text", ["a: 1\na: 2\n", "x: {b: 1, b: 2}\n", "- {c: 1, c: 1}\n", "a: &m {b: 1, b: 2}\nc: *m\n"])
@@ -182,13 +149,6 @@ def test_what_is_deep_large_or_endless_is_refused_before_anything_recurses():
     assert strictyaml.load(deepest) == canonical.decode(deepest.encode())
 
 
-def test_a_scenario_with_two_deltas_is_refused(tmp_path):
-    path = tmp_path / "two.yaml"
-    path.write_text("curator:\n  delta: 1.0e-6\n  delta: 1.0e-2\n")
-    with pytest.raises(BadScenario, match=r"'delta' is given twice.*line 3"):
-        loading.load(str(path))
-
-
 TITLE = "\x1b]0;mine\x07"
 ATTACKS = [TITLE, "\x9b31m", "a\nb", "a\rb", "\u202eabc", "\u2066x", "\u2028", "\x00", "\ud800", "\u200b", "\U000e0001"]
 
@@ -200,6 +160,8 @@ def test_nothing_of_it_is_a_command(text):
     assert shown.startswith("before ")
     assert shown.endswith(" after")
     shown.encode()
+    assert html(f"<script>{text}&").startswith("&lt;script&gt;")
+    assert html(f"<script>{text}&").isprintable()
 
 
 def test_what_can_be_seen_stays_up_to_a_length():
@@ -261,10 +223,6 @@ def test_what_a_peer_reports_is_plain_and_short_wherever_it_goes():
     assert len(json.dumps(error.document())) < 2 * MAX_LENGTH + 100 * MEMBERS
     assert all(isinstance(value, str) and value.isprintable() for value in error.members.values())
     assert str(PeerError(TITLE)).isprintable(), "an error that nothing catches is on a terminal"
-
-
-def test_text_in_a_page_or_a_drawing_is_no_markup():
-    assert html(f"<script>{TITLE}\n\ud800&") == "&lt;script&gt;\\x1b]0;mine\\x07\\x0a\\ud800&amp;"
 
 
 OWN = (RunCancelled, Superseded, PeerError)

@@ -76,16 +76,10 @@ def test_a_table_crowd_is_the_table_in_an_order_that_the_seed_decides(folder):
     assert sorted(rows(population)) == list(range(100))
     assert rows(population) == rows(open_records(TABLE, folder, seed=3, size=None))
     assert rows(population) != rows(open_records(TABLE, folder, seed=4, size=None))
-
-
-def test_features_and_labels_stay_together(folder):
-    records = open_records(TABLE, folder, seed=1, size=None).records(np.arange(100))
-    number = np.rint(records.features[:, 0] * 100).astype(int)
-    np.testing.assert_array_equal(records.labels, np.where(number % 3, 1, -1))
-
-
-def test_a_part_of_a_table_is_its_first_people(folder):
-    assert rows(open_records(TABLE, folder, 3, 20)) == rows(open_records(TABLE, folder, 3, None))[:20]
+    labels = population.records(np.arange(100)).labels
+    np.testing.assert_array_equal(labels, np.where(np.array(rows(population)) % 3, 1, -1))
+    part = open_records(TABLE, folder, seed=3, size=20)  # its first people; there are no further ones
+    assert rows(part) == rows(part.shifted(1000)) == rows(population)[:20]
 
 
 def test_shifted_simulated_people_are_those_who_follow(folder):
@@ -94,11 +88,6 @@ def test_shifted_simulated_people_are_those_who_follow(folder):
         population.shifted(30).records(people).features, population.records(people + 30).features
     )
     assert len(population.shifted(1000)) == 50
-
-
-def test_a_table_has_no_further_people(folder):
-    population = open_records(TABLE, folder, seed=3, size=20)
-    assert rows(population.shifted(1000)) == rows(population)
 
 
 @for_each("people", [[-1], [50], [0, 50]])

@@ -65,11 +65,6 @@ class TestEncoding:
         np.testing.assert_array_equal(records.features, [[0, 1, 0], [0.5, 0, 1], [1, 0, 1]])
         np.testing.assert_array_equal(records.labels, [1, -1, 1])
 
-    @for_each("missing", ["", "?", " ? "])
-    def test_missing_and_unlisted_fields_are_zeros(self, tmp_path, missing):
-        records = read(tmp_path, HEADER + f"{missing},{missing},>50K,a\n?,astronaut,>50K,a\n")
-        np.testing.assert_array_equal(records.features, np.zeros((2, 3)))
-
     @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.floats(0.01, 2))
     def test_no_feature_vector_is_longer_than_the_norm(self, tmp_path_factory, ages, norm):
         rows = "".join(f"{age},clerk,>50K,a\n" for age in ages)

@@ -14,7 +14,7 @@ from common.local.mechanisms.noise import Laplace
 from common.privacy.budget import cost
 from common.privacy.calibration import PRECISION, sampling_schedule
 from common.privacy.events import Release
-from common.protocols.portfolio import Portfolio, compares, judges, label_reporters, labels_for_each_judge
+from common.protocols.portfolio import Portfolio, judges, label_reporters, labels_for_each_judge
 from common.scenario import scenario as scenarios
 from common.scenario.accepting import violations
 from common.scenario.loading import load
@@ -374,13 +374,6 @@ def test_what_agents_are_sure_to_tell_is_what_a_race_shows_where_nobody_leaves()
         assert race.gap <= told
         alone = estimate(mechanism, agents // rivals // 2, agents // rivals, 0.95, among=rivals)
         assert told < 0.9 * (alone.high - alone.low)  # what intervals alone are sure to tell
-
-
-def test_pairs_are_planned_where_a_rare_event_varies_half_as_much_as_a_loss_may():
-    chosen = [compares(Warner(epsilon=epsilon), Portfolio()) for epsilon in (0.5, 1.0, 1.75, 1.8, 4.0)]
-    assert chosen == [False, False, False, True, True]
-    assert compares(Warner(epsilon=0.5), Portfolio(judging="pairs"))
-    assert not compares(Warner(epsilon=4.0), Portfolio(judging="losses"))
 
 
 def test_without_repairs_an_eighth_tells_labels_and_the_others_judge():

@@ -113,12 +113,6 @@ def test_rows_that_no_computation_should_see_are_refused():
 # The grid -----------------------------------------------------------------------------------------------------------
 
 
-def test_eight_features_and_a_label_take_sixteen_bytes():
-    codes = GRID.encode(people())
-    assert codes.nbytes == 16 * N
-    np.testing.assert_array_equal(FixedRows(codes, GRID).block(0, N).labels, people().labels)
-
-
 @pytest.mark.slow
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 9))
 @settings(max_examples=60)

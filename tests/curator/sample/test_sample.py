@@ -30,7 +30,7 @@ from curator.sample.placement import check_sample, open_sample
 from curator.sample.rejection import AcceptanceTable
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
-from curator.sample.source import RecordLayout, RowFile, each_block
+from curator.sample.source import RecordLayout, each_block
 from tests.curator.given import cumulative_losses, losses_of, split
 from tests.support import tiny
 from tests.tiers import for_each
@@ -343,15 +343,3 @@ def test_features_without_bounds_cannot_be_fixed_point(tmp_path):
     assert isinstance(boundless, GaussianBall)
     with pytest.raises(BadScenario, match="need public bounds"):
         open_sample(chosen, tmp_path, 3, print)
-
-
-def test_a_row_file_has_its_columns_at_pages(tmp_path):
-    layout = RecordLayout(((np.dtype(np.float32), 3), (np.dtype(np.int8), 1)), None)
-    file = RowFile(tmp_path / "rows", layout, 700, "people")
-    assert file.size == 12288 + 4096
-    features, labels = np.arange(2100, dtype=np.float32).reshape(700, 3), np.ones((700, 1), dtype=np.int8)
-    file.write(lambda first, last: [features[first:last], labels[first:last]], 1, print)
-    assert file.known() == [file.checksum(0, 700)]
-    assert RowFile(tmp_path / "rows", layout, 700, "others").known() is None
-    np.testing.assert_array_equal(file.columns()[0], features)
-    np.testing.assert_array_equal(file.columns()[1], labels)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -211,12 +210,6 @@ def test_records_are_the_feature_map_of_the_normals(side, stream, sigma):
     assert 0 < np.mean(lengths > 0.9) < 1
 
 
-@for_each("norm", [0.001, 0.01, 0.03])
-def test_no_record_is_longer_than_the_norm_not_even_by_rounding(norm):
-    features = ball("source", norm=norm).draw(1, np.arange(20_000)).features.astype(np.float64)
-    assert np.linalg.norm(features, axis=1).max() <= norm
-
-
 SETTINGS = {"side": "target", "d": 6, "close": 2, "sigma_source": 0.1, "sigma_target": 0.06, "inside": 0.3}
 BALLS = parse_distribution({"name": "gaussian-balls", "second": 0.45, "norm": 0.02, **SETTINGS})
 BALL = parse_distribution({"name": "gaussian-ball", "norm": 0.02, **SETTINGS})
@@ -271,30 +264,6 @@ RATES = [{"features": [17], "source": 0.95, "target": 0.6}, {"features": [130], 
 
 def sparse(side, **parameters):
     return SparseConjunction.parse({"side": side, "d": 200, "truth": [4, 17], "rates": RATES} | parameters)
-
-
-def test_divergences_agree_with_a_sum_over_all_points_for_sparse_conjunction():
-    distribution = sparse("source", rates=[*RATES, {"features": [0], "source": 0.3, "target": 0.45}])
-    second_moment, largest = 0.0, 0.0
-    for point in product([0, 1], repeat=3):
-        chances = [
-            np.prod([getattr(r, side) if one else 1 - getattr(r, side) for r, one in zip(rates, point, strict=True)])
-            for side, rates in (("source", distribution.rates), ("target", distribution.rates))
-        ]
-        second_moment += chances[1] ** 2 / chances[0]
-        largest = max(largest, chances[1] / chances[0])
-    assert distribution.chi_squared() == pytest.approx(second_moment, rel=1e-12)
-    assert distribution.supremum() == pytest.approx(largest, rel=1e-12)
-
-
-def test_features_listed_together_are_features_with_the_same_rate():
-    together = sparse("source", rates=[{"features": [17, 3], "source": 0.9, "target": 0.6}])
-    apart = sparse("source", rates=[{"features": [i], "source": 0.9, "target": 0.6} for i in (17, 3)])
-    assert together.chi_squared() == pytest.approx(apart.chi_squared(), rel=1e-12)
-    assert together.supremum() == pytest.approx(apart.supremum(), rel=1e-12)
-    people = np.arange(100)
-    np.testing.assert_array_equal(together.draw(1, people).features, apart.draw(1, people).features)
-    np.testing.assert_allclose(together.density_ratios(1, people), apart.density_ratios(1, people))
 
 
 @pytest.mark.parametrize("side", thinned(["source", "target"], 1))
