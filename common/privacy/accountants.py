@@ -111,16 +111,21 @@ class Accountant(ABC):
     Sums are exact rationals, so that neither the order nor the grouping of events matters.
 
     Attributes:
+        kinds: Events that it knows the cost of, beside :class:`NoEvent`.
+        pure: Whether it knows that of releases only at delta = 0.
         quick: Whether it costs little to ask. The others are asked last, and only where it is worth it.
         patient: Whether it takes so long that no search asks it: only a plan that all others refuse is worth its time.
     """
 
-    patient: ClassVar[bool] = False
+    kinds: ClassVar[tuple[type[Event], ...]] = ()
+    pure: ClassVar[bool] = False
     quick: ClassVar[bool] = True
+    patient: ClassVar[bool] = False
 
-    @abstractmethod
     def covers(self, event: Event) -> bool:
         """Tell whether this accountant knows what such an event costs."""
+        known = isinstance(event, (NoEvent, *self.kinds))
+        return known and not (self.pure and isinstance(event, SubsampledRelease | Release) and event.delta > 0.0)
 
     def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
         """Return the numbers at which :meth:`epsilon` found its bound; none where there was no choice."""
@@ -163,8 +168,7 @@ class BasicAccountant(Accountant):
     sums is used, so the filter takes any releases up to the caps. It is exact for pure releases at delta = 0.
     """
 
-    def covers(self, event: Event) -> bool:
-        return isinstance(event, SubsampledRelease | Release | NoEvent)
+    kinds = (SubsampledRelease, Release)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         releases = [(cost_of(event), count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
@@ -198,8 +202,7 @@ class OptimalCompositionAccountant(Accountant):
     both before the first event: the number of releases and the most that each may cost.
     """
 
-    def covers(self, event: Event) -> bool:
-        return isinstance(event, SubsampledRelease | Release | NoEvent)
+    kinds = (SubsampledRelease, Release)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         count, star, star_delta = _dearest(plan)
@@ -237,8 +240,7 @@ def _dearest(plan: Plan) -> tuple[int, float, float]:
 class NoAccountant(Accountant):
     """Claims nothing: every release costs infinity, only no event is free."""
 
-    def covers(self, event: Event) -> bool:
-        return True
+    kinds = (Event,)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         return 0.0 if all(isinstance(event, NoEvent) for event, _ in plan) else math.inf
@@ -258,9 +260,8 @@ class RenyiAccountant(Accountant):
     (Feldman and Zrnic 2021; Lecuyer 2021). A filter that lets an event pass while *some* order has budget left is not.
     """
 
-    def covers(self, event: Event) -> bool:
-        pure = isinstance(event, SubsampledRelease | Release) and event.delta == 0.0
-        return pure or isinstance(event, SubsampledSteps | Gaussian | PrivateSelection | NoEvent)
+    kinds = (SubsampledSteps, Gaussian, PrivateSelection, SubsampledRelease, Release)
+    pure = True
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         return _best_order(tuple(plan), delta)[1]
@@ -340,8 +341,7 @@ class SelectionAccountant(Accountant):
     the law that was planned and at most its mu.
     """
 
-    def covers(self, event: Event) -> bool:
-        return isinstance(event, PrivateSelection | NoEvent)
+    kinds = (PrivateSelection,)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         choices = _choices(plan)

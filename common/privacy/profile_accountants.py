@@ -70,8 +70,7 @@ class GaussianAccountant(Accountant):
     adaptive composition for Gaussian differential privacy", Theorem 1).
     """
 
-    def covers(self, event: Event) -> bool:
-        return isinstance(event, Gaussian | NoEvent)
+    kinds = (Gaussian,)
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         total = sum((count * _square(event) for event, count in plan), Fraction(0))
@@ -120,9 +119,8 @@ class ComparisonAccountant(Accountant):
     theorem are bounded by M alone. So the filter is sound for any covered events, not only for planned ones.
     """
 
-    def covers(self, event: Event) -> bool:
-        pure = isinstance(event, SubsampledRelease | Release) and event.delta == 0.0
-        return pure or isinstance(event, SubsampledSteps | Gaussian | NoEvent)
+    kinds = (SubsampledSteps, Gaussian, SubsampledRelease, Release)
+    pure = True
 
     def epsilon(self, plan: Plan, delta: float) -> float:
         return _best_pad(tuple(plan), delta)[1]
@@ -232,10 +230,8 @@ class LossDistributionAccountant(Accountant):
     were chosen. Gaussian releases are one kind, counted by mu^2, as they compose to one.
     """
 
+    kinds = (SubsampledSteps, Gaussian, SubsampledRelease, Release)
     quick = False
-
-    def covers(self, event: Event) -> bool:
-        return isinstance(event, SubsampledSteps | Gaussian | SubsampledRelease | Release | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
         kinds = _kinds(plan)
@@ -385,11 +381,9 @@ class GameAccountant(Accountant):
     the adversary's choice, and to take fewer is no better, since T f >= f for convex f.
     """
 
+    kinds = (SubsampledSteps,)
     quick = False
     patient = True
-
-    def covers(self, event: Event) -> bool:
-        return isinstance(event, SubsampledSteps | NoEvent)
 
     def worth(self, plan: Plan, delta: float, epsilon: float) -> bool:
         kind = _single_kind(plan)

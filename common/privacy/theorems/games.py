@@ -105,10 +105,7 @@ def _vectors(psi: float, phi: float) -> tuple[Floats, Floats, tuple[Floats, Floa
     half = 0.5 * psi
     b_, c_ = 0.5 * np.array([math.sin(half), math.cos(half)]), 0.5 * np.array([math.sin(half), -math.cos(half)])
     a_, turned = -0.5 * np.array([math.cos(phi), math.sin(phi)]), 0.5 * np.array([-math.sin(phi), math.cos(phi)])
-    moved = (
-        0.25 * np.array([math.cos(half), -math.sin(half)]),
-        0.25 * np.array([math.cos(half), math.sin(half)]),
-    )
+    moved = (0.25 * np.array([math.cos(half), -math.sin(half)]), 0.25 * np.array([math.cos(half), math.sin(half)]))
     return b_ - a_, c_ - a_, moved, (turned, turned)
 
 
@@ -128,11 +125,7 @@ def _above(psi: float, psi_end: float, phi: float, phi_end: float, square: float
     rest = [_remainder(h1, 0.0), _remainder(0.0, h2)]
     total = np.array([[x, product], [product, y]]) + parts[0] + parts[1] + _remainder(h1, h2)
     first, second = (float(np.trace(metric @ (part + left))) for part, left in zip(parts, rest, strict=True))
-    return (
-        (float(total[0, 0]) + ROUNDED, float(total[1, 1]) + ROUNDED, float(total[0, 1])),
-        first,
-        second,
-    )
+    return ((float(total[0, 0]) + ROUNDED, float(total[1, 1]) + ROUNDED, float(total[0, 1])), first, second)
 
 
 def _absolute(matrix: Floats, metric: Floats) -> Floats:

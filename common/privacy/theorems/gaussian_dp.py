@@ -35,11 +35,7 @@ def delta_of(mu: float, epsilon: float) -> float:
         raise BadInput(f"epsilon must be at least 0 and finite, found {epsilon}")
     if not 0.0 < mu < math.inf:
         raise BadInput(f"mu must be positive and finite, found {mu}")
-    from scipy.special import (  # here, since agents need this module and rarely this function
-        erfcx,
-        log_ndtr,
-        ndtr,
-    )
+    from scipy.special import erfcx, log_ndtr, ndtr  # here, since agents need this module and rarely this function
 
     x, y = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
     if x <= 0.0:

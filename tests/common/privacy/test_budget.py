@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -148,17 +149,24 @@ def test_a_private_run_of_nothing_admits_nothing() -> None:
 
 
 @for_each(
-    ("epsilon", "delta"),
-    [(None, 0.1), (1.0, None), (0.0, 0.1), (math.nan, 0.1), (math.inf, 0.1), (1.0, 1.0), (1.0, -0.1)],
+    "call",
+    [
+        *(
+            partial(open_budget, epsilon, delta, [STEPS])
+            for epsilon, delta in [(None, 0.1), (1.0, None), (0.0, 0.1), (math.nan, 0.1), (math.inf, 0.1), (1.0, 1.0)]
+        ),
+        partial(open_budget, 1.0, -0.1, [STEPS]),
+        partial(cost, [(STEPS, 1)], 1.0),
+        *(partial(sampling_schedule, 1000, kappa, 0.1, 5) for kappa in (0.0, 0.01, 1.5, math.nan)),
+        *(partial(sampling_schedule, 1000, 0.1, eta, rounds) for eta, rounds in ((-1.0, 5), (0.1, 0))),
+    ],
 )
-def test_a_budget_needs_both_numbers_in_range(epsilon: float | None, delta: float | None) -> None:
+def test_numbers_out_of_range_are_refused(call: Callable[[], object]) -> None:
     with pytest.raises(BadInput):
-        open_budget(epsilon, delta, [STEPS])
+        call()
 
 
-def test_a_cost_needs_a_delta_in_range() -> None:
-    with pytest.raises(BadInput):
-        cost([(STEPS, 1)], 1.0)
+def test_what_has_no_price_costs_infinity() -> None:
     assert cost([(STEPS, 1), (NonPrivate(), 1)], DELTA) == math.inf
     assert cost([(STEPS, 1)], DELTA) <= cost([(STEPS, 1), (RELEASE, 1)], DELTA) < math.inf
 
@@ -307,19 +315,6 @@ def test_the_schedule_starts_uniform_and_ends_at_the_cap_from_above() -> None:
     assert list(schedule) == sorted(schedule)
     assert schedule[3] >= math.exp(1.5) / (999 + math.exp(1.5))
     assert sampling_schedule(1000, 0.1, 0.0, 3) == (schedule[0],) * 3
-
-
-@for_each(
-    ("n", "kappa", "eta", "rounds"),
-    [
-        *((1000, kappa, 0.1, 5) for kappa in (0.0, 0.01, 1.5, math.nan)),
-        (1000, 0.1, -1.0, 5),
-        (1000, 0.1, 0.1, 0),
-    ],
-)
-def test_a_schedule_out_of_range_is_refused(n: int, kappa: float, eta: float, rounds: int) -> None:
-    with pytest.raises(BadInput):
-        sampling_schedule(n, kappa, eta, rounds)
 
 
 def test_the_search_asks_for_few_plans() -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -22,6 +21,7 @@ from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.gaussian_dp import (
     FREE,
     delta_of,
+    epsilon_of,
     joint_step,
     mu_allowed,
     paper_mu,
@@ -220,21 +220,6 @@ def test_k_ary_response_is_private_and_no_more_truth_is(epsilon: float, symbols:
         assert more >= 1 or exact_odds(more, symbols) > mpmath.exp(epsilon)
 
 
-@for_each(
-    "call",
-    [
-        *(partial(local.randomized_response_epsilon, wrong) for wrong in (0.49, math.nan)),
-        *(partial(local.randomized_response_probability, wrong) for wrong in (0.0, math.inf)),
-        *(partial(local.k_ary_response_probability, wrong, 3) for wrong in (0.0, math.nan, 701.0)),
-        lambda: local.k_ary_response_probability(1.0, 1),
-        lambda: local.analytic_gaussian_sigma(1.0, 0.1, -1.0),
-    ],
-)
-def test_numbers_out_of_range_are_refused(call: Callable[[], float]) -> None:
-    with pytest.raises(BadInput):
-        call()
-
-
 REACH = 400
 PRINTED = (100, 1000, 1.0, 1e-6)
 """T, m, epsilon and delta of the erratum's example."""
@@ -376,6 +361,14 @@ def test_shares_of_single_releases_compose_to_the_budget_and_use_it(queries, eps
         (lambda: stability_share(100_000, 1.0, 1e-6), "can be drawn"),
         (lambda: leak(-1, 0.1, 0.2), "at least 0"),
         (lambda: leak(1, 0.1, 0.1), "different"),
+        *((partial(local.randomized_response_epsilon, wrong), "in .1/2, 1") for wrong in (0.49, math.nan)),
+        *((partial(local.randomized_response_probability, wrong), "epsilon") for wrong in (0.0, math.inf)),
+        *((partial(local.k_ary_response_probability, wrong, 3), "epsilon") for wrong in (0.0, math.nan, 701.0)),
+        (lambda: local.k_ary_response_probability(1.0, 1), "2 symbols"),
+        (lambda: local.analytic_gaussian_sigma(1.0, 0.1, -1.0), "sensitivity"),
+        *((partial(delta_of, *wrong), "epsilon|mu") for wrong in [(1.0, -1.0), (math.nan, 1.0)]),
+        *((partial(mu_allowed, *wrong), "epsilon|delta") for wrong in [(1.0, 0.0), (1.0, 1.0), (0.0, 0.1)]),
+        *((partial(epsilon_of, *wrong), "delta|mu") for wrong in [(1.0, 0.0), (0.0, 0.1)]),
     ],
 )
 def test_what_cannot_be_is_refused(call, says):

@@ -1,9 +1,7 @@
 """Gaussian differential privacy, against 60-digit arithmetic and its known answers."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import mpmath
 import numpy as np
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from common.core.arrays import Floats
-from common.core.errors import BadInput
 from common.privacy.theorems.composition import composed_delta
 from common.privacy.theorems.games import triple_profiles
 from common.privacy.theorems.gaussian_dp import delta_of, epsilon_of, mu_allowed
@@ -65,19 +62,6 @@ def test_what_no_epsilon_can_describe_is_infinite() -> None:
 def test_a_delta_that_suffices_without_any_epsilon_costs_none() -> None:
     for mu in (1e-3, 0.3, 2.0):
         assert epsilon_of(mu, delta_of(mu, 0.0)) == 0.0
-
-
-@for_each(
-    "call",
-    [
-        *(partial(delta_of, *wrong) for wrong in [(1.0, -1.0), (math.nan, 1.0)]),
-        *(partial(mu_allowed, *wrong) for wrong in [(1.0, 0.0), (1.0, 1.0), (0.0, 0.1)]),
-        *(partial(epsilon_of, *wrong) for wrong in [(1.0, 0.0), (0.0, 0.1)]),
-    ],
-)
-def test_numbers_out_of_range_are_refused(call: Callable[[], float]) -> None:
-    with pytest.raises(BadInput):
-        call()
 
 
 AXIS = np.linspace(-9.0, 9.0, 361)

@@ -354,14 +354,6 @@ def test_a_choice_of_one_run_costs_that_run(mu: float, epsilon: float) -> None:
     assert exact * (1.0 - 1e-9) <= delta_of_selection(mu, nearly, epsilon) <= 1.01 * exact
 
 
-def test_more_epsilon_costs_less_delta_and_more_mu_more() -> None:
-    law = geometric(10.0)
-    over_epsilon = [delta_of_selection(0.3, law, epsilon) for epsilon in np.linspace(0.0, 3.0, 40)]
-    over_mu = [delta_of_selection(mu, law, 1.0) for mu in np.geomspace(0.05, 2.0, 12)]
-    assert np.all(np.diff(over_epsilon) < 0.0)
-    assert np.all(np.diff(over_mu) > 0.0)
-
-
 STOPPING_LAWS = [
     NegativeBinomial(eta=1.0, gamma=0.1, most=40),
     NegativeBinomial(eta=1.0, gamma=0.1, most=4),
@@ -418,13 +410,6 @@ def test_the_whole_mean_is_the_sum_over_all_counts(eta: float, gamma: float) -> 
     chances = np.exp(np.append(0.0, np.cumsum(log_ratios)))
     mean = np.sum(np.arange(1, 4001) * chances) / np.sum(chances)
     assert law.whole_mean == pytest.approx(mean, rel=1e-9)
-
-
-def test_the_geometric_law_has_its_mean_and_the_poisson_law_nearly_its_rate() -> None:
-    assert geometric(10.0).whole_mean == pytest.approx(10.0)
-    assert (geometric(10.0).most, geometric(10.0, 25).most) == (40, 25)
-    assert geometric(10.0).expected < 10.0
-    assert Poisson(rate=6.0, most=30).expected == pytest.approx(6.0 / (1.0 - math.exp(-6.0)))
 
 
 @for_each("law", thinned(STOPPING_LAWS, 3))
