@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from common.core.errors import BadMessage, BadScenario
 from common.local import losses
-from common.local.hypotheses.composed import Argmax, Relabelled, Task, column_classes
+from common.local.hypotheses.composed import Relabelled, Task, column_classes
 from common.local.hypotheses.hypothesis import HYPOTHESES, parse_hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
 from common.local.hypotheses.rules import Parity
@@ -189,36 +189,13 @@ def one_by_one(wire, row):
 
 
 @for_each("kind", sorted(EXAMPLES))
-class TestShipped:
-    @for_each("dtype", [np.float32, np.uint8])
-    def test_predicts_by_its_definition(self, kind, dtype):
-        generator = np.random.default_rng(1)
-        wide = generator.normal(size=(500, 5)) if dtype == np.float32 else generator.integers(0, 2, (500, 5))
-        features = wide.astype(dtype)
-        labels = parse_hypothesis(EXAMPLES[kind]).predict(features)
-        assert labels.dtype == np.int8
-        assert labels.tolist() == [one_by_one(EXAMPLES[kind], row.tolist()) for row in features]
-
-    def test_counts_mistakes(self, kind):
-        features = np.random.default_rng(3).normal(size=(100, 5)).astype(np.float32)
-        hypothesis: Any = parse_hypothesis(EXAMPLES[kind])
-        several = kind == "argmax"  # what it predicts is one of two classes, and right or wrong about the record's own
-        labels = (2 * hypothesis.classes(features) - 1).astype(np.int8) if several else hypothesis.predict(features)
-        labels[::4] *= -1
-        features[:, 4] = labels  # where some of them look for their label, and none for anything else
-        if several:
-            features[:, 3] = -labels
-        mistakes = hypothesis.mistakes(Records(features, labels))
-        assert mistakes.dtype == np.uint8
-        np.testing.assert_array_equal(np.flatnonzero(mistakes), np.arange(0, 100, 4))
-
-    def test_refuses_unknown_fields_and_non_finite_numbers(self, kind):
-        with pytest.raises(BadMessage):
-            parse_hypothesis({**EXAMPLES[kind], "code": "print()"})
-        for field, value in EXAMPLES[kind].items():
-            for bad in (float("nan"), float("inf"), None, "x", [None], []):
-                with pytest.raises(BadMessage):
-                    parse_hypothesis({**EXAMPLES[kind], field: [bad] if isinstance(value, list) else bad})
+@for_each("dtype", [np.float32, np.uint8])
+def test_shipped_ones_predict_by_their_definitions(kind, dtype):
+    generator = np.random.default_rng(1)
+    wide = generator.normal(size=(500, 5)) if dtype == np.float32 else generator.integers(0, 2, (500, 5))
+    features = wide.astype(dtype)
+    labels = parse_hypothesis(EXAMPLES[kind]).predict(features)
+    assert labels.tolist() == [one_by_one(EXAMPLES[kind], row.tolist()) for row in features]
 
 
 def test_mistakes_are_those_of_the_definition_at_every_width():
@@ -230,21 +207,31 @@ def test_mistakes_are_those_of_the_definition_at_every_width():
         labels[::3] *= -1
         mistakes = Parity(features=tuple(secret.tolist())).mistakes(Records(features, labels))
         np.testing.assert_array_equal(mistakes, np.arange(300) % 3 == 0)
-
-
-def test_the_empty_parity_is_never_odd():
-    empty = Parity(features=())
-    assert empty.min_features == 0
-    np.testing.assert_array_equal(empty.predict(np.ones((4, 3), dtype=np.uint8)), -1)
-
-
-def test_half_of_two_hundred_features_fit_in_a_small_message():
-    assert len(json.dumps(Parity(features=tuple(range(0, 200, 2))).wire())) < 600
+    assert set(Parity(features=()).predict(np.ones((4, 3), dtype=np.uint8))) == {-1}
 
 
 def trees(roots, feature, left, right, threshold=None):
     threshold = [0.0] * len(feature) if threshold is None else threshold
     return {"kind": "trees", "roots": roots, "feature": feature, "threshold": threshold, "left": left, "right": right}
+
+
+def plane(*weights, threshold=0.0):
+    return {"kind": "linear", "weights": list(weights), "threshold": threshold}
+
+
+def argmax(first, *hypotheses):
+    return {"kind": "argmax", "first": first, "hypotheses": list(hypotheses)}
+
+
+def chain(depth):
+    """Return a tree as deep as that."""
+    places = range(0, 2 * depth, 2)
+    left, right = ([*(child for node in places for child in (node + step, -1)), -1] for step in (1, 2))
+    return trees([0], [*[0, -1] * depth, -1], left, right)
+
+
+THREE = argmax(2, plane(1.0, 0.0), plane(0.0, 1.0), plane(-1.0, -1.0))
+RELABELLED = {"kind": "relabelled", "column": 1, "hypothesis": plane(1.0, threshold=0.25)}
 
 
 @for_each(
@@ -272,6 +259,11 @@ def trees(roots, feature, left, right, threshold=None):
         ({"kind": "linear", "weights": [0.0] * 65537, "threshold": 0.0}, "at most 65536"),
         ({"kind": "linear", "weights": [1e31], "threshold": 0.0}, "less than or equal"),
         ({"kind": "constant", "label": 0}, "label"),
+        (chain(MAX_DEPTH + 1), "deeper than 256"),
+        (argmax(2, plane(1.0), plane(1.0, 1.0, 1.0)), "features before them only, one needs 3"),
+        *((argmax(2, *[plane(1.0)] * count), "hypotheses") for count in (0, 1, 65)),
+        ({"kind": "relabelled", "column": 1, "hypothesis": plane(1.0, 1.0)}, "features before it only"),
+        ({"kind": "regressor", "weights": [1.0, 2.0], "intercept": 0.0, "response": 1}, "among the 2 features"),
     ],
 )
 def test_out_of_bounds_is_refused_with_its_reason(wire, says):
@@ -279,19 +271,15 @@ def test_out_of_bounds_is_refused_with_its_reason(wire, says):
         parse_hypothesis(wire)
 
 
-def chain(depth):
-    feature, left, right = [], [], []
-    for node in range(0, 2 * depth, 2):
-        feature += [0, -1]
-        left += [node + 1, -1]
-        right += [node + 2, -1]
-    return trees([0], [*feature, -1], [*left, -1], [*right, -1])
+@for_each("inner", [THREE, RELABELLED, wire(linear([1.0], 0.25)), {"kind": "pickle"}, {"kind": [1]}, {}, None])
+def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_another(inner):
+    for outer in (argmax(9, plane(1.0), inner), {"kind": "relabelled", "column": 9, "hypothesis": inner}):
+        with pytest.raises(BadMessage, match="cannot be part of another"):
+            parse_hypothesis(outer)
 
 
-def test_depth_is_bounded():
+def test_a_tree_may_be_as_deep_as_that():
     parse_hypothesis(chain(MAX_DEPTH))
-    with pytest.raises(BadMessage, match="deeper than 256"):
-        parse_hypothesis(chain(MAX_DEPTH + 1))
 
 
 @given(st.data())
@@ -307,95 +295,47 @@ def test_any_accepted_forest_ends_every_walk(data):
     assert sorted(below) == list(range(1, nodes))
 
 
-def plane(*weights: float, threshold: float = 0.0) -> dict[str, Any]:
-    return {"kind": "linear", "weights": list(weights), "threshold": threshold}
+THREE_CLASSES: Any = parse_hypothesis(THREE)
 
 
-def argmax(first: int, *hypotheses: Any) -> Argmax:
-    found = parse_hypothesis({"kind": "argmax", "first": first, "hypotheses": list(hypotheses)})
-    assert isinstance(found, Argmax)
-    return found
-
-
-THREE = argmax(2, plane(1.0, 0.0), plane(0.0, 1.0), plane(-1.0, -1.0))
-
-
-def records(points: list[list[float]], classes: list[list[float]]) -> Records:
-    features = np.column_stack([points, classes]).astype(np.float32)
-    return Records(features, -np.ones(len(features), dtype=np.int8))
-
-
-def test_it_predicts_the_class_with_the_greatest_margin_and_the_lowest_of_several():
+def test_it_predicts_the_class_with_the_greatest_score_and_the_lowest_of_several():
     points = np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -2.0], [1.0, 1.0], [0.0, 0.0]], dtype=np.float32)
-    assert THREE.classes(np.column_stack([points, np.zeros((5, 3), dtype=np.float32)])).tolist() == [0, 1, 2, 0, 0]
+    assert THREE_CLASSES.classes(np.column_stack([points, np.zeros((5, 3), dtype=np.float32)])).tolist() == [
+        0,
+        1,
+        2,
+        0,
+        0,
+    ]
+    assert THREE_CLASSES.min_features == 5
 
+    def stump(low: float, high: float) -> dict[str, Any]:  # by sums, not by signs
+        return trees([0], [0, -1, -1], [1, -1, -1], [2, -1, -1], [0.5, low, high])
 
-def test_trees_compare_by_their_sums_and_not_by_their_signs():
-    def stump(low: float, high: float) -> dict[str, Any]:
-        nodes = {"feature": [0, -1, -1], "threshold": [0.5, low, high], "left": [1, -1, -1], "right": [2, -1, -1]}
-        return {"kind": "trees", "roots": [0], **nodes}
-
-    chosen = argmax(1, stump(0.1, 3.0), stump(2.0, 1.0))
+    chosen: Any = parse_hypothesis(argmax(1, stump(0.1, 3.0), stump(2.0, 1.0)))
     assert chosen.classes(np.array([[0.0, 0, 0], [1.0, 0, 0]], dtype=np.float32)).tolist() == [1, 0]
-
-
-def test_scores_that_are_no_numbers_are_below_all_others():
-    overflowing = argmax(2, plane(1e30, -1e30), plane(0.0, threshold=1e30))
-    features = np.array([[3e38, 3e38, 0, 0]], dtype=np.float32)
-    assert overflowing.classes(features).tolist() == [1]
+    # A score that is no number is below all others.
+    overflowing: Any = parse_hypothesis(argmax(2, plane(1e30, -1e30), plane(0.0, threshold=1e30)))
+    assert overflowing.classes(np.array([[3e38, 3e38, 0, 0]], dtype=np.float32)).tolist() == [1]
 
 
 @for_each("loss", ["zero-one", "hinge", "perceptron", "squared"])
 def test_the_loss_is_whether_the_class_is_another(loss):
-    right, other = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]
-    several, none = [1.0, 1.0, 0.0], [0.5, 0.0, 0.0]
-    held = records([[2.0, 1.0]] * 4, [right, other, several, none])
-    assert evaluate(loss, THREE, held).tolist() == [0, 1, 1, 1]
-    assert THREE.labels(held).tolist() == [1] * 4
-
-
-def test_columns_tell_a_class_only_where_exactly_one_is_above_a_half():
-    features = np.array([[9, 0, 1, 0], [9, 1, 0, 1], [9, 0, 0, 0], [9, 0, 0, 1]], dtype=np.uint8)
-    assert column_classes(features, 1, 3).tolist() == [1, -1, -1, 2]
-
-
-def test_it_needs_the_columns_of_its_classes():
-    assert THREE.min_features == 5
-
-
-def test_a_hypothesis_that_sees_the_classes_is_refused():
-    with pytest.raises(BadMessage, match="features before them only, one needs 3"):
-        argmax(2, plane(1.0), plane(1.0, 1.0, 1.0))
-
-
-@for_each("count", [0, 1, 65])
-def test_there_are_two_classes_to_sixty_four(count):
-    with pytest.raises(BadMessage, match="hypotheses"):
-        argmax(2, *[plane(1.0)] * count)
+    classes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.5, 0.0, 0.0]]  # the right one, another, two, none
+    features = np.column_stack([[[2.0, 1.0]] * 4, classes]).astype(np.float32)
+    held = Records(features, -np.ones(4, dtype=np.int8))
+    assert evaluate(loss, THREE_CLASSES, held).tolist() == [0, 1, 1, 1]
+    assert THREE_CLASSES.labels(held).tolist() == [1] * 4
+    assert column_classes(features, 2, 3).tolist() == [0, 1, -1, -1]
 
 
 @pytest.mark.slow
 def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
     count = 150_000
-    leaves = {"feature": [-1] * count, "threshold": [1.0] * count, "left": [-1] * count, "right": [-1] * count}
-    trees = {"kind": "trees", "roots": list(range(count)), **leaves}
-    assert len(argmax(2, trees, plane(1.0)).hypotheses) == 2
+    many = trees(list(range(count)), *[[-1] * count] * 3, [1.0] * count)
+    parse_hypothesis(argmax(2, many, plane(1.0)))
     with pytest.raises(BadMessage, match="at most 262144 nodes, found 300000"):
-        argmax(2, trees, trees)
-
-
-RELABELLED = {"kind": "relabelled", "column": 1, "hypothesis": plane(1.0)}
-
-
-@for_each("inner", [THREE.wire(), RELABELLED, wire(linear([1.0], 0.25)), {"kind": "pickle"}, {}, None])
-def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it(inner):
-    with pytest.raises(BadMessage, match="cannot be part of another"):
-        argmax(9, plane(1.0), inner)
-
-
-def test_it_is_no_part_of_a_hypothesis_about_another_label():
-    with pytest.raises(BadMessage, match="cannot be part of another"):
-        parse_hypothesis({"kind": "relabelled", "column": 9, "hypothesis": THREE.wire()})
+        parse_hypothesis(argmax(2, many, many))
 
 
 def linear_plane(weights, threshold):
@@ -473,27 +413,16 @@ def test_the_squared_loss_is_that_of_the_clipped_prediction():
     assert LINE.values(RECORDS.features).tolist() == [0.25, 0.75, 1.0, 0.0]
     assert losses.evaluate("squared", LINE, RECORDS).tolist() == [0.0625, 0.0625, 0.0, 0.0625]
     assert losses.count("squared", LINE, RECORDS).tolist() == [64, 64, 0, 64]
-
-
-def test_as_a_classifier_it_says_on_which_side_of_one_half_the_response_is():
+    mad = Regressor(weights=(1e30, -1e30), intercept=0.0, response=2)  # a prediction without a value is one half
+    wild = Records(np.full((1, 3), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
+    assert losses.evaluate("squared", mad, wild).tolist() == [0.25]
+    # As a classifier it says on which side of one half the response is.
     assert LINE.labels(RECORDS).tolist() == [-1, -1, 1, -1]
     assert LINE.predict(RECORDS.features).tolist() == [-1, 1, 1, -1]
     assert LINE.mistakes(RECORDS).tolist() == [0, 1, 0, 0]
 
 
-def test_a_prediction_without_a_value_is_one_half():
-    mad = Regressor(weights=(1e30, -1e30), intercept=0.0, response=2)
-    records = Records(np.full((1, 3), 3e38, dtype=np.float32), np.array([1], dtype=np.int8))
-    assert losses.evaluate("squared", mad, records).tolist() == [0.25]
-
-
-def test_a_model_that_sees_its_response_is_refused():
-    with pytest.raises(BadMessage, match="response = 1 is among the 2 features"):
-        Regressor.parse({"kind": "regressor", "weights": [1.0, 2.0], "intercept": 0.0, "response": 1})
-
-
-PLANE = {"kind": "linear", "weights": [1.0], "threshold": 0.25}
-HYPOTHESIS = parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": PLANE})
+HYPOTHESIS = parse_hypothesis(RELABELLED)
 RELABELLED_RECORDS = Records(
     np.array([[0.75, 1.0], [0.75, 0.0], [-0.25, 1.0], [-0.25, 0.0]], dtype=np.float32), -np.ones(4, dtype=np.int8)
 )
@@ -504,21 +433,7 @@ RELABELLED_RECORDS = Records(
 )
 def test_every_loss_is_held_against_the_column(loss, expected):
     assert evaluate(loss, HYPOTHESIS, RELABELLED_RECORDS).tolist() == expected
-
-
-def test_it_needs_the_column():
     assert HYPOTHESIS.min_features == 2
-
-
-def test_a_hypothesis_that_sees_the_label_is_refused():
-    with pytest.raises(BadMessage, match="features before it only"):
-        parse_hypothesis({"kind": "relabelled", "column": 1, "hypothesis": {**PLANE, "weights": [1.0, 1.0]}})
-
-
-@for_each("inner", [HYPOTHESIS.wire(), wire(linear([1.0], 0.25)), {"kind": "pickle"}, {"kind": [1]}, None])
-def test_what_a_party_accepts_by_choice_only_does_not_come_in_through_it_for_relabelled(inner):
-    with pytest.raises(BadMessage, match="cannot be part of another"):
-        parse_hypothesis({"kind": "relabelled", "column": 3, "hypothesis": inner})
 
 
 RELABELLED_THREE = Records(np.array([[1, 2, 0], [3, 4, 1]], dtype=np.float32), np.array([1, -1], dtype=np.int8))

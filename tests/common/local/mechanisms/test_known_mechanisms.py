@@ -12,7 +12,7 @@ import pytest
 from common.core.arrays import Words
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms.frequency import FrequencyOracle, public_words
-from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, NoMechanism, Warner, parse_mechanism
+from common.local.mechanisms.mechanism import GRID, MECHANISMS, Mechanism, Warner, parse_mechanism
 from common.local.mechanisms.noise import FLAT, FLAT_BITS, LIMIT, Laplace, LocalGaussian, _coins
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import up
@@ -21,15 +21,6 @@ from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods
 from tests.tiers import for_each
 
 RATES = [-3.0, -0.1, 0.05, 0.4, 3.0]
-
-
-@for_each("laplace", Laplace.example(), ids=str)
-def test_the_guarantee_of_laplace_holds_for_the_exact_law_of_the_sampler(laplace: Laplace) -> None:
-    for value in (0.0, 0.25, 1.0):
-        for other in (0.0, 0.7, 1.0):
-            first, second = likelihoods(laplace, value), likelihoods(laplace, other)
-            worst = max(math.log(first[a] / second[a]) for a in first if second[a] > 0)
-            assert worst <= laplace.epsilon * (1 + 1e-12)
 
 
 def test_warner_guarantee_is_not_loose() -> None:
@@ -45,24 +36,6 @@ def test_sampler_follows_that_exact_law() -> None:
             expected = probability * PEOPLE
             if expected > 100:
                 assert np.count_nonzero(answers == answer) == pytest.approx(expected, abs=SIGMAS * math.sqrt(expected))
-
-
-def test_a_byte_above_one_counts_as_one() -> None:
-    assert draw(NoMechanism(), np.array([0, 1, 2, 255], dtype=np.uint8)).tolist() == [0, 1, 1, 1]
-
-
-@for_each("rate", RATES)
-@for_each("value", [0.0, 0.5, 1.0])
-@for_each("laplace", Laplace.example(), ids=str)
-def test_the_log_mgf_of_laplace_bounds_its_moments(laplace: Laplace, rate: float, value: float) -> None:
-    bound = laplace.log_mgf(rate)
-    if math.isinf(bound):
-        assert abs(rate) >= -math.log(laplace.ratio)
-        return
-    law = likelihoods(laplace, value)
-    points = laplace.unbias(np.array(list(law)))
-    exact = math.log(math.fsum(p * math.exp(rate * (x - value)) for x, p in zip(points, law.values(), strict=True)))
-    assert exact <= bound + 1e-12
 
 
 @for_each("rate", RATES)
@@ -95,20 +68,15 @@ def test_the_log_mgf_of_gaussian_bounds_its_moments(gaussian: LocalGaussian, rat
         {"name": "gaussian", "epsilon": 8.51, "delta": 1e-3},
         {"name": "gaussian", "epsilon": 1.01, "delta": 1e-3, "calibration": "paper"},
         {"name": "gaussian", "epsilon": 1.0, "delta": 1e-3, "calibration": "hope"},
+        *({"name": name} for name in ("hadamard", "krr", "olh")),
+        *({"name": name, "epsilon": 0.0} for name in ("hadamard", "krr", "olh")),
+        *({"name": name, "epsilon": 701.0} for name in ("hadamard", "krr", "olh")),
     ],
     ids=str,
 )
 def test_hostile_parameters_are_refused(wire: Any) -> None:
     with pytest.raises(BadMessage):
         parse_mechanism(wire)
-
-
-def test_warner_known_answers() -> None:
-    mechanism = Warner(epsilon=1.0)
-    assert mechanism.truth == pytest.approx(0.731058578630005, abs=1e-15)
-    np.testing.assert_allclose(mechanism.unbias(np.array([0, 1])), [-0.581976706869326, 1.58197670686933], rtol=1e-13)
-    assert mechanism.variance(0.0) == pytest.approx(0.920673594207792, rel=1e-13)
-    assert mechanism.variance(1.0) == pytest.approx(0.920673594207792, rel=1e-13)
 
 
 def test_worst_case_variances_at_one_half() -> None:
@@ -152,33 +120,7 @@ OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[flo
         [0.0, 1.0],
         [79.22790042028917, 79.22790042028917],
         [1.5895580084057839, 19.472085602970846],
-        [
-            2.837078883240169,
-            -0.49238652807832806,
-            14.669062114093943,
-            -2.4354476060322856,
-            -0.06490597853552349,
-            3.996913659172725,
-            -21.174598500082435,
-            -5.957807378680311,
-        ],
-    ),
-    (
-        {"name": "gaussian", "epsilon": 0.5, "delta": 0.0001, "calibration": "paper"},
-        (0.5, 0.0001),
-        [0.0, 1.0],
-        [79.22790042028917, 79.22790042028917],
-        [1.5895580084057839, 19.472085602970846],
-        [
-            2.837078883240169,
-            -0.49238652807832806,
-            14.669062114093943,
-            -2.4354476060322856,
-            -0.06490597853552349,
-            3.996913659172725,
-            -21.174598500082435,
-            -5.957807378680311,
-        ],
+        [2.837078883240169, -0.49238652807832806, 14.669062114093943, -2.4354476060322856],
     ),
     (
         {"name": "gaussian", "epsilon": 4.0, "delta": 1e-06, "calibration": "analytic"},
@@ -186,16 +128,7 @@ OF_VALUES: list[tuple[dict[str, Any], tuple[float, float], list[float], list[flo
         [0.0, 1.0],
         [1.424486617894484, 1.424486617894484],
         [0.033489732357889684, 0.4102492213841485],
-        [
-            0.3804184086991104,
-            0.020568038598568872,
-            2.3999020767608927,
-            0.45275629518735333,
-            0.857208821312016,
-            0.5359384058414673,
-            -2.7526696789871097,
-            -0.36591487504824916,
-        ],
+        [0.3804184086991104, 0.020568038598568872, 2.3999020767608927, 0.45275629518735333],
     ),
     (
         {"name": "laplace", "epsilon": 0.25},

@@ -4,6 +4,7 @@ Known answers of the shipped ones stand in ``test_known_mechanisms.py``.
 """
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from common.core.errors import BadMessage, PolicyRefused
 from common.local.mechanisms.mechanism import MECHANISMS, BitMechanism, Mechanism, bounded, parse_mechanism
+from common.local.mechanisms.noise import Laplace
 from common.numerics.randomness import RandomSource
 from common.privacy.auditing import audit
 from tests.common.local.mechanisms.laws import PEOPLE, SIGMAS, draw, likelihoods
@@ -19,22 +21,12 @@ from tests.tiers import for_each
 
 EACH = examples(MECHANISMS, lambda kind: issubclass(kind, Mechanism))
 BITS = examples(MECHANISMS, lambda kind: issubclass(kind, BitMechanism))
+EXACT = examples(MECHANISMS, lambda kind: issubclass(kind, (BitMechanism, Laplace)))
 VALUES = [0.0, 1.0, 0.3, 1.0 - 2.0**-53]
 
 
-@pytest.fixture(params=EACH)
-def mechanism(request: pytest.FixtureRequest) -> Mechanism:
-    found: Mechanism = request.param
-    return found
-
-
-@pytest.fixture(params=BITS)
-def bit_mechanism(request: pytest.FixtureRequest) -> BitMechanism:
-    found: BitMechanism = request.param
-    return found
-
-
 @for_each("value", VALUES)
+@for_each("mechanism", EACH)
 def test_answers_are_unbiased_and_vary_as_much_as_stated(mechanism: Mechanism, value: float) -> None:
     answers = draw(mechanism, np.full(PEOPLE, value))
     assert answers.shape == (PEOPLE,)
@@ -48,6 +40,7 @@ def test_answers_are_unbiased_and_vary_as_much_as_stated(mechanism: Mechanism, v
     assert spread.mean() == pytest.approx(stated, abs=error + (rare if stated * PEOPLE < 50 else 0.0))
 
 
+@for_each("mechanism", EACH)
 def test_kind_of_answers_is_as_declared(mechanism: Mechanism) -> None:
     answers = draw(mechanism, np.linspace(0, 1, 1000))
     if mechanism.answers == "bit":
@@ -58,18 +51,19 @@ def test_kind_of_answers_is_as_declared(mechanism: Mechanism) -> None:
         assert np.isfinite(answers).all()
 
 
-def test_guarantee_of_a_bit_holds_for_the_exact_law_of_the_sampler(bit_mechanism: BitMechanism) -> None:
-    epsilon, delta = bit_mechanism.guarantee
+@for_each("exact", EXACT)
+def test_the_guarantee_holds_for_the_exact_law_of_the_sampler(exact: Mechanism) -> None:
+    epsilon, delta = exact.guarantee
     if delta == 1.0:
-        assert (epsilon, bit_mechanism.for_real_people) == (math.inf, False)
+        assert (epsilon, exact.for_real_people) == (math.inf, False)
         return
-    for value in (0.0, 0.25, 1.0):
-        for other in (0.0, 0.7, 1.0):
-            first, second = likelihoods(bit_mechanism, value), likelihoods(bit_mechanism, other)
-            worst = max(math.log(first[a] / second[a]) for a in first if second[a] > 0)
-            assert worst <= epsilon * (1 + 1e-12)
+    for value, other in product((0.0, 0.25, 1.0), (0.0, 0.7, 1.0)):
+        first, second = likelihoods(exact, value), likelihoods(exact, other)
+        worst = max(math.log(first[a] / second[a]) for a in first if second[a] > 0)
+        assert worst <= epsilon * (1 + 1e-12)
 
 
+@for_each("bit_mechanism", BITS)
 def test_a_bit_follows_that_exact_law_given_as_a_byte_or_as_a_number(bit_mechanism: BitMechanism) -> None:
     bits = np.arange(PEOPLE, dtype=np.uint8) % 2
     for values, expected in [
@@ -82,6 +76,7 @@ def test_a_bit_follows_that_exact_law_given_as_a_byte_or_as_a_number(bit_mechani
             assert answers[bits == bit].mean() == pytest.approx(share, abs=SIGMAS / math.sqrt(2 * PEOPLE))
 
 
+@for_each("mechanism", EACH)
 def test_no_audit_shows_a_greater_epsilon_than_is_guaranteed(mechanism: Mechanism) -> None:
     epsilon, delta = mechanism.guarantee
 
@@ -93,12 +88,14 @@ def test_no_audit_shows_a_greater_epsilon_than_is_guaranteed(mechanism: Mechanis
     assert found.epsilon <= epsilon
 
 
+@for_each("bit_mechanism", BITS)
 def test_a_byte_above_one_counts_as_one(bit_mechanism: BitMechanism) -> None:
     hostile, clamped = np.array([0, 1, 2, 255] * 500, dtype=np.uint8), np.array([0, 1, 1, 1] * 500, dtype=np.uint8)
     np.testing.assert_array_equal(draw(bit_mechanism, hostile), draw(bit_mechanism, clamped))
 
 
 @for_each(("hostile", "as_if"), [(math.nan, 0.0), (-5.0, 0.0), (math.inf, 1.0), (-math.inf, 0.0), (1e300, 1.0)])
+@for_each("mechanism", EACH)
 def test_hostile_values_are_clamped_and_still_randomized(mechanism: Mechanism, hostile: float, as_if: float) -> None:
     assert bounded(np.array([hostile]))[0] == as_if
     given, clamped = (draw(mechanism, np.full(5_000, v)) for v in (hostile, as_if))
@@ -107,48 +104,45 @@ def test_hostile_values_are_clamped_and_still_randomized(mechanism: Mechanism, h
         assert len(np.unique(given)) > 1
 
 
+@for_each("mechanism", EACH)
+def test_it_travels_and_takes_values_only(mechanism: Mechanism) -> None:
+    assert parse_mechanism(mechanism.wire()) == mechanism
+    for broken in ({**mechanism.wire(), "surprise": 1.0}, *with_a_number_that_is_none(mechanism.wire())):
+        with pytest.raises(BadMessage):
+            parse_mechanism(broken)
+    assert mechanism.answer_kind(None) == mechanism.answers
+    with pytest.raises(PolicyRefused, match=r"randomizes a value in .*, the query says one of 16 items"):
+        mechanism.answer_kind(16)
+    assert len(draw(mechanism, np.empty(0))) == 0
+
+
+@for_each("mechanism", EACH)
 def test_each_answer_is_fresh(mechanism: Mechanism) -> None:
     source = RandomSource.seeded(3)
     values = np.full(2_000, 0.5)
     assert (mechanism.randomize(values, source) != mechanism.randomize(values, source)).any()
 
 
-def test_items_are_refused(mechanism: Mechanism) -> None:
-    assert mechanism.answer_kind(None) == mechanism.answers
-    with pytest.raises(PolicyRefused, match=r"randomizes a value in .*, the query says one of 16 items"):
-        mechanism.answer_kind(16)
+RATES = [-3.0, -0.1, 0.05, 0.4, 3.0]
 
 
-def test_empty_batch(mechanism: Mechanism) -> None:
-    assert len(draw(mechanism, np.empty(0))) == 0
-
-
-def test_wire_round_trip(mechanism: Mechanism) -> None:
-    again = parse_mechanism(mechanism.wire())
-    assert again == mechanism
-    np.testing.assert_array_equal(draw(again, np.full(100, 0.5)), draw(mechanism, np.full(100, 0.5)))
-
-
-def test_unknown_fields_and_non_finite_numbers_are_refused(mechanism: Mechanism) -> None:
-    for broken in ({**mechanism.wire(), "surprise": 1.0}, *with_a_number_that_is_none(mechanism.wire())):
-        with pytest.raises(BadMessage):
-            parse_mechanism(broken)
-
-
-RATES = pytest.mark.parametrize("rate", [-3.0, -0.1, 0.05, 0.4, 3.0])
-
-
-@RATES
+@for_each("rate", RATES)
 @for_each("value", [0.0, 0.5, 1.0])
-def test_log_mgf_bounds_the_moments_of_a_bit(bit_mechanism: BitMechanism, rate: float, value: float) -> None:
-    law = likelihoods(bit_mechanism, value)
-    points = bit_mechanism.unbias(np.array(list(law)))
-    exact = math.log(math.fsum(p * math.exp(rate * (x - value)) for x, p in zip(points, law.values(), strict=True)))
-    assert exact <= bit_mechanism.log_mgf(rate) + 1e-12
+@for_each("exact", EXACT)
+def test_log_mgf_bounds_the_moments_of_the_exact_law(exact: Mechanism, rate: float, value: float) -> None:
+    bound, law = exact.log_mgf(rate), likelihoods(exact, value)
+    if math.isinf(bound):
+        assert isinstance(exact, Laplace)
+        assert abs(rate) >= -math.log(exact.ratio)
+        return
+    points = exact.unbias(np.array(list(law)))
+    moments = math.log(math.fsum(p * math.exp(rate * (x - value)) for x, p in zip(points, law.values(), strict=True)))
+    assert moments <= bound + 1e-12
 
 
-@RATES
+@for_each("rate", RATES)
 @for_each("value", [0.0, 0.5, 1.0])
+@for_each("mechanism", EACH)
 def test_log_mgf_bounds_the_moments_that_are_seen(mechanism: Mechanism, rate: float, value: float) -> None:
     bound = mechanism.log_mgf(rate)
     if math.isinf(bound) or bound > 100.0:  # no sample can contradict it
