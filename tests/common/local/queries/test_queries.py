@@ -10,7 +10,6 @@ import pytest
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import HYPOTHESES
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.rules import Constant, Stump
 from common.local.losses import evaluate
 from common.local.naming import UNNAMED, Names
 from common.local.queries.coordinate import GradientQuery, MomentQuery
@@ -60,16 +59,17 @@ class TestEveryQuery:
         slots = np.arange(50)
         np.testing.assert_allclose(ask(query, records, slots), ask(query, own, slots), rtol=1e-6)
 
-    def test_reads_features_that_it_says_records_must_have(self, query):
+    def test_slots_of_one_part_are_asked_the_same_and_records_stay_as_they_are(self, query):
+        records, slots = people(1, query.min_features).take([0] * 40), np.arange(40)
+        before = records.features.copy()
+        values, parts = ask(query, records, slots), query.parts(slots)
+        for part in set(parts.tolist()):
+            assert len(set(values[parts == part].tolist())) == 1
+        assert query.alike == (len(set(parts.tolist())) == 1)
+        np.testing.assert_array_equal(records.features, before)
         if query.columns is not None:
             assert query.columns.min() >= 0
             assert query.columns.max() < query.min_features
-
-    def test_leaves_the_records_as_they_are(self, query):
-        records = people(50, query.min_features)
-        before = records.features.copy()
-        ask(query, records, np.arange(50))
-        np.testing.assert_array_equal(records.features, before)
 
     @for_each("dtype", [np.float32, np.uint8])
     def test_is_the_same_to_the_bit_where_an_agent_asks_it_of_itself_without_a_compiler(self, query, dtype):
@@ -81,16 +81,11 @@ class TestEveryQuery:
                 plain = ask(query, record, slot)
             assert (plain.tobytes(), plain.dtype) == (compiled.tobytes(), compiled.dtype)
 
-    def test_survives_the_wire(self, query):
-        assert parse_query(json.loads(json.dumps(query.wire()))) == query
-
-    @for_each("wrong", [{"surprise": 1}, {"hypothesis": {"kind": "oracle"}}])
-    def test_refuses_what_it_does_not_know(self, query, wrong):
-        with pytest.raises(BadMessage):
-            parse_query(query.wire() | wrong)
-
-    def test_refuses_numbers_that_are_not_finite(self, query):
-        for broken in with_a_number_that_is_none(query.wire()):
+    def test_survives_the_wire_and_refuses_what_it_does_not_know(self, query):
+        wire = query.wire()
+        assert parse_query(json.loads(json.dumps(wire))) == query
+        hostile = (wire | {"surprise": 1}, wire | {"hypothesis": {"kind": "oracle"}})
+        for broken in (*hostile, *with_a_number_that_is_none(wire)):
             with pytest.raises(BadMessage):
                 parse_query(broken)
 
@@ -135,33 +130,53 @@ def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follo
             assert 'x" is' not in said
 
 
-@for_each("wire", [None, 7, [], {}, {"kind": "record"}])
-def test_an_unknown_query_is_refused(wire):
-    with pytest.raises(BadMessage, match="no query has the kind"):
-        parse_query(wire)
+@for_each(
+    ("wrong", "why"),
+    [
+        *((wrong, "no query has the kind") for wrong in (None, 7, [], {}, {"kind": "record"})),
+        ({"kind": "item"}, "must be given"),
+        ({"kind": "item", "bits": 0}, "greater than or equal to 1"),
+        ({"kind": "item", "bits": 65}, "less than or equal to 64"),
+        *(
+            ({"kind": "item", "bits": 4, "prefixes": [4, wrong]}, f"a prefix of {wrong} bits is none of an item of 4")
+            for wrong in (5, 0, -1)
+        ),
+        ({"kind": "item", "bits": 4, "prefixes": [1] * 65}, "at most 64 items"),
+        ({"kind": "item", "bits": 4, "prefixes": [1.5]}, "integer"),
+        ({"kind": "item", "bits": 4, "first": -1}, "greater than or equal to 0"),
+        ({"kind": "item", "bits": 4, "first": (1 << 20) + 1}, "less than or equal to 1048576"),
+        ({"kind": "item", "bits": 4, "public": -1}, "greater than or equal to 0"),
+        ({"kind": "item", "bits": 4, "public": 1 << 63}, "less than"),
+        *(({"kind": "threshold", "bits": 4, "below": below}, "below|above") for below in (0, 16, 2**64)),
+        *((GradientQuery.example()[0].wire() | {"bound": bound}, "bound") for bound in (0, -1, float("inf"))),
+        *(
+            ({"kind": "moment", "dimension": 2, "bound": 2.0, "norm": 3.0, name: wrong}, name)
+            for name, wrong in (("bound", 0), ("norm", -1), ("norm", float("inf")), ("dimension", 0))
+        ),
+    ],
+)
+def test_what_is_no_query_is_refused_with_its_reason(wrong, why):
+    with pytest.raises(BadMessage, match=why):
+        parse_query(wrong)
 
 
-def test_all_four_cases() -> None:
-    """The stump says +1 where the feature is above 0; the constant says +1 always."""
-    records = Records(
-        np.array([[1.0], [1.0], [-1.0], [-1.0]], dtype=np.float32), np.array([1, -1, 1, -1], dtype=np.int8)
-    )
-    stump, constant = Stump(feature=0, threshold=0.0, sign=1), Constant(label=1)
-    slots = np.arange(4)
-    assert CompareQuery(first=stump, second=constant).evaluate(records, slots).tolist() == [1, 1, 0, 2]
-    assert CompareQuery(first=constant, second=stump).evaluate(records, slots).tolist() == [1, 1, 2, 0]
-    assert CompareQuery(first=stump, second=stump).evaluate(records, slots).tolist() == [1, 1, 1, 1]
-
-
-def test_outcomes_less_one_are_the_difference_of_losses() -> None:
+@for_each("query", [*CompareQuery.example(), *SoleErrorQuery.example()])
+def test_comparisons_are_the_difference_of_losses(query):
     generator = np.random.default_rng(1)
-    features = generator.normal(size=(500, 3)).astype(np.float32)
+    features, slots = generator.normal(size=(500, 3)).astype(np.float32), np.arange(500)
     records = Records(features, generator.choice(np.array([-1, 1], dtype=np.int8), 500))
-    for query in CompareQuery.example():
-        losses = [evaluate("zero-one", hypothesis, records) for hypothesis in (query.first, query.second)]
-        outcomes = query.evaluate(records, np.arange(500)).astype(np.int64)
-        np.testing.assert_array_equal(1 - outcomes, losses[0] - losses[1])
+    if isinstance(query, CompareQuery):
+        first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.first, query.second))
+        outcomes = query.evaluate(records, slots).astype(np.int64)
+        np.testing.assert_array_equal(1 - outcomes, first - second)
         assert len(set(outcomes.tolist())) == 3
+        return
+    mirrored = SoleErrorQuery(hypothesis=query.other, other=query.hypothesis)
+    first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.hypothesis, query.other))
+    alone, other = (asked.evaluate(records, slots) for asked in (query, mirrored))
+    np.testing.assert_array_equal(alone - other, first - second)
+    assert 0.0 < alone.mean() < 1.0
+    assert not np.any(alone * second), "an error of both is never counted"
 
 
 HYPOTHESIS = Linear(weights=(0.7, -1.2, 0.4), threshold=0.3)
@@ -187,14 +202,6 @@ def test_each_slot_asks_one_coordinate_of_the_gradient_of_the_logistic_loss(coor
         assert (2 * value - 1) * 2.0 == pytest.approx(slope, abs=1e-6)
 
 
-def test_slots_go_round_the_coordinates():
-    records = gradient_people(1).take([0] * 12)
-    values = GradientQuery(hypothesis=HYPOTHESIS, bound=1.0).evaluate(records, np.arange(12))
-    np.testing.assert_array_equal(values[:4], values[4:8])
-    np.testing.assert_array_equal(values[:4], values[8:])
-    assert len(set(values[:4])) == 4
-
-
 def test_a_coordinate_beyond_the_bound_is_clipped():
     records = Records(np.array([[100, 0, 0], [-100, 0, 0]], dtype=np.float32), np.array([-1, 1], dtype=np.int8))
     hypothesis = Linear(weights=(0.0, 0.0, 0.0), threshold=0.0)
@@ -213,12 +220,6 @@ def test_descent_on_the_mean_answers_finds_the_half_space():
         values = GradientQuery(hypothesis=hypothesis, bound=1.0).evaluate(records, np.arange(3000))
         parameters -= 4.0 * np.array([2 * values[j::4].mean() - 1 for j in range(4)])
     assert Linear(weights=tuple(parameters[:3]), threshold=parameters[3]).mistakes(records).mean() < 0.05
-
-
-@for_each("bound", [0, -1, float("inf")])
-def test_a_bound_that_bounds_nothing_is_refused(bound):
-    with pytest.raises(BadMessage, match="bound"):
-        GradientQuery.parse({"hypothesis": HYPOTHESIS.wire(), "bound": bound})
 
 
 def holders(items: list[int], bits: int, first: int = 0, dtype: Any = np.uint8, spare: int = 0) -> Records:
@@ -243,11 +244,10 @@ def test_features_are_the_bits_of_an_item_most_significant_first(bits: int, firs
     assert asked(records, bits=bits, first=first) == items
     query = ItemQuery(bits=bits, first=first)
     assert (query.domain, query.min_features, query.lengths) == (1 << bits, first + bits, (bits,))
-
-
-def test_features_above_zero_are_ones() -> None:
-    features = np.array([[-1.0, 1e-30, 0.0, 0.3], [-0.0, 2.0, -3e38, 3e38]], dtype=np.float32)
-    assert asked(Records(features, np.ones(2, dtype=np.int8)), bits=4) == [0b0101, 0b0101]
+    assert asked(records, bits=bits, first=first, public=(1 << 63) - 1) == items
+    below = ThresholdQuery(bits=bits, first=first, below=1 << (bits - 1))
+    expected = [float(item < below.below) for item in items]
+    assert below.evaluate(records.only(below.columns), np.arange(len(records))).tolist() == expected
 
 
 def test_slots_take_turns_with_the_prefixes() -> None:
@@ -258,52 +258,15 @@ def test_slots_take_turns_with_the_prefixes() -> None:
     assert query.evaluate(records, np.arange(8)).tolist() == [1, item, 0b1011, 1, item, 0b1011, 1, item]
     assert query.evaluate(records, np.full(8, 5)).tolist() == [0b1011] * 8
     assert query.evaluate(records, np.full(8, (1 << 32) - 1)).tolist() == [1] * 8
+    longest, longer = 0x9E3779B97F4A7C15, ItemQuery(bits=64, prefixes=tuple(range(1, 65)))
+    prefixes = longer.evaluate(holders([longest] * 64, 64), np.arange(64)).tolist()
+    assert prefixes == [longest >> (64 - length) for length in range(1, 65)]
+    assert ItemQuery(bits=64, prefixes=(3, 10, 3)).domain == 1 << 10
 
 
-def test_prefixes_of_the_longest_items() -> None:
-    item = 0x9E3779B97F4A7C15
-    records = holders([item] * 64, 64)
-    query = ItemQuery(bits=64, prefixes=tuple(range(1, 65)))
-    assert query.domain == 1 << 64
-    assert query.evaluate(records, np.arange(64)).tolist() == [item >> (64 - length) for length in range(1, 65)]
-
-
-def test_the_domain_is_that_of_the_longest_prefix() -> None:
-    query = ItemQuery(bits=64, prefixes=(3, 10, 3))
-    assert query.domain == 1 << 10
-    assert query.min_features == 64
-
-
-def test_public_randomness_changes_no_item() -> None:
-    records = holders([5, 2], 3)
-    assert asked(records, bits=3, public=(1 << 63) - 1) == asked(records, bits=3) == [5, 2]
-
-
-def test_nobody_at_all_has_no_items() -> None:
-    assert asked(holders([3], 2).take(np.empty(0, dtype=np.int64)), bits=2) == []
-
-
-@for_each(
-    ("wrong", "why"),
-    [
-        ({"bits": 0}, "greater than or equal to 1"),
-        ({"bits": 65}, "less than or equal to 64"),
-        ({"bits": 4, "prefixes": [5]}, "a prefix of 5 bits is none of an item of 4"),
-        ({"bits": 4, "prefixes": [4, 0]}, "a prefix of 0 bits is none of an item of 4"),
-        ({"bits": 4, "prefixes": [-1]}, "a prefix of -1 bits is none of an item of 4"),
-        ({"bits": 4, "prefixes": [1] * 65}, "at most 64 items"),
-        ({"bits": 4, "prefixes": [1.5]}, "integer"),
-        ({"bits": 4, "first": -1}, "greater than or equal to 0"),
-        ({"bits": 4, "first": (1 << 20) + 1}, "less than or equal to 1048576"),
-        ({"bits": 4, "public": -1}, "greater than or equal to 0"),
-        ({"bits": 4, "public": 1 << 63}, "less than"),
-        ({}, "must be given"),
-    ],
-    ids=str,
-)
-def test_what_is_no_item_is_refused(wrong: dict[str, Any], why: str) -> None:
-    with pytest.raises(BadMessage, match=why):
-        parse_query({"kind": "item", **wrong})
+def test_features_above_zero_are_ones() -> None:
+    features = np.array([[-1.0, 1e-30, 0.0, 0.3], [-0.0, 2.0, -3e38, 3e38]], dtype=np.float32)
+    assert asked(Records(features, np.ones(2, dtype=np.int8)), bits=4) == [0b0101, 0b0101]
 
 
 QUERY = MomentQuery(dimension=2, bound=2.0, norm=3.0)
@@ -320,36 +283,9 @@ def test_each_slot_asks_one_moment():
     np.testing.assert_allclose(QUERY.evaluate(records, np.arange(6)), [*mapped, 0.0, 1.25 / 9.0])
 
 
-def test_slots_go_round_the_moments():
-    records = moment_people(*[(1.0, -0.5, 1)] * 12)
-    values = QUERY.evaluate(records, np.arange(12))
-    np.testing.assert_array_equal(values[:6], values[6:])
-    assert QUERY.moments == 6
-
-
 def test_what_lies_beyond_the_bounds_is_clipped():
     records = moment_people(*[(100.0, -100.0, -1)] * 6)
     np.testing.assert_array_equal(QUERY.evaluate(records, np.arange(6)), [1.0, 0.0, 0.0, 1.0, 0.0, 1.0])
-
-
-@for_each("wrong", [{"bound": 0}, {"norm": -1}, {"norm": float("inf")}, {"dimension": 0}])
-def test_bounds_that_bound_nothing_are_refused(wrong):
-    with pytest.raises(BadMessage, match=next(iter(wrong))):
-        MomentQuery.parse(QUERY.wire() | wrong)
-
-
-def test_both_directions_differ_by_the_losses_and_never_count_an_error_of_both() -> None:
-    generator = np.random.default_rng(1)
-    features = generator.normal(size=(500, 3)).astype(np.float32)
-    records = Records(features, generator.choice(np.array([-1, 1], dtype=np.int8), 500))
-    for query in SoleErrorQuery.example():
-        mirrored = SoleErrorQuery(hypothesis=query.other, other=query.hypothesis)
-        first, second = (evaluate("zero-one", hypothesis, records) for hypothesis in (query.hypothesis, query.other))
-        alone, other = (asked.evaluate(records, np.arange(500)) for asked in (query, mirrored))
-        np.testing.assert_array_equal(alone - other, first - second)
-        assert 0.0 < alone.mean() < 1.0
-        assert not np.any(alone * other)
-        assert not np.any(alone * second)
 
 
 def test_a_person_is_told_about_both_rules() -> None:
@@ -368,31 +304,10 @@ def test_a_person_is_told_about_both_rules() -> None:
     assert two == f"whether a {rule} is wrong about you where another {rule} is right: the value is 1 if so, else 0"
 
 
-def threshold_people(items, bits):
-    shifts = np.arange(bits - 1, -1, -1, dtype=np.uint64)
-    features = (np.array(items, dtype=np.uint64)[:, None] >> shifts) & np.uint64(1)
-    return Records(features.astype(np.uint8), np.ones(len(items), dtype=np.int8))
-
-
 @for_each(
     ("bits", "items", "below"),
     [(3, range(8), 5), (64, [0, 2**63 - 1, 2**63, 2**64 - 1], 2**63), (64, [2**64 - 2, 2**64 - 1], 2**64 - 1)],
 )
-def test_it_compares_whole_items_exactly(bits, items, below):
-    query = ThresholdQuery(bits=bits, below=below)
-    records = threshold_people(list(items), bits)
-    values = query.evaluate(records.only(query.columns), np.arange(len(records)))
-    np.testing.assert_array_equal(values, [float(item < below) for item in items])
-
-
-def test_it_reads_its_own_features_only():
-    query = ThresholdQuery(first=2, bits=2, below=2)
-    records = threshold_people([0b110111, 0b111000], 6)
-    assert query.min_features == 4
-    np.testing.assert_array_equal(query.evaluate(records.only(query.columns), np.arange(2)), [1.0, 0.0])
-
-
-@for_each("wrong", [{"below": 0}, {"below": 16}, {"below": 2**64}, {"bits": 65}, {"bits": 0}])
-def test_a_threshold_whose_answer_is_known_is_refused(wrong):
-    with pytest.raises(BadMessage):
-        ThresholdQuery.parse({"bits": 4, "below": 5} | wrong)
+def test_a_threshold_compares_whole_items_exactly(bits, items, below):
+    query, records = ThresholdQuery(bits=bits, below=below), holders(list(items), bits)
+    np.testing.assert_array_equal(query.evaluate(records, np.arange(len(records))), [item < below for item in items])
