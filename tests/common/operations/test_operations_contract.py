@@ -51,6 +51,7 @@ PAIRS = [(kind, *pair) for kind, pairs in ANSWERED.items() for pair in pairs]
 
 def test_every_operation_has_a_handler():
     assert OPERATIONS.shipped() == HANDLERS.shipped()
+    assert OPERATIONS.names() == HANDLERS.names()
     assert set(ANSWERED) <= set(OPERATIONS.shipped())
 
 
@@ -69,7 +70,6 @@ def test_operation_result_and_handler_belong_together(kind):
 @for_each(("kind", "request_", "result"), PAIRS)
 def test_requests_and_results_go_there_and_back(kind, request_, result):
     operation = parse_operation({"kind": kind, **request_})
-    assert parse_operation(json.loads(json.dumps(operation.wire()))) == operation
     found = operation.read(json.loads(json.dumps(result)))
     assert type(found) is operation.result
     assert found.wire() == result
