@@ -14,7 +14,7 @@ from importlib import resources
 from importlib.metadata import EntryPoint, distributions
 from importlib.resources.abc import Traversable
 from types import ModuleType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from common.core.errors import BadInput, BadMessage, BadPlugin
 from common.core.machine import uninterrupted
@@ -152,6 +152,18 @@ def _left_behind(entry: Any, later: Any) -> bool:
         return False
     of_this_import = vars(sys.modules[later.__module__])
     return "." not in later.__qualname__ and of_this_import.get(later.__qualname__) is not entry
+
+
+class RegisteredValue(Value):
+    """A value of a type that is registered: its suite of tests is made on each of the examples."""
+
+    examples: ClassVar[tuple[dict[str, Any], ...]]
+    """JSON forms of small valid instances, at least one."""
+
+    @classmethod
+    def example(cls) -> tuple[Self, ...]:
+        """Return the instances of :attr:`examples`."""
+        return tuple(cls.parse(form) for form in cls.examples)
 
 
 class TypeRegistry(Registry[type[V]], Generic[V]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,10 +25,7 @@ class Count(Operation[ReleasedCount]):
     kind: Literal["count"] = "count"
     feature: int = Field(ge=0, lt=1 << 20)
     epsilon: float = Field(ge=0.001, le=30.0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(feature=2, epsilon=1.0),)
+    examples: ClassVar = ({"feature": 2, "epsilon": 1.0},)
 
     @property
     def min_features(self) -> int:
@@ -50,10 +47,7 @@ class Select(Operation[SelectedFeature]):
     first: int = Field(default=0, ge=0, lt=1 << 20)
     count: int = Field(ge=1, le=1 << 20)
     epsilon: float = Field(gt=0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=2, count=5, epsilon=1.0),)
+    examples: ClassVar = ({"first": 2, "count": 5, "epsilon": 1.0},)
 
     @property
     def min_features(self) -> int:
@@ -86,10 +80,7 @@ class HeadList(Operation[CountedHead]):
     bits: int = Field(ge=1, le=64)
     most: int = Field(ge=1, le=1 << 12)
     epsilon: float = Field(ge=0.0025, le=60.0)  # half of it is that of geometric noise, from 0.001 to 30
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=1, bits=10, most=5, epsilon=2.0),)
+    examples: ClassVar = ({"first": 1, "bits": 10, "most": 5, "epsilon": 2.0},)
 
     @property
     def min_features(self) -> int:

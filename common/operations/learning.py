@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,10 +31,7 @@ class Learn(Operation[Learned]):
     kind: Literal["learn"] = "learn"
     round: int = Field(ge=1)
     task: Task | None = None
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(round=1),)
+    examples: ClassVar = ({"round": 1},)
 
     @property
     def min_features(self) -> int:
@@ -85,10 +82,7 @@ class LabelPoints(Operation[Labelled]):
     first: int = Field(default=0, ge=0, lt=1 << 26)
     count: int = Field(ge=1, le=1 << 20)
     transfer: bool = False
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(count=20), cls(count=20, transfer=True))
+    examples: ClassVar = ({"count": 20}, {"count": 20, "transfer": True})
 
     @property
     def min_features(self) -> int:
@@ -128,10 +122,7 @@ class LearnParities(Operation[BlockParities]):
     parts: int = Field(ge=1, le=1 << 10)
     epsilon: float = Field(gt=0)
     rule: Rule = "tight"
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(features=4, first=4, bits=3, blocks=2, parts=3, epsilon=20.0),)
+    examples: ClassVar = ({"features": 4, "first": 4, "bits": 3, "blocks": 2, "parts": 3, "epsilon": 20.0},)
 
     @property
     def min_features(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -10,8 +10,7 @@ from pydantic import Field
 from common.core.arrays import Floats
 from common.core.errors import BadMessage
 from common.local.hypotheses.hypothesis import AnyHypothesis
-from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.rules import Conjunction
+from common.local.hypotheses.linear import PLANE
 from common.local.losses import HypothesisLoss, Loss, ScoreCells, Tilt
 from common.operations.operation import MAX_WHOLE, OPERATIONS, Operation, Result, Whole
 
@@ -28,10 +27,7 @@ class Reweigh(Operation[Reweighed]):
     kind: Literal["reweigh"] = "reweigh"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(hypothesis=Conjunction(features=(1, 3))),)
+    examples: ClassVar = ({"hypothesis": {"kind": "conjunction", "features": [1, 3]}},)
 
     @property
     def min_features(self) -> int:
@@ -52,11 +48,7 @@ class Rake(Operation[Reweighed]):
     result: ClassVar = Reweighed
     kind: Literal["rake"] = "rake"
     tilt: Tilt
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
-        return (cls(tilt=Tilt(cells=ScoreCells(hypothesis=plane, cuts=(0.0,)), parts=(0, 1024, 512, 300))),)
+    examples: ClassVar = ({"tilt": {"cells": {"hypothesis": PLANE, "cuts": [0.0]}, "parts": [0, 1024, 512, 300]}},)
 
     @property
     def min_features(self) -> int:
@@ -102,11 +94,7 @@ class Margins(Operation[NoisyMargins]):
     kind: Literal["margins"] = "margins"
     cells: ScoreCells
     epsilon: float = Field(ge=LEAST_EPSILON, le=30.0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
-        return (cls(cells=ScoreCells(hypothesis=plane, cuts=(0.0, 1.0), groups=(4,)), epsilon=1.0),)
+    examples: ClassVar = ({"cells": {"hypothesis": PLANE, "cuts": [0.0, 1.0], "groups": [4]}, "epsilon": 1.0},)
 
     @property
     def min_features(self) -> int:

@@ -10,10 +10,12 @@ from pydantic import Field, model_validator
 from common.core.arrays import AnyArray, Floats, Indices, Labels, Singles
 from common.core.values import Value
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis, PlainHypothesis, logistic
-from common.local.hypotheses.linear import GREATEST, Linear, Weight
+from common.local.hypotheses.linear import GREATEST, PLANE, Linear, Weight
 from common.local.hypotheses.trees import MAX_NODES, Trees
 from common.local.naming import Names
 from common.local.records import Groups, Records, column_labels, group_of, number_of
+
+_PLANE = {**PLANE, "threshold": 0.25}
 
 
 @HYPOTHESES.register("relabelled")
@@ -29,10 +31,7 @@ class Relabelled(Hypothesis):
     kind: Literal["relabelled"] = "relabelled"
     column: int = Field(ge=0, lt=1 << 16)
     hypothesis: PlainHypothesis
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(column=4, hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)),)
+    examples: ClassVar = ({"column": 4, "hypothesis": _PLANE},)
 
     @model_validator(mode="after")
     def _blind(self) -> Self:
@@ -129,11 +128,7 @@ class Argmax(Hypothesis):
     kind: Literal["argmax"] = "argmax"
     first: int = Field(ge=0, lt=1 << 16)
     hypotheses: tuple[PlainHypothesis, ...] = Field(min_length=2, max_length=MAX_CLASSES)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
-        return (cls(first=3, hypotheses=(Linear(weights=(0.0,), threshold=0.0), plane)),)
+    examples: ClassVar = ({"first": 3, "hypotheses": [{"kind": "linear", "weights": [0.0], "threshold": 0.0}, _PLANE]},)
 
     @model_validator(mode="after")
     def _blind(self) -> Self:
@@ -200,14 +195,10 @@ class Recalibrated(Hypothesis):
     slope: float = Field(gt=0, le=1e6)
     intercepts: Annotated[tuple[Weight, ...], Field(min_length=1)]
     groups: Groups = ()
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.25)
-        return (
-            cls(hypothesis=plane, slope=0.5, intercepts=(0.1,)),
-            cls(hypothesis=plane, slope=2.0, intercepts=(0.1, -0.5, 0.0), groups=(1, 4)),
-        )
+    examples: ClassVar = (
+        {"hypothesis": _PLANE, "slope": 0.5, "intercepts": [0.1]},
+        {"hypothesis": _PLANE, "slope": 2.0, "intercepts": [0.1, -0.5, 0.0], "groups": [1, 4]},
+    )
 
     @model_validator(mode="after")
     def _one_each(self) -> Self:

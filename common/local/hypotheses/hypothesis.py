@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, SerializeAsAny
 
 from common.core.arrays import AnyArray, Bits, Floats, Labels, Singles
 from common.core.errors import BadInput
-from common.core.registry import TypeRegistry
-from common.core.values import Value
+from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.naming import Names
 from common.local.records import Records
 
@@ -24,7 +23,7 @@ def logistic(margins: AnyArray) -> Floats:
     return np.asarray(1.0 / (1.0 + np.exp(np.minimum(-margins.astype(np.float64), 700.0))))
 
 
-class Hypothesis(Value):
+class Hypothesis(RegisteredValue):
     """A classifier h: features -> {-1, +1}, as a frozen value with a ``kind`` and a JSON form.
 
     It is total: for any finite features, also where an intermediate result overflows, it predicts -1 or +1.
@@ -36,11 +35,6 @@ class Hypothesis(Value):
     """Whether a party accepts it only where its own policy names it."""
     nests: ClassVar[bool] = False
     """Whether it is made of other hypotheses; it is then no part of a further one."""
-
-    @classmethod
-    @abstractmethod
-    def example(cls) -> tuple[Self, ...]:
-        """Return small valid instances, at least one: the contract suite makes its tests on each of them."""
 
     # By the fields alone: the arrays that a hypothesis caches beside them cannot be compared with ==.
     def _content(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,6 +33,8 @@ _AHEAD = 8
 _LINE = 64
 """Bytes in a cache line."""
 
+PLANE: dict[str, Any] = {"kind": "linear", "weights": [0.5, -1.0, 2.0], "threshold": 0.1}
+"""A half-space of which examples are made."""
 Weight = Annotated[float, Field(ge=-GREATEST, le=GREATEST)]
 
 
@@ -43,10 +45,7 @@ class Linear(Hypothesis):
     kind: Literal["linear"] = "linear"
     weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
     threshold: Weight
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(weights=(0.5, -1.0, 2.0), threshold=0.25),)
+    examples: ClassVar = ({"weights": [0.5, -1.0, 2.0], "threshold": 0.25},)
 
     @cached_property
     def vector(self) -> Singles:
@@ -172,10 +171,7 @@ class Regressor(Hypothesis):
     weights: tuple[Weight, ...] = Field(min_length=1, max_length=MAX_WEIGHTS)
     intercept: Weight
     response: int = Field(ge=1, lt=1 << 17)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(weights=(0.5, -1.0, 2.0), intercept=0.25, response=4),)
+    examples: ClassVar = ({"weights": [0.5, -1.0, 2.0], "intercept": 0.25, "response": 4},)
 
     @model_validator(mode="after")
     def _blind(self) -> Self:

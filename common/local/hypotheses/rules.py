@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -32,10 +32,7 @@ class Constant(Hypothesis):
 
     kind: Literal["constant"] = "constant"
     label: Literal[-1, 1]
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(label=-1), cls(label=1))
+    examples: ClassVar = ({"label": -1}, {"label": 1})
 
     @property
     def min_features(self) -> int:
@@ -57,10 +54,7 @@ class Conjunction(Hypothesis):
 
     kind: Literal["conjunction"] = "conjunction"
     features: FeatureSet = Field(min_length=1, max_length=MAX_LITERALS)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(features=(1, 3)),)
+    examples: ClassVar = ({"features": [1, 3]},)
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -85,10 +79,7 @@ class Stump(Hypothesis):
     feature: int = Field(ge=0, lt=MAX_WEIGHTS)
     threshold: Weight
     sign: Literal[-1, 1]
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(feature=2, threshold=0.1, sign=-1), cls(feature=0, threshold=0.0, sign=1))
+    examples: ClassVar = ({"feature": 2, "threshold": 0.1, "sign": -1}, {"feature": 0, "threshold": 0.0, "sign": 1})
 
     @property
     def min_features(self) -> int:
@@ -111,10 +102,7 @@ class Parity(Hypothesis):
 
     kind: Literal["parity"] = "parity"
     features: FeatureSet = Field(max_length=MAX_FEATURES)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(features=(0, 2, 3)), cls(features=()))
+    examples: ClassVar = ({"features": [0, 2, 3]}, {"features": []})
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -44,19 +44,16 @@ class Trees(Hypothesis):
     left: tuple[Child, ...] = Nodes
     right: tuple[Child, ...] = Nodes
     base: Weight = 0.0
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (
-            cls(
-                roots=(0, 3),
-                feature=(1, -1, -1, -1),
-                threshold=(0.2, 1.0, -1.0, 0.5),
-                left=(1, -1, -1, -1),
-                right=(2, -1, -1, -1),
-                base=-0.4,
-            ),
-        )
+    examples: ClassVar = (
+        {
+            "roots": [0, 3],
+            "feature": [1, -1, -1, -1],
+            "threshold": [0.2, 1.0, -1.0, 0.5],
+            "left": [1, -1, -1, -1],
+            "right": [2, -1, -1, -1],
+            "base": -0.4,
+        },
+    )
 
     @model_validator(mode="after")
     def _is_forest(self) -> Self:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from common.core.arrays import AnyArray, Bits, Floats
 from common.core.errors import PolicyRefused
-from common.core.registry import TypeRegistry
-from common.core.values import Value
+from common.core.registry import RegisteredValue, TypeRegistry
 from common.local.packing import AnswerKind
 from common.numerics.randomness import RandomSource
 from common.privacy.rounding import MAX_EPSILON
 from common.privacy.theorems.randomized_response import randomized_response_probability
 
 
-class LocalRandomizer(Value):
+class LocalRandomizer(RegisteredValue):
     """How one agent answers: a randomized function of what a query says about its record, as a frozen value.
 
     Queries say one of two things: a value in [0, 1] (:class:`Mechanism`), or an item of a public domain
@@ -30,11 +29,6 @@ class LocalRandomizer(Value):
     name: str
     for_real_people: ClassVar[bool] = True
     """Whether its answers protect real people as sampled by a computer, not only as real numbers would."""
-
-    @classmethod
-    @abstractmethod
-    def example(cls) -> tuple[Self, ...]:
-        """Return valid instances, at least one, with much and with little noise: the contract suite tests each."""
 
     @property
     @abstractmethod
@@ -69,9 +63,7 @@ class PureMechanism(LocalRandomizer):
 
     epsilon: float = Field(ge=MIN_EPSILON, le=MAX_EPSILON)
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return tuple(cls.parse({"epsilon": epsilon}) for epsilon in (0.1, 1.0, 3.0))
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"epsilon": 0.1}, {"epsilon": 1.0}, {"epsilon": 3.0})
 
     @property
     def guarantee(self) -> tuple[float, float]:
@@ -209,9 +201,7 @@ class Warner(BitMechanism, PureMechanism):
 
     name: Literal["warner"] = "warner"
 
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (*super().example(), cls(epsilon=MAX_EPSILON))
+    examples: ClassVar = (*PureMechanism.examples, {"epsilon": MAX_EPSILON})
 
     @cached_property
     def truth(self) -> float:
@@ -225,10 +215,7 @@ class NoMechanism(BitMechanism):
 
     name: Literal["none"] = "none"
     for_real_people = False
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(),)
+    examples: ClassVar = ({},)
 
     @property
     def truth(self) -> float:

@@ -56,10 +56,7 @@ class Laplace(Mechanism, PureMechanism):
     """By so many words of 64 bits chances are finer than that."""
     answers: ClassVar[Literal["bit", "real"]] = "real"
     epsilon: float = Field(ge=0.001, le=30.0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(epsilon=0.25), cls(epsilon=1.0), cls(epsilon=8.0))
+    examples: ClassVar = ({"epsilon": 0.25}, {"epsilon": 1.0}, {"epsilon": 8.0})
 
     @cached_property
     def ratio(self) -> float:
@@ -174,10 +171,7 @@ class LocalGaussian(Mechanism):
     epsilon: float = Field(ge=0.001, le=MAX_EPSILON)
     delta: float = Field(ge=1e-300, lt=1)
     calibration: Literal["paper", "analytic"] = "paper"
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(epsilon=0.5, delta=1e-4), cls(epsilon=4.0, delta=1e-6, calibration="analytic"))
+    examples: ClassVar = ({"epsilon": 0.5, "delta": 1e-4}, {"epsilon": 4.0, "delta": 1e-6, "calibration": "analytic"})
 
     @model_validator(mode="after")
     def _proven(self) -> Self:

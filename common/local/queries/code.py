@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices, Words
 from common.core.values import Word
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.linear import PLANE
 from common.local.losses import ScoreCells
 from common.local.mechanisms.frequency import parity, public_words
 from common.local.naming import Names
@@ -63,13 +63,10 @@ class CodeQuery(CodedQuery):
     bits: int = Field(ge=1, le=63)
     sign: Annotated[int, Field(ge=0, lt=1 << 20)] | Literal["label"] | None = None
     present: int | None = Field(default=None, ge=0, lt=1 << 20)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (
-            cls(first=1, bits=5, sign=7, present=0, public=11),
-            cls(first=0, bits=3, sign="label", public=3),
-        )
+    examples: ClassVar = (
+        {"public": 11, "first": 1, "bits": 5, "sign": 7, "present": 0},
+        {"public": 3, "first": 0, "bits": 3, "sign": "label"},
+    )
 
     def asks(self, names: Names, slot: int) -> str:
         row = int(self.rows(np.array([slot], dtype=np.int64))[0])
@@ -135,14 +132,10 @@ class ScoreQuery(CodedQuery):
 
     kind: Literal["score"] = "score"
     cells: ScoreCells
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
-        return (
-            cls(cells=ScoreCells(hypothesis=plane, cuts=(-1.0, 0.0, 0.5)), public=5),
-            cls(cells=ScoreCells(hypothesis=plane, cuts=(0.0,), groups=(1, 4)), public=7),
-        )
+    examples: ClassVar = (
+        {"public": 5, "cells": {"hypothesis": PLANE, "cuts": [-1.0, 0.0, 0.5]}},
+        {"public": 7, "cells": {"hypothesis": PLANE, "cuts": [0.0], "groups": [1, 4]}},
+    )
 
     @property
     def code_bits(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from common.core.arrays import Floats, Indices
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.linear import PLANE, Linear
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, Query
 from common.local.records import Records
@@ -21,10 +21,7 @@ class CoordinateQuery(Query):
     kind: Literal["coordinate"] = "coordinate"
     first: int = Field(ge=0, lt=1 << 20)
     count: int = Field(default=1, ge=1, le=1 << 20)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=1, count=2), cls(first=0))
+    examples: ClassVar = ({"first": 1, "count": 2}, {"first": 0})
 
     def asks(self, names: Names, slot: int) -> str:
         return f"whether {names.true(self.first + slot % self.count)}: the value is 1 if so, else 0"
@@ -66,10 +63,7 @@ class MomentQuery(Query):
     dimension: int = Field(ge=1, le=1 << 16)
     bound: float = Field(gt=0)
     norm: float = Field(gt=0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(dimension=3, bound=1.0, norm=2.0),)
+    examples: ClassVar = ({"dimension": 3, "bound": 1.0, "norm": 2.0},)
 
     @property
     def moments(self) -> int:
@@ -124,10 +118,7 @@ class GradientQuery(Query):
     kind: Literal["gradient"] = "gradient"
     hypothesis: Linear
     bound: float = Field(gt=0)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(hypothesis=Linear(weights=(0.5, -1.0, 2.0), threshold=0.1), bound=1.0),)
+    examples: ClassVar = ({"hypothesis": PLANE, "bound": 1.0},)
 
     def asks(self, names: Names, slot: int) -> str:
         d = self.hypothesis.min_features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,10 +29,7 @@ class ItemQuery(FrequencyQuery, BitsQuery):
 
     kind: Literal["item"] = "item"
     prefixes: tuple[int, ...] = Field(default=(), max_length=64)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(bits=5, prefixes=(2, 5)), cls(first=2, bits=3))
+    examples: ClassVar = ({"bits": 5, "prefixes": [2, 5]}, {"first": 2, "bits": 3})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -68,10 +65,7 @@ class ListedQuery(FrequencyQuery, BitsQuery):
 
     kind: Literal["listed"] = "listed"
     items: tuple[Annotated[Word, Field(lt=1 << 64)], ...] = Field(min_length=1, max_length=1 << 12)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=1, bits=3, items=(6, 0, 3)),)
+    examples: ClassVar = ({"first": 1, "bits": 3, "items": [6, 0, 3]},)
 
     @model_validator(mode="after")
     def _differ(self) -> Self:
@@ -111,10 +105,7 @@ class ThresholdQuery(AlikeQuery, BitsQuery):
 
     kind: Literal["threshold"] = "threshold"
     below: Word = Field(ge=1, lt=1 << 64)
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        return (cls(first=1, bits=4, below=6),)
+    examples: ClassVar = ({"first": 1, "bits": 4, "below": 6},)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from common.core.arrays import Floats, Indices, Words
 from common.local.hypotheses.hypothesis import AnyHypothesis
-from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.linear import PLANE
 from common.local.hypotheses.rules import Constant
 from common.local.losses import Loss, evaluate
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, AlikeQuery, FrequencyQuery
 from common.local.records import Records
+
+_OTHER: dict[str, Any] = {**PLANE, "weights": [0.5, 1.0, 2.0], "threshold": -0.1}
+_CONSTANT: dict[str, Any] = {"kind": "constant", "label": 1}
 
 
 @QUERIES.register("loss")
@@ -23,11 +26,7 @@ class LossQuery(AlikeQuery):
     kind: Literal["loss"] = "loss"
     hypothesis: AnyHypothesis
     loss: Loss = "zero-one"
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
-        return (cls(hypothesis=plane), cls(hypothesis=plane, loss="hinge"))
+    examples: ClassVar = ({"hypothesis": PLANE}, {"hypothesis": PLANE, "loss": "hinge"})
 
     def asks(self, names: Names, slot: int) -> str:
         if isinstance(self.hypothesis, Constant):  # each of the losses is then 0 or 1
@@ -61,12 +60,7 @@ class CompareQuery(FrequencyQuery):
     kind: Literal["compare"] = "compare"
     first: AnyHypothesis
     second: AnyHypothesis
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
-        other = Linear(weights=(0.5, 1.0, 2.0), threshold=-0.1)
-        return (cls(first=plane, second=Constant(label=1)), cls(first=other, second=plane, public=3))
+    examples: ClassVar = ({"first": PLANE, "second": _CONSTANT}, {"first": _OTHER, "second": PLANE, "public": 3})
 
     @property
     def domain(self) -> int:
@@ -98,12 +92,7 @@ class SoleErrorQuery(AlikeQuery):
     kind: Literal["sole-error"] = "sole-error"
     hypothesis: AnyHypothesis
     other: AnyHypothesis
-
-    @classmethod
-    def example(cls) -> tuple[Self, ...]:
-        plane = Linear(weights=(0.5, -1.0, 2.0), threshold=0.1)
-        other = Linear(weights=(0.5, 1.0, 2.0), threshold=-0.1)
-        return (cls(hypothesis=plane, other=Constant(label=1)), cls(hypothesis=other, other=plane))
+    examples: ClassVar = ({"hypothesis": PLANE, "other": _CONSTANT}, {"hypothesis": _OTHER, "other": PLANE})
 
     def asks(self, names: Names, slot: int) -> str:
         return (

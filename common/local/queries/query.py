@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from common.core.arrays import AnyArray, Floats, Indices, Words
-from common.core.registry import TypeRegistry
-from common.core.values import Value, Word
+from common.core.registry import RegisteredValue, TypeRegistry
+from common.core.values import Word
 from common.local.naming import Names
 from common.local.records import Records
 
 
-class Query(Value):
+class Query(RegisteredValue):
     """A map from one record (and the agent's public slot number) to a value in [0, 1], as a frozen value."""
 
     kind: str
-
-    @classmethod
-    @abstractmethod
-    def example(cls) -> tuple[Self, ...]:
-        """Return small valid instances, at least one: the contract suite makes its tests on each of them."""
 
     @property
     def domain(self) -> int | None:

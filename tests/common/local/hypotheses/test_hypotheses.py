@@ -332,7 +332,8 @@ def test_the_loss_is_whether_the_class_is_another(loss):
 @pytest.mark.slow
 def test_all_trees_together_have_no_more_nodes_than_one_hypothesis():
     count = 150_000
-    many = trees(list(range(count)), *[[-1] * count] * 3, [1.0] * count)
+    leaves = [-1] * count
+    many = trees(list(range(count)), leaves, leaves, leaves, [1.0] * count)
     parse_hypothesis(argmax(2, many, plane(1.0)))
     with pytest.raises(BadMessage, match="at most 262144 nodes, found 300000"):
         parse_hypothesis(argmax(2, many, many))

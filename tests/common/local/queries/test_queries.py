@@ -133,7 +133,9 @@ def test_a_strangers_names_neither_end_their_quotation_marks_nor_hide_what_follo
 @for_each(
     ("wrong", "why"),
     [
-        *((wrong, "no query has the kind") for wrong in (None, 7, [], {}, {"kind": "record"})),
+        *((wrong, "no query has the kind") for wrong in ("item", 7, None, {"kind": "record"})),
+        ([], "no query has the kind"),
+        ({}, "no query has the kind"),
         ({"kind": "item"}, "must be given"),
         ({"kind": "item", "bits": 0}, "greater than or equal to 1"),
         ({"kind": "item", "bits": 65}, "less than or equal to 64"),
