@@ -48,12 +48,7 @@ def console_app(state: Path, rules: Rules) -> Service:
 
 
 def serve_console(state: Path, host: str, port: int) -> None:
-    """Serve until SIGINT or SIGTERM; prints the address to open.
-
-    Raises:
-        BadInput, BrokenLedger, BadData: If the directory is no curator's, or cannot be read; if the address is not one
-            of this machine alone.
-    """
+    """Serve until SIGINT or SIGTERM, on an address of this machine alone (BadInput); prints the one to open."""
     check_loopback(host, port)
     console(look(state))
     serve_page(lambda rules: console_app(state, rules), COMMAND, host, port)

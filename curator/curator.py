@@ -99,7 +99,6 @@ class SampleOrigin:
 
     Attributes:
         account: They in the ledger over all runs; None where nobody is charged.
-        read: What reading their table has clipped, for its owner; None where people are of no table.
         fix: Called with the curator's ledger once all else is well: who contributed is fixed for the run.
     """
 
@@ -110,6 +109,9 @@ class SampleOrigin:
 
 class Curator:
     """One curator with one sample and one budget; waits with its end until the weights are on disk.
+
+    A message that is none of the run's referee raises Forged or BadMessage, one about another run or configuration
+    ConfigurationMismatch; what the ledger cannot take at present CannotWrite: nothing is lost, it is to be sent again.
 
     Attributes:
         key, folder: Its public key, and its state directory.
@@ -226,7 +228,6 @@ class Curator:
         """Agree to a run and give it the budget; the same configuration again gets the same answer.
 
         Raises:
-            Forged, BadMessage: If the configuration is not one of the pinned referee.
             ConfigurationMismatch: If it asks of this curator anything else than its policy.
             BudgetExceeded: If another run already has the budget, or its people have spent theirs in other runs.
         """
@@ -291,7 +292,6 @@ class Curator:
         """Open this curator's part in the order of agents to a run's beacon; the same one again gets the same answer.
 
         Raises:
-            Forged, BadMessage: If the request is not one of the run's referee, or shows no word of a witness.
             ConfigurationMismatch: If it names another run or configuration, or this curator has no share.
             Conflict: If the share was opened to another beacon: who knows it could choose among them.
         """
@@ -349,12 +349,9 @@ class Curator:
         """Carry out an operation, once; a repeated request gets the stored release and is charged nothing.
 
         Raises:
-            Forged, BadMessage: If the request is not one of the run's referee.
-            ConfigurationMismatch: If it names another run or configuration.
             Conflict: If the id was used for another operation, or an earlier operation has not finished.
             BudgetExceeded: If the operation does not fit into what is left; says spent, requested and budget.
             RolledBack: If the ledger does not hold what the referee has seen of it.
-            CannotWrite: If the ledger cannot be written at present: nothing is lost, ask again.
             PolicyRefused: If the policy's rounds are used up, a hypothesis needs features that the records lack, or is
                 of a kind that a curator takes only if its own learner gives it; if memory does not suffice.
             OperationFailed: If its code failed after the charge; says nothing about why.
@@ -379,7 +376,6 @@ class Curator:
     # The way of every operation -------------------------------------------------------------------------------------
 
     def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
-        """Return an operation with what it released, carrying it out if that has not been done."""
         known = self._ledger.find(request.operation_id)
         if known is not None and known.perform != request:
             raise Conflict(f"operation id {request.operation_id} was used for another operation")

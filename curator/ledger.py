@@ -33,11 +33,8 @@ class ChargedOperation:
     """One operation in the order it was charged.
 
     Attributes:
-        request: The referee's message, as it was signed; with the head of this ledger that it had seen.
         operation: The JSON form of what it asks for, all defaults filled in: an operation's randomness is derived from
             it.
-        event: What was declared before it ran.
-        result: What was released; None while it has not finished.
         entries: How long the ledger was when the result was in it.
     """
 
@@ -221,12 +218,7 @@ SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "o
 
 
 def backup(state: Path, copy: Path) -> Head:
-    """Copy a curator's ledger and keys, also while it is at work; return the copy's head.
-
-    Raises:
-        BadInput: If there is no ledger, or the place is taken.
-        BrokenLedger: If the ledger is none.
-    """
+    """Copy a curator's ledger and keys, also while it is at work; return the copy's head (BadInput: there is none)."""
     if not (state / LEDGER).exists() or not (state / KEY).exists():
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
     place_for_copy(copy)
@@ -245,10 +237,8 @@ def restore(copy: Path, state: Path, witnesses: Sequence[Witness] = (), *, close
     the one of every witness that it has had. Otherwise something may have been released that it does not know of.
 
     Args:
-        copy: As :func:`backup` makes it.
         state: The state directory: one that does not exist, is empty, or is the one that was copied, whose ledger, if
             there is one, is kept as ``ledger.sqlite.replaced``.
-        witnesses: Those of the ledger.
         close: Take a copy also if it is not shown to be the newest, and count the whole budget as spent: what was
             released may be asked for again, nothing more.
 
@@ -325,7 +315,6 @@ def known_to_people(copy: Path) -> list[Witness]:
 
 
 def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Witness]) -> str | None:
-    """Say why a copy may not be the newest; None if it is shown to be."""
     named = {str(entry.body["place"]) for entry in chain.entries if entry.kind == "witness"}
     missing = named - {witness.place for witness in witnesses}
     if missing:
@@ -353,11 +342,7 @@ def _write_head(folder: Path) -> Head:
 
 
 def check_copy(copy: Path) -> None:
-    """Check that what is to be put back is a copy's files and nothing else: none runs code, is a link, or is too large.
-
-    Raises:
-        NotFound, BadData: Naming the file that is another one.
-    """
+    """Refuse (BadData) what is no copy's files and nothing else: none runs code, is a link, or is too large."""
     if not files.present(copy, LEDGER) or not files.present(copy, KEY):
         return  # nothing to be put back, as :func:`restore` says
     for name in BESIDE:

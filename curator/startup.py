@@ -99,11 +99,7 @@ def open_curator(
 
 
 def referee_of(folder: Path, given: str | None, *, trust_first_contact: bool) -> str | None:
-    """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds.
-
-    Raises:
-        BadInput: If no key is known and the first contact is not to be trusted, or the given one is no public key.
-    """
+    """Return the key of the referee that a curator is to obey: the given one, or the one whose run its ledger holds."""
     if given is not None:
         return check_public(given, "--referee-key")
     if (folder / LEDGER).exists():
@@ -157,11 +153,7 @@ def check_policy(
 
 
 def check_room(scenario: ResolvedScenario, folder: Path) -> None:
-    """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit; nothing is written.
-
-    Raises:
-        BadScenario: Saying how much memory or disk is needed and available, and what to do.
-    """
+    """Refuse a resolved scenario whose sample, or the learner's work on it, does not fit (BadScenario)."""
     policy, public = scenario.curator, 0
     if policy.learner is None:
         check_sample(scenario, folder, in_blocks)

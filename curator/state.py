@@ -41,10 +41,6 @@ class Checkpoints:
 
     The key is the curator's own, and the line says after which history of operations the scores were as they are. So a
     file that was damaged, cut off, renamed, or comes from another curator or another history is noticed.
-
-    Args:
-        folder: The curator's state directory.
-        key: Secret, 32 bytes.
     """
 
     def __init__(self, folder: Path, key: bytes) -> None:
@@ -71,8 +67,6 @@ class Checkpoints:
         """Begin to write the scores, if it is time again; they must not change until :meth:`settle`.
 
         Args:
-            updates: Number of reweighs, t; all of them are in the ledger.
-            seconds: How long the last of them took.
             lineage: Digest of all operations up to that one.
             cumulative_losses: Yields those of each shard.
         """
@@ -201,7 +195,6 @@ class OwnersFile:
         }
 
     def keep(self, reweighing: Reweighing, operation: str | None = None) -> None:
-        """Write how things stand, after an operation if one is named."""
         if operation is not None:
             self._document["times"][operation] = round(self._clock(), 1)
         if reweighing.updates != self._updates:

@@ -100,11 +100,7 @@ def write_result(folder: Path, result: dict[str, Any]) -> None:
 
 @contextmanager
 def open_file(folder: Path, name: str, *, large: bool = False) -> Iterator[BufferedIOBase]:
-    """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`).
-
-    Args:
-        large: Whether it may be larger than what fits into the limits of a command.
-    """
+    """Open a file of a run folder, which another party may have written (:mod:`common.core.folder`)."""
     try:
         kind = _KINDS.get(name, files.REPORTS)
         kind = kind._replace(most=max(kind.most, kind.large), large=0) if large else kind

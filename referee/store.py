@@ -144,7 +144,6 @@ class RunQueries(Tables):
         return [line for (line,) in self._all(_LINES.where(ENTRIES.c.run == run).order_by(ENTRIES.c.index))]
 
     def links(self, run: str, after: int) -> list[EntryHash]:
-        """Return kinds and hashes of a transcript's entries behind the first ``after``, in order."""
         query = select(ENTRIES.c.kind, ENTRIES.c.line).where(ENTRIES.c.run == run, ENTRIES.c.index >= after)
         return [EntryHash(kind, json.loads(line)["hash"]) for kind, line in self._all(query.order_by(ENTRIES.c.index))]
 
@@ -279,8 +278,6 @@ class LeaseQueries(Tables):
         Whoever drove before and lost the lease begins anew with a new token: what it held in memory is worth nothing.
 
         Args:
-            holder: The name of this process.
-            seconds: How long the lease lasts if it is not renewed.
             again: Whether a lease under this name may be taken over although it lasts: its process is known to have
                 ended.
         """
@@ -339,7 +336,6 @@ class CheckpointQueries(Tables):
     """Checkpoints by run and number of entries."""
 
     def keep_checkpoint(self, run: str, entries: int, kept: StoredCheckpoint) -> None:
-        """Store a checkpoint, in the place of what was stored of it before."""
         with self._driving() as connection:
             connection.execute(delete(CHECKPOINTS).where(CHECKPOINTS.c.run == run, CHECKPOINTS.c.entries == entries))
             line = canonical.encode(kept.wire()).decode()
@@ -364,11 +360,7 @@ KEY, DATABASE = "identity.key", "referee.sqlite"
 
 
 def backup(state: Path, copy: Path, key: Path | None = None) -> None:
-    """Copy a referee's database and signing key; the copy is a state directory to start from.
-
-    Raises:
-        BadInput: If there is no such database or key, or the place is taken.
-    """
+    """Copy a referee's database and signing key; the copy is a state directory to start from."""
     key = key or state / KEY
     if not (state / DATABASE).exists():
         raise BadInput(f"{state} holds no {DATABASE}: a database on PostgreSQL is copied with pg_dump")

@@ -74,7 +74,6 @@ class QuestionQueries(Tables):
         return int(self._value(select(func.sum(QUESTIONS.c.asked)).where(QUESTIONS.c.run == run)) or 0)
 
     def answered(self, run: str) -> int:
-        """Return how many agents have answered the closed questions of a run."""
         return int(self._value(select(func.sum(QUESTIONS.c.answered)).where(QUESTIONS.c.run == run)) or 0)
 
     def open_questions(self) -> dict[int, tuple[str, int]]:
@@ -136,7 +135,6 @@ class QuestionQueries(Tables):
         return StoredReport(*self._all(_REPORT.where(REPORTS.c.number == number))[0])
 
     def reports(self, question: StoredQuestion) -> Iterator[StoredReport]:
-        """Go through all reports on a question, by their slots."""
         rows = self._each(_REPORT.where(REPORTS.c.question == question.key).order_by(REPORTS.c.slot))
         return (StoredReport(*row) for row in rows)
 
@@ -144,7 +142,6 @@ class QuestionQueries(Tables):
         return int(self._value(select(func.count()).where(REPORTS.c.question == question.key)))
 
     def slots(self, question: StoredQuestion) -> Iterator[tuple[int, int]]:
-        """Go through slot and number of all reports on a question."""
         rows = self._each(select(REPORTS.c.slot, REPORTS.c.number).where(REPORTS.c.question == question.key))
         return ((slot, number) for slot, number in rows)
 

@@ -122,103 +122,68 @@ DRIVER = "driver"
 TABLES = MetaData()
 
 
-def _number(name: str = "first") -> Column[int]:
-    """Return the column of a primary key that nothing counts up: by default the number of somebody's first agent."""
-    return Column(name, BigInteger, primary_key=True, autoincrement=False)
+def _key(name: str, kind: Any = BigInteger, *constraints: Any) -> Column[Any]:
+    """Return a column of a primary key, which nothing counts up."""
+    return Column(name, kind, *constraints, primary_key=True, autoincrement=False)
 
 
-TOKENS = Table(
-    "tokens", TABLES, Column("purpose", String(16), primary_key=True), Column("sha256", String(64), primary_key=True)
-)
-PARTICIPANTS = Table(
-    "participants",
-    TABLES,
-    _number(),
-    Column("key", LargeBinary(32), nullable=False),
-    Column("agents", BigInteger, nullable=False),
-)
-VOUCHERS = Table("vouchers", TABLES, _number(), Column("voucher", LargeBinary, nullable=False))
-POLICIES = Table("policies", TABLES, _number(), Column("policy", Text, nullable=False))
-COHORTS = Table(
-    "cohorts",
-    TABLES,
-    _number(),
-    Column("agents", BigInteger, nullable=False),
-    Column("seed", Text, nullable=False),
-    Column("used", BigInteger, nullable=False),
-)
-RUNS = Table(
+def _table(name: str, *columns: Any, **required: Any) -> Table:
+    """Return a table of these columns, and of required ones by name and type."""
+    return Table(name, TABLES, *columns, *(Column(name, kind, nullable=False) for name, kind in required.items()))
+
+
+TOKENS = _table("tokens", _key("purpose", String(16)), _key("sha256", String(64)))
+PARTICIPANTS = _table("participants", _key("first"), key=LargeBinary(32), agents=BigInteger)
+VOUCHERS = _table("vouchers", _key("first"), voucher=LargeBinary)
+POLICIES = _table("policies", _key("first"), policy=Text)
+COHORTS = _table("cohorts", _key("first"), agents=BigInteger, seed=Text, used=BigInteger)
+RUNS = _table(
     "runs",
-    TABLES,
-    Column("run", String(64), primary_key=True),
+    _key("run", String(64)),
     Column("position", Integer, nullable=False, unique=True),
-    Column("request", String(64), nullable=False),
-    Column("scenario", Text, nullable=False),
-    Column("seed", BigInteger, nullable=True),
-    Column("status", String(16), nullable=False),
-    Column("configuration", Text, nullable=True),
-    Column("result", Text, nullable=True),
+    Column("seed", BigInteger),
+    Column("configuration", Text),
+    Column("result", Text),
+    request=String(64),
+    scenario=Text,
+    status=String(16),
 )
-QUESTIONS = Table(
+QUESTIONS = _table(
     "questions",
-    TABLES,
     Column("key", Integer, primary_key=True),
     Column("run", String(64), ForeignKey("runs.run"), nullable=False),
     Column("question", Integer, nullable=False),
-    Column("query", Text, nullable=False),
-    Column("parts", Text, nullable=False),
-    Column("asked", BigInteger, nullable=False),
     Column("open", Boolean, nullable=False, index=True),
-    Column("answered", BigInteger, nullable=False),
     UniqueConstraint("run", "question"),
+    query=Text,
+    parts=Text,
+    asked=BigInteger,
+    answered=BigInteger,
 )
-REPORTS = Table(
+REPORTS = _table(
     "reports",
-    TABLES,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    _key("number", BigInteger().with_variant(Integer, "sqlite")),
     Column("question", Integer, nullable=False, index=True),
-    Column("slot", BigInteger, nullable=False),
-    Column("individual", Boolean, nullable=False),
-    Column("report_id", LargeBinary(16), nullable=False),
-    Column("answered", BigInteger, nullable=False),
-    Column("signature", LargeBinary(64), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("message", LargeBinary, nullable=False),
+    slot=BigInteger,
+    individual=Boolean,
+    report_id=LargeBinary(16),
+    answered=BigInteger,
+    signature=LargeBinary(64),
+    body=LargeBinary,
+    message=LargeBinary,
 )
-ENTRIES = Table(
+ENTRIES = _table(
     "entries",
-    TABLES,
-    Column("run", String(64), ForeignKey("runs.run"), primary_key=True),
-    Column("index", Integer, primary_key=True, autoincrement=False),
-    Column("step", Integer, nullable=True),
-    Column("kind", String(32), nullable=False),
-    Column("line", Text, nullable=False),
+    _key("run", String(64), ForeignKey("runs.run")),
+    _key("index", Integer),
+    Column("step", Integer),
+    kind=String(32),
+    line=Text,
 )
-CHECKPOINTS = Table(
-    "checkpoints",
-    TABLES,
-    Column("run", String(64), primary_key=True),
-    Column("entries", Integer, primary_key=True, autoincrement=False),
-    Column("kept", Text, nullable=False),
-)
-IDENTITY = Table(
-    "identity", TABLES, Column("name", String(16), primary_key=True), Column("key", String(64), nullable=False)
-)
-LEASES = Table(
-    "leases",
-    TABLES,
-    Column("name", String(16), primary_key=True),
-    Column("holder", String(64), nullable=False),
-    Column("token", BigInteger, nullable=False),
-    Column("expires", Double, nullable=False),
-)
-REJECTIONS = Table(
-    "rejections",
-    TABLES,
-    Column("process", String(64), primary_key=True),
-    Column("reason", String(32), primary_key=True),
-    Column("count", BigInteger, nullable=False),
-)
+CHECKPOINTS = _table("checkpoints", _key("run", String(64)), _key("entries", Integer), kept=Text)
+IDENTITY = _table("identity", _key("name", String(16)), key=String(64))
+LEASES = _table("leases", _key("name", String(16)), holder=String(64), token=BigInteger, expires=Double)
+REJECTIONS = _table("rejections", _key("process", String(64)), _key("reason", String(32)), count=BigInteger)
 SCHEMA = DatabaseSchema(
     "the referee's database",
     TABLES,

@@ -79,10 +79,7 @@ class WitnessLog:
             return [line for line in islice(file, after, stop) if line.endswith(b"\n")]
 
     def runs(self, referee: str, after: str, most: int) -> list[RunSeen]:
-        """Return so many of the runs of a referee, those whose names come after one, by name.
-
-        A referee that has tried several beginnings, each with a beacon that it then knew, has left all of them here.
-        """
+        """Return so many of the runs of a referee, those whose names come after one, by name."""
         files = self._path(referee, "x").parent.glob("*.jsonl")
         names = sorted(name for path in files if (name := path.stem.partition("+")[0]) > after)
         found = []

@@ -86,7 +86,6 @@ class People:
             return cls(arrays["cells"], arrays["names"], id_name, tuple(files))
 
     def ids(self, name: int) -> Words | None:
-        """Return the digests of the column of that name, shape (n,), None if there is none, or more than one."""
         place = np.flatnonzero(self.names == np.uint64(name)) if name else np.empty(0, dtype=np.int64)
         return np.asarray(self.cells[:, place[0]]) if place.size == 1 else None
 
@@ -152,7 +151,6 @@ class Digester:
             )
 
     def cells(self, texts: polars.Series) -> Words:
-        """Return the digest of each field of a column, shape (n,)."""
         folded = canonical_texts(texts).fill_null("").str.to_lowercase().replace(_TRUTHS)
         numbers = folded.cast(polars.Float64, strict=False).fill_null(np.nan).to_numpy()
         digests = np.empty(len(folded), dtype=np.uint64)

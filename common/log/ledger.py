@@ -230,11 +230,7 @@ class Journal:
         return f"{silent} of {len(self._witnesses)} cannot be written" if silent else None
 
     def add_witness(self, witness: Witness, *, opened: bool) -> None:
-        """Tell a further witness from now on, which later starts need not name.
-
-        Args:
-            opened: Whether it must have seen this ledger before.
-        """
+        """Tell a further witness from now on, which later starts need not name."""
         if self.closed is not None:
             return
         known = self._known[witness.place] = last_head(witness)

@@ -99,8 +99,6 @@ def check_contradiction(shown: object, put: Signed, witness: str) -> None:
 
     Args:
         shown: What the witness shows for it, as it came: the newest checkpoint that it has kept, as JSON.
-        put: The checkpoint that the witness does not keep.
-        witness: Who says so, for messages.
 
     Raises:
         PeerMisbehaved: If nothing is shown that contradicts the checkpoint.

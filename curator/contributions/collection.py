@@ -66,6 +66,9 @@ def source_of(scenario: ResolvedScenario) -> TableSource:
 class Collection:
     """The contributions of one curator.
 
+    A message whose signature does not verify raises Forged, one for another curator or offer, or that cannot be opened,
+    BadMessage; once the run has begun, RunBegun; what the disk does not take, CannotWrite: it is to be sent again.
+
     Args:
         token: What contributors must show who have no invitation code, of which a hash is kept; None: as at the last
             start.
@@ -102,7 +105,6 @@ class Collection:
         self._store.close()
 
     def _signed_offer(self, scenario: ResolvedScenario) -> tuple[Signed, str]:
-        """Return the curator's offer, the same at every start, and its digest; the folder belongs to it."""
         offer = Offer(
             scenario=scenario.name,
             title=scenario.title,
@@ -164,8 +166,8 @@ class Collection:
             code: What admits its contributor (:meth:`admits`).
 
         Raises:
-            Forged, BadMessage, Conflict, RunBegun, CannotWrite: As :meth:`withdraw`.
             BadData: If what was sealed is no record of the table; says no more.
+            Conflict: If this contributor has contributed another one or has withdrawn, or another one has this name.
             PolicyRefused: If there are as many as are taken, or as many as are taken with this code or token.
         """
         message = Contribution.parse(verify(signed, Contribution.KIND))
@@ -194,12 +196,9 @@ class Collection:
         It needs no token: the key is that of the contribution. Where nothing is kept of this key nothing is stored.
 
         Raises:
-            Forged: If its signature does not verify, or another key has signed the contribution.
-            BadMessage: If it is for another curator or offer.
+            Forged: If another key has signed the contribution.
             Conflict: If this contributor's contribution has another name, or was withdrawn.
             NotFound: If nothing is kept of this contributor.
-            RunBegun: If the run has begun with this contribution.
-            CannotWrite: If the disk does not take it: to be sent again.
         """
         message = Withdrawal.parse(verify(signed, Withdrawal.KIND))
         self._check_address(message.curator, message.offer)
@@ -371,11 +370,7 @@ def fixed(journal: Journal) -> str | None:
 
 
 class Contributions:
-    """The contributions that a run is about.
-
-    Raises:
-        BadInput: If nothing was collected there.
-    """
+    """The contributions that a run is about; BadInput if none were collected, or fewer than the sample takes."""
 
     def __init__(self, folder: Path, scenario: ResolvedScenario) -> None:
         self._folder, self._scenario = folder / FOLDER, scenario
@@ -389,12 +384,7 @@ class Contributions:
         """The people by their contributors' keys and their fields, once these were read."""
 
     def __call__(self, table: TableSource, seen: Callable[[Piece], None] | None) -> Numbered:
-        """Open all of them; returns the records, and their positions in the place of rows' numbers.
-
-        Raises:
-            BadInput: If they are fewer than the sample takes.
-            BrokenLedger: If one of them cannot be opened: it was changed on the disk.
-        """
+        """Open all of them; returns the records, and their positions in the place of rows' numbers."""
         import polars
 
         from common.data.files import Piece, typed

@@ -54,7 +54,6 @@ class Contributor:
             agree: Asked before anything is sealed.
 
         Raises:
-            Forged: If another curator answers.
             BadData: If the record is none that the offer's table describes; names the field.
             ConsentWithheld: If the person does not agree: nothing left this device.
             BadInput: If another record was given from this directory, or it was withdrawn.
@@ -76,9 +75,6 @@ class Contributor:
 
         A curator that does not hold it would take it later, from anybody who has it on its way. So it is sent first, as
         it was sealed, and then deleted: from then on the curator takes nothing of this key.
-
-        Args:
-            token: As for :meth:`contribute`; needed where the curator does not hold the contribution.
 
         Raises:
             BadInput: If nothing was contributed from this directory.
@@ -151,7 +147,6 @@ class CollectorClient(Client):
     most = ANSWER
 
     def offer(self, curator: str) -> Offer:
-        """Return the offer, if the curator with this key has signed it: the first contact with it."""
         response = self.request("GET", "/v1/contributions/offer")
         self.check_states_protocol(response)
         whose = (
