@@ -106,23 +106,9 @@ def error(query: ItemQuery, oracle: HadamardResponse, agents: int, beta: float, 
 
     Theorem 2.15 of Beimel, Korolova, Nissim, Sheffet and Stemmer (2020), with the constants of this implementation: for
     agents drawn from T, |q(w) - P(x <= w)| <= t + 1/(2 (k+1)) for every w, where t is such that an estimate at one
-    threshold is off by t, to one side, with probability at most beta/(2 m), and m = sum over l <= b of min(2^(l-1), k).
-
-    *Why m.* A search for c errs at a threshold w if it goes left though P(x < w) <= c - t, or goes right though P(x <
-    w) >= c + t. As long as it has not erred, its interval [low, high) has P(x < low) < c + t and P(x < high) > c - t.
-    So it can only err to the left in a dyadic interval that the last threshold with P(x < w) <= c - t cuts in two, and
-    to the right in one that the first with P(x < w) >= c + t does: one interval of each length on either side, decided
-    by T alone; there are 2^(l-1) in all for bit l; and where searches for several c can err at one threshold, that for
-    the nearest c does if any does. If none errs, the cut v for c has P(x < v) < c + t and P(x <= v) > c - t, and the
-    steps between two cuts are as claimed.
-
-    *Why t.* The estimate at a threshold is a sum over the path: x being the threshold's place in a node, from 0 to 1,
-    the difference between its halves counts min(x, 1-x) times. Entries of the Hadamard matrix are pairwise independent.
-    So if an answer counts with weights a, of sum 0, about several nodes, the variance is at most sum a^2/(4 (p-q)^2),
-    whatever its agent holds; and weights for different nodes of the path are orthogonal, as those inside either half
-    are equal. With v/(4 (p-q)^2) being the variance of the estimate of a half, that of the estimate is the sum of 2
-    min(x, 1-x)^2 v/(4 (p-q)^2); v is 1/n for a group's own report, and 1/(n + 1/(2 v')) with the level below, which has
-    v'. t is Bernstein's, for the threshold for which the sum is largest.
+    threshold is off by t, to one side, with probability at most beta/(2 m), and m = sum over l <= b of min(2^(l-1), k):
+    searches do not meet all 2^b thresholds. t is Bernstein's, with the variance of :func:`largest_sum`. The proof is in
+    docs/statistics.md.
     """
     variance, most = _spread(query, oracle, cuts)
     exponent = _exponent(query, beta, cuts)

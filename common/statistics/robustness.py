@@ -1,38 +1,22 @@
 """Estimates and tests that hold although a share of the answers is adversarial, and although some are missing.
 
 **Adversarial answers.** A liar is an agent whose answer is not what its mechanism gives: it may send any answer,
-knowing all the others' answers and what was asked.
+knowing all the others' answers and what was asked. *Theorem.* Let a set of values be covered by the interval of
+:func:`common.statistics.intervals.estimate` for every number of answers at once with probability 1 - miss if all are
+honest. Whatever at most k of the first n agents answer, for every n at once and with the same probability, the value
+lies in the hull of the intervals for ones - k, ..., ones + k at the same n, where ones is what was counted; the hull
+has the ends of its two ends, and the same holds for the e-processes of a test. Answers that are numbers have no such
+bound: one liar moves their sum as far as it likes.
 
-*Theorem.* Let a set of values be covered by the interval of :func:`common.statistics.intervals.estimate` for every
-number of answers at once with probability 1 - miss if all are honest. Whatever at most k of the first n agents answer,
-for every n at once and with the same probability, the value lies in the hull of the intervals for ones - k, ..., ones +
-k at the same n, where ones is what was counted.
+**Missing answers.** *Theorem.* Let each person who is asked answer or not, as their record and chance have it; let m be
+the chance that one does not answer, and let [a, b], within [0, 1], cover the mean of a value in [0, 1] over those who
+answer with probability 1 - miss. Let M be at least m with probability 1 - other. Then with probability 1 - miss - other
+the mean over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A
+difference of two such means that is at most g over those who answer is at most (1 - M) g + M over all. It does not hold
+where randomized answers are left out after they were seen: those are as good as lies, and :func:`estimate_with_missing`
+is for them.
 
-*Proof.* Let ones* be what would have been counted had the liars answered by their mechanism. These answers are those of
-honest agents, so the value is in the interval of (ones*, n) for all n at once with probability 1 - miss; and |ones -
-ones*| <= k. *The hull has the ends of its two ends.* Let L(s) be the lower end for s ones among n. If a mean q <= s/n
-of the answers is not covered for s, it is not for s + 1: the mixture's likelihood ratio grows by the factor (s + 1/2)
-(1 - q)/((n - s - 1/2) q), which is 1 or more as s + 1/2 >= n q. So L never falls with s; mirrored, neither does the
-upper end. The same argument holds for a test: of the e-process against "the loss is at most low", which grows with the
-ones, the least value is that for ones - k. Answers that are numbers have no such bound: one liar moves their sum as far
-as it likes.
-
-**Missing answers.** An estimate is about those who answer; the others could change it.
-
-*Theorem.* Let each person who is asked answer or not, as their record and chance have it; let m be the chance that one
-does not answer, and let [a, b], within [0, 1], cover the mean of a value in [0, 1] over those who answer with
-probability 1 - miss. Let M be at least m with probability 1 - other. Then with probability 1 - miss - other the mean
-over all people is in [(1 - M) a, (1 - M) b + M], whatever the values of those who do not answer are. A difference of
-two such means that is at most g over those who answer is at most (1 - M) g + M over all.
-
-*Proof.* The mean over all is (1 - m) times that over those who answer and m times that over the others, which is in [0,
-1]. The lower end falls with m, since a >= 0, and the upper one grows, since b <= 1. A difference is taken apart in the
-same way, and that of the others is at most 1. Union bound. QED.
-
-It holds for silence that depends on the record. It does not where randomized answers are left out after they were seen:
-those are as good as lies, and :func:`estimate_with_missing` is for them.
-
-Functions raise :class:`BadInput` for numbers outside the ranges that they state.
+The proofs are in docs/statistics.md. Functions raise :class:`BadInput` for numbers outside the ranges that they state.
 """
 
 from __future__ import annotations
