@@ -9,10 +9,10 @@ import threading
 import traceback
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from common.local.hypotheses.hypothesis import Hypothesis, hypothesis_kinds, ord
 from common.local.losses import Weighing
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from common.operations.operation import Operation, R, Result, parse_operation
+from common.operations.operation import Operation, R, parse_operation
 from common.privacy.events import Event, NoEvent
 from common.protocols.base import demands_of, pattern_of
 from common.scenario.resolved import ResolvedScenario
@@ -86,9 +86,7 @@ class CuratorPolicy:
     ) -> CuratorPolicy:
         """Return the policy in a resolved scenario for samples of this shape, before any record is seen.
 
-        Args:
-            dtype, dimension: Of the private sample's features, as learners see them.
-            public_is_read: Whether the public sample was read, if there is one: only then it is checked.
+        The public sample, if there is one, is checked where it was read (``public_is_read``).
 
         Raises:
             BadScenario: If the learner cannot learn from such samples.
@@ -219,24 +217,17 @@ def extended(lineage: str, number: str, operation: dict[str, Any]) -> str:
 
 
 class OperationHistory:
-    """Operations in the order in which they were entered; only the last one may still be unfinished."""
+    """Operations in the order in which they were entered; only the last one may still be unfinished.
+
+    ``lineages`` has, by number, a digest of an operation and of everything before it, ``counts`` how many of a kind
+    were entered. Randomness is derived from the lineage: the same operation after the same history is repeated bit for
+    bit, and never with the same noise after another history, should an old ledger be restored.
+    """
 
     def __init__(self) -> None:
-        self._lineages: dict[str, str] = {}
-        self._counts: Counter[str] = Counter()
+        self.lineages: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
         self._before = self._last = ""
-
-    def count(self, kind: str) -> int:
-        """Return how many operations of a kind were entered."""
-        return self._counts[kind]
-
-    def lineage(self, number: str) -> str:
-        """Return a digest of an operation and of everything before it.
-
-        It is what the operation's randomness is derived from: the same operation after the same history is repeated bit
-        for bit, and never with the same noise after another history, should an old ledger be restored.
-        """
-        return self._lineages[number]
 
     def enter(self, number: str, operation: dict[str, Any]) -> str:
         """Enter an operation (JSON) and return its lineage; the last one may be entered again.
@@ -245,22 +236,15 @@ class OperationHistory:
             ValueError: If an earlier operation, or another one, has the number: it would get randomness that was used
                 already.
         """
-        known = self._lineages.get(number)
+        known = self.lineages.get(number)
         if known is not None:
             if known != self._last or known != extended(self._before, number, operation):
                 raise ValueError(f"operation {number} was entered already, with another operation or before others")
             return known
         self._before, self._last = self._last, extended(self._last, number, operation)
-        self._lineages[number] = self._last
-        self._counts[operation["kind"]] += 1
+        self.lineages[number] = self._last
+        self.counts[operation["kind"]] += 1
         return self._last
-
-
-class FinishedOperation(NamedTuple):
-    """An operation that was carried out, and what was released."""
-
-    operation: Operation[Any]
-    result: Result
 
 
 StoredWeights = tuple[int, list[AnyArray]]
@@ -334,29 +318,6 @@ class Workspace:
         return result
 
 
-def replayed(
-    policy: CuratorPolicy,
-    sample: Sample,
-    public: Records | None,
-    finished: Sequence[FinishedOperation],
-    stored: StoredWeights | None,
-) -> Workspace:
-    """Return the workspace that operations lead to, in their order; nothing is drawn and nothing released.
-
-    The sample's weights are set; stored ones spare the reweighs before them.
-    """
-    reweighs = [operation.reweighs_by for operation, _ in finished if operation.reweighs_by is not None]
-    done, cumulative_losses = stored if stored is not None else (0, None)
-    reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:done], cumulative_losses)
-    workspace = Workspace(sample, reweighing, policy.learner, public=public)
-    for operation, result in finished:
-        if operation.reweighs_by is not None and done > 0:
-            done -= 1
-        else:
-            workspace.advance(operation, result)
-    return workspace
-
-
 class Past(Protocol):
     """An operation of the past; its result, with or without its event, is None where it did not finish."""
 
@@ -399,19 +360,27 @@ class Engine:
         self._randomness = randomness
         self._history = OperationHistory()
         self._running = False
-        finished, lineages = [], []
+        finished, lineages, reweighs = [], [], []
         for entry in past:
             lineage = self._history.enter(entry.operation_id, entry.operation)
             if entry.result is not None:
                 operation = parse_operation(entry.operation)
-                finished.append(FinishedOperation(operation, operation.read(entry.result)))
+                finished.append((operation, operation.read(entry.result)))
                 if operation.reweighs_by is not None:
                     lineages.append(lineage)
-        self.workspace = replayed(policy, sample, public, finished, stored(lineages))
+                    reweighs.append(operation.reweighs_by)
+        done, cumulative_losses = stored(lineages) or (0, None)
+        reweighing = Reweighing.restore(sample, policy.kappa, policy.eta, reweighs[:done], cumulative_losses)
+        self.workspace = Workspace(sample, reweighing, policy.learner, public=public)
+        for operation, result in finished:  # nothing is drawn and nothing released
+            if operation.reweighs_by is not None and done > 0:
+                done -= 1
+            else:
+                self.workspace.advance(operation, result)
 
     def lineage(self, number: str) -> str:
         """Return the digest of an operation and of everything before it."""
-        return self._history.lineage(number)
+        return self._history.lineages[number]
 
     def admit(self, operation: Operation[Any], afford: Callable[[Event], None] = lambda event: None) -> Event:
         """Check whether a further operation may be carried out, and return what it costs; changes nothing.
@@ -427,7 +396,7 @@ class Engine:
         check_features(operation, self._sample.dimension)
         event = self.workspace.event(operation)
         afford(event)
-        done, most = self._history.count(operation.kind), self._policy.most(operation.kind)
+        done, most = self._history.counts[operation.kind], self._policy.most(operation.kind)
         if done >= most:
             raise PolicyRefused(f"the policy allows {most} rounds, {done} {operation.kind!r} operations are done")
         self.workspace.check(operation)

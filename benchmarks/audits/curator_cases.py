@@ -37,7 +37,7 @@ from curator.mechanisms import selection as exponential_mechanism
 from curator.mechanisms.selection import choose_level
 from curator.sample.base import LocalSample, Sample
 from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Sampler, TaskSampler
+from curator.sample.sampling import Sampler
 from deploy.auditing import Case
 
 AUDITED = {
@@ -184,7 +184,7 @@ def second_task_case() -> Case:
         weights, sample = Reweighing(N, KAPPA, ETA), LocalSample.of(booleans(replaced))
         for _ in range(REWEIGHS):
             weights.update(sample, HypothesisLoss(ABOUT_ANOTHER_LABEL))
-        drawn = TaskSampler(sample, weights.density(), Task(features=2)).draws(runs, source)
+        drawn = Sampler(sample, weights.density(), task=Task(features=2)).draws(runs, source)
         return np.asarray(drawn.features @ np.array([1, 2]))
 
     return Case("a draw of a second task", 0.0, BOOLEANS, subject, 100_000, delta=claimed_sampling())

@@ -70,7 +70,7 @@ class ChosenLearner(ChosenSettings, Learner):
 
     def _divisible(self, size: int, who: str) -> int:
         """Return how many of so many are for validation."""
-        held = int(np.count_nonzero(self._held(0, size)))
+        held = int(np.count_nonzero(self._held(size)))
         if not 0 < held < size:
             raise BadScenario(
                 f"validation = {self.validation:g} leaves {held} of {size} {who} for validation: "
@@ -78,8 +78,8 @@ class ChosenLearner(ChosenSettings, Learner):
             )
         return held
 
-    def _held(self, begin: int, size: int) -> AnyArray:
-        edges = np.floor(np.arange(begin, begin + size + 1) * self.validation)
+    def _held(self, size: int) -> AnyArray:
+        edges = np.floor(np.arange(size + 1) * self.validation)
         return np.asarray(edges[1:] > edges[:-1])
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
@@ -108,5 +108,5 @@ class ChosenLearner(ChosenSettings, Learner):
         return candidate.learn(part, previous, public)
 
     def _split(self, records: Records) -> tuple[Records, Records]:
-        held = self._held(0, len(records))
+        held = self._held(len(records))
         return records.take(np.flatnonzero(~held)), records.take(np.flatnonzero(held))

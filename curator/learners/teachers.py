@@ -104,10 +104,7 @@ def chunk_of(records: Records, chunks: int, by: Identity) -> Indices:
 
 def count_votes(votes: AnyArray, classes: int) -> Indices:
     """Return how many of k teachers vote for each class, shape (m, classes), int64, for votes of shape (k, m)."""
-    counts = np.zeros((votes.shape[1], classes), dtype=np.int64)
-    for label in range(classes):
-        counts[:, label] = np.count_nonzero(votes == label, axis=0)
-    return counts
+    return np.stack([np.count_nonzero(votes == label, axis=0) for label in range(classes)], axis=1)
 
 
 def winners(counts: Indices) -> Indices:
@@ -279,14 +276,12 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
             source.derive("votes"),
             classes=kinds.of(records),
         )
-        return aggregate(
-            self.aggregation,
-            count_votes(cast[:, : len(points)], kinds.number),
-            self.queries,
-            self.touched,
-            self._mistakes(cast[:, len(points) :], aside, source),
-            source.derive("said"),
-        )
+        mistakes = None
+        if aside is not None and isinstance(self.aggregation, SparseVector):
+            wrong, epsilon = cast[:, len(points) :], self.aggregation.estimate_epsilon
+            mistakes = estimated_mistakes(wrong, kinds.of(aside), self.touched, epsilon, source.derive("mistakes"))
+        counts = count_votes(cast[:, : len(points)], kinds.number)
+        return aggregate(self.aggregation, counts, self.queries, self.touched, mistakes, source.derive("said"))
 
     def taught(self, records: Records) -> tuple[Records, Records | None]:
         """Return who teaches, and who is set aside where the teachers' mistakes are to be estimated."""
@@ -300,12 +295,6 @@ class TeacherAnswers(CentralMechanism[Records, Indices]):
             records = Records(records.features[:teaching], records.labels[:teaching])
         return records, aside
 
-    def _mistakes(self, cast: AnyArray, aside: Records | None, source: RandomSource) -> float | None:
-        if aside is None or not isinstance(self.aggregation, SparseVector):
-            return None
-        epsilon = self.aggregation.estimate_epsilon
-        return estimated_mistakes(cast, self.classes.of(aside), self.touched, epsilon, source.derive("mistakes"))
-
 
 def aggregate(
     aggregation: GnMax | Stability | SparseVector,
@@ -315,11 +304,10 @@ def aggregate(
     mistakes: float | None,
     source: RandomSource,
 ) -> Indices:
-    """Return the class of each vote, shape (m,), int64, or a negative number where none is released.
+    """Return the class of each vote, shape (m,), or a negative number where none is released.
 
     Args:
         counts: Shape (m, classes).
-        queries: m.
         touched: How many teachers one record changes at most.
         mistakes: The teachers' share of mistakes, if it was estimated.
     """
@@ -397,13 +385,7 @@ def estimated_mistakes(votes: AnyArray, classes: AnyArray, touched: int, epsilon
     M, of k h votes those that are wrong, changes by at most k if one of the h people is replaced, and by at most
     touched h if one of the others is, whose teachers change; so the whole number floor(M/u) has sensitivity 1, and Z is
     two-sided geometric. (Bassily, Thakkar and Thakurta 2018, Remark 1.)
-
-    Args:
-        votes: Shape (k, h).
-        classes: Their true classes, shape (h,); where one is negative, every vote is wrong.
-
-    Returns:
-        A number in [0, 1].
+    Votes have shape (k, h); where the true class is negative, every vote is wrong. The result is in [0, 1].
     """
     teachers, people = votes.shape
     unit = max(teachers, touched * people)

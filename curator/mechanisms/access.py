@@ -28,7 +28,7 @@ from curator.mechanisms.clipped_steps import ClippedSteps
 from curator.mechanisms.counts import NoisyShares
 from curator.mechanisms.selection import choose
 from curator.sample.reweighing import Reweighing
-from curator.sample.sampling import Distinct, Sampler, TaskSampler
+from curator.sample.sampling import Distinct, Sampler
 
 
 class Overdrawn(RuntimeError):
@@ -81,11 +81,10 @@ class Meter:
 
     def draws(self, count: int) -> None:
         """Take so many draws from mu."""
-        if self.free:
-            return
-        if not 1 <= count <= self._draws:
-            raise self.refuse(f"{count} draws: {self._draws} are left")
-        self._draws -= count
+        if not self.free:
+            if not 1 <= count <= self._draws:
+                raise self.refuse(f"{count} draws: {self._draws} are left")
+            self._draws -= count
 
     def steps(self, count: int, ratio: Fraction) -> None:
         """Take so many noisy steps, whose clipped gradients lie in a ball of diameter ``ratio`` times sigma."""
@@ -198,7 +197,7 @@ class Access:
 
     def through(self, task: Task) -> Access:
         """Have people seen through a public task from here on; return this access."""
-        self._sampler_or_none = TaskSampler.of(self._sampler, task)
+        self._sampler_or_none = self._sampler.through(task)
         return self
 
     def release(
@@ -228,12 +227,8 @@ class Access:
     def shares(self, epsilon: float, items: int, of: Callable[[Records], Indices]) -> tuple[Indices, int]:
         """Return the mu-weighted share of every item in whole units, with noise, and how many units make 1.
 
-        :class:`~curator.mechanisms.counts.NoisyShares`; for how much noise that takes, the weights' own bound is taken.
-
-        Args:
-            epsilon: What it costs, pure.
-            items: How many, K.
-            of: Makes of records the item of each, shape (k,); as for :meth:`release`.
+        It is a pure epsilon-DP :class:`~curator.mechanisms.counts.NoisyShares` with the weights' own bound; ``of``
+        makes of records the item of each, as for :meth:`release`.
         """
         mechanism = NoisyShares(epsilon, items, self._sampler.share_bound)
         self._meter.everybody()
@@ -271,22 +266,20 @@ class Access:
         candidates: Sequence[Candidate],
         fit: Callable[[Candidate, Access], Output],
         score: Callable[[Output, Access], float],
-        held: Callable[[int, int], AnyArray] | None = None,
+        held: Callable[[int], AnyArray] | None = None,
     ) -> Output:
         """Return the best of a secret number of runs (:func:`curator.mechanisms.selection.choose`).
 
         A run fits a candidate on the people that are for training and scores what it gives on those that are held out.
         Both get an access that pays for one mu-GDP release, mu the declared one; the law of the number is declared.
 
-        Args:
-            held: (first place, number of places) -> which of the places are held out, shape (number,), bool; None:
-                nobody is, and scores are functions of what is public.
+        ``held`` says which of so many places are held out; None: nobody is, and scores are functions of what is public.
         """
         self._meter.selection()
         event = self._meter.event
         if not isinstance(event, PrivateSelection):
             raise AssertionError("only a private selection pays for one")
-        training, validation = (None if part is None else _uniform(part) for part in self._split(held))
+        training, validation = self._split(held)
         one = Gaussian(count=1, mu=event.mu)
 
         def fitted(settings: Mapping[str, Any], source: RandomSource) -> Output:
@@ -357,18 +350,13 @@ class Access:
         self._parts.append(part)
         return part
 
-    def _split(self, held: Callable[[int, int], AnyArray] | None) -> tuple[Records, Records | None]:
+    def _split(self, held: Callable[[int], AnyArray] | None) -> tuple[Sampler, Sampler | None]:
         """Return who is for training, and who is held out, by their places alone."""
+        records = Records.joined(list(self._sampler.everybody()))
         if held is None:
-            return Records.joined(list(self._sampler.everybody())), None
-        parts: tuple[list[Records], list[Records]] = ([], [])
-        begin = 0
-        for records in self._sampler.everybody():
-            mask = np.asarray(held(begin, len(records)), dtype=np.bool_)
-            parts[0].append(records.take(np.flatnonzero(~mask)))
-            parts[1].append(records.take(np.flatnonzero(mask)))
-            begin += len(records)
-        return Records.joined(parts[0]), Records.joined(parts[1])
+            return _uniform(records), None
+        mask = np.asarray(held(len(records)), dtype=np.bool_)
+        return _uniform(records.take(np.flatnonzero(~mask))), _uniform(records.take(np.flatnonzero(mask)))
 
 
 def _uniform(records: Records) -> Sampler:

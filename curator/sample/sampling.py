@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -85,11 +85,15 @@ def _limits(p: Floats) -> Words:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Distinct:
-    """The distinct records among some draws: their numbers, ascending, and how often each was drawn."""
+    """The distinct records among some draws: their numbers, ascending, and how often each was drawn.
+
+    Each is seen through the task, if there is one: then they may look alike.
+    """
 
     sample: Sample
     rows: Indices
     times: Indices
+    task: Task | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,20 +101,15 @@ class Distinct:
     @property
     def dimension(self) -> int:
         """Number of features d."""
-        return self.sample.dimension
+        return self.sample.dimension if self.task is None else self.task.features
 
-    def blocks(self, size: int) -> Iterator[Records]:
-        """Yield the records, ``size`` at a time, in the sample's order; none is kept."""
-        for begin in range(0, len(self), size):
-            yield self.sample.take(self.rows[begin : begin + size])
-
-    def take(self, places: Indices) -> Records:
+    def take(self, places: Indices | slice) -> Records:
         """Return the records at the given places among these, which ascend (a copy)."""
-        return self.sample.take(self.rows[places])
+        return _seen(self.sample.take(self.rows[places]), self.task)
 
     def located(self, places: Indices) -> GatheredRows:
         """Return the records at the given places, which ascend, for compiled loops: long ones in memory stay there."""
-        rows = self.sample.in_place
+        rows = None if self.task else self.sample.in_place
         return GatheredRows.of(self.take(places)) if rows is None else rows.located(self.rows[places])
 
     def signed_margins(self, plane: Linear) -> Singles:
@@ -118,12 +117,16 @@ class Distinct:
 
         It is below 0, or 0 with label +1, exactly where the half-space is wrong.
         """
-        rows = self.sample.in_place
+        rows = None if self.task else self.sample.in_place
         margins = None if rows is None else rows.signed_margins(plane, self.rows)
-        return self._copied_margins(plane) if margins is None else margins
+        if margins is not None:
+            return margins
+        blocks = (self.take(slice(begin, begin + _COPIED)) for begin in range(0, len(self), _COPIED))
+        return np.concatenate([signed(plane, block, np.arange(len(block))) for block in blocks])
 
-    def _copied_margins(self, plane: Linear) -> Singles:
-        return np.concatenate([signed(plane, block, np.arange(len(block))) for block in self.blocks(_COPIED)])
+
+def _seen(records: Records, task: Task | None) -> Records:
+    return records if task is None else task.of(records)
 
 
 class Sampler:
@@ -131,6 +134,9 @@ class Sampler:
 
     Every draw is independent and exact up to the 64-bit rounding of :meth:`Density.acceptance_table`; the
     randomness is the keystream of the source alone: the same source gives the same draws, however the sample is split.
+
+    Records are seen through a public task, if there is one. A view is a function of one record, so what is proven of
+    learners on draws from mu holds for them on views of draws: it is a learner that begins with the view.
 
     Args:
         density: mu, over the same n records. Done with the sampler before the next reweigh.
@@ -140,12 +146,17 @@ class Sampler:
         BadData: If there are not as many records as the density has.
     """
 
-    def __init__(self, sample: Sample, density: Density, share_bound: float = 1.0) -> None:
+    def __init__(self, sample: Sample, density: Density, share_bound: float = 1.0, task: Task | None = None) -> None:
         if len(density) != len(sample):
             raise BadData(f"{len(density)} weights do not belong to {len(sample)} records")
         self._sample = sample
         self._density = density
         self.share_bound = share_bound
+        self._task = task
+
+    def through(self, task: Task) -> Sampler:
+        """Return what a task sees of these draws."""
+        return Sampler(self._sample, self._density, self.share_bound, task)
 
     def __repr__(self) -> str:
         return f"Sampler({self._sample!r})"
@@ -157,7 +168,7 @@ class Sampler:
     @property
     def dimension(self) -> int:
         """Number of features d."""
-        return self._sample.dimension
+        return self._sample.dimension if self._task is None else self._task.features
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -172,16 +183,15 @@ class Sampler:
     def draws(self, count: int, source: RandomSource) -> Records:
         """Draw ``count`` records independently from mu."""
         parts = [picked.records for picked in self._picked(count, source, gather=True) if picked.records is not None]
-        if not parts:
-            return Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
-        return Records.joined(parts, count)
+        none = Records(np.empty((0, self._sample.dimension), dtype=self.dtype), np.empty(0, dtype=np.int8))
+        return _seen(Records.joined(parts, count) if parts else none, self._task)
 
     def located(self, count: int, source: RandomSource) -> GatheredRows:
         """Draw ``count`` records independently from mu, the same as :meth:`draws`, for one compiled loop.
 
         Long records in memory stay where they are: copying them would take longer than the loop.
         """
-        whole = self._sample.whole
+        whole = None if self._task else self._sample.whole
         if whole is None:
             return GatheredRows.of(self.draws(count, source))
         numbers = self.indices(count, source)
@@ -196,11 +206,11 @@ class Sampler:
             table = np.bincount(drawn)
             rows = np.flatnonzero(table)
             times = table[rows]
-        return Distinct(self._sample, rows, times)
+        return Distinct(self._sample, rows, times, self._task)
 
     def everybody(self) -> Iterator[Records]:
         """Yield the sample as it is, each record once, in its fixed order, in blocks, whatever the weights are."""
-        return self._sample.blocks(BLOCK)
+        return (_seen(records, self._task) for records in self._sample.blocks(BLOCK))
 
     def weighted(self) -> Iterator[tuple[Records, Floats]]:
         """Yield the sample in blocks with a weight a record, in [0, 1], to which mu is proportional; the largest is 1.
@@ -208,7 +218,7 @@ class Sampler:
         Deterministic: the same doubles on every machine, however the sample is split.
         """
         for records, scores in self._sample.scored_blocks(BLOCK):
-            yield records, self._density.relative(scores.astype(np.int64))
+            yield _seen(records, self._task), self._density.relative(scores.astype(np.int64))
 
     def _picked(self, count: int, source: RandomSource, *, gather: bool) -> Iterator[Picked]:
         """Yield batches of accepted proposals until there are ``count`` or a few more."""
@@ -232,63 +242,3 @@ class Sampler:
     @cached_property
     def _piles(self) -> tuple[int, ...]:
         return self._sample.bucket_sums(self._chances)
-
-
-class TaskSampler(Sampler):
-    """Draws from mu, each seen through a public :class:`~common.local.hypotheses.composed.Task`.
-
-    A view is a function of one record, so what is proven of learners on draws from mu holds for them on views of
-    draws: it is a learner that begins with the view.
-    """
-
-    def __init__(self, sample: Sample, density: Density, task: Task, share_bound: float = 1.0) -> None:
-        super().__init__(sample, density, share_bound)
-        self._task = task
-
-    @classmethod
-    def of(cls, sampler: Sampler, task: Task) -> Self:
-        """Return what a task sees of a sampler's draws."""
-        return cls(sampler._sample, sampler._density, task, sampler.share_bound)
-
-    @property
-    def dimension(self) -> int:
-        return self._task.features
-
-    def draws(self, count: int, source: RandomSource) -> Records:
-        return self._task.of(super().draws(count, source))
-
-    def located(self, count: int, source: RandomSource) -> GatheredRows:
-        return GatheredRows.of(self.draws(count, source))
-
-    def distinct(self, count: int, source: RandomSource) -> Distinct:
-        drawn = super().distinct(count, source)
-        return DistinctViews(drawn.sample, drawn.rows, drawn.times, self._task)
-
-    def everybody(self) -> Iterator[Records]:
-        return map(self._task.of, super().everybody())
-
-    def weighted(self) -> Iterator[tuple[Records, Floats]]:
-        return ((self._task.of(records), weights) for records, weights in super().weighted())
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class DistinctViews(Distinct):
-    """The distinct records among some draws, each seen through a task: they may look alike."""
-
-    task: Task
-
-    @property
-    def dimension(self) -> int:
-        return self.task.features
-
-    def blocks(self, size: int) -> Iterator[Records]:
-        return map(self.task.of, super().blocks(size))
-
-    def take(self, places: Indices) -> Records:
-        return self.task.of(super().take(places))
-
-    def located(self, places: Indices) -> GatheredRows:
-        return GatheredRows.of(self.take(places))
-
-    def signed_margins(self, plane: Linear) -> Singles:
-        return self._copied_margins(plane)

@@ -331,7 +331,7 @@ def test_the_last_operation_may_be_entered_again_and_counts_once():
     history.enter("0", HISTORY_LEARN)
     first = history.enter("1", reweigh(0))
     assert history.enter("1", reweigh(0)) == first
-    assert history.count("reweigh") == 1
+    assert history.counts["reweigh"] == 1
     assert history.enter("2", HISTORY_LEARN) == extended(first, "2", HISTORY_LEARN)
 
 
@@ -342,4 +342,4 @@ def test_no_number_gets_the_randomness_of_another_operation(number, operation):
     history.enter("1", reweigh(0))
     with pytest.raises(ValueError, match="entered already"):
         history.enter(number, operation)
-    assert (history.count("learn"), history.count("reweigh")) == (1, 1)
+    assert (history.counts["learn"], history.counts["reweigh"]) == (1, 1)

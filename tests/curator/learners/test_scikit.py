@@ -252,7 +252,8 @@ SETTINGS = [
 
 @pytest.mark.parametrize("place", thinned(range(len(SETTINGS)), 16), ids=str)
 def test_settings_are_honoured(place, fitted):
-    assert agreement(*SETTINGS[place].values(), fitted)[1] >= 0.997
+    name, parameters = SETTINGS[place].values()
+    assert agreement(name, parameters, fitted)[1] >= 0.997
 
 
 @for_each(
@@ -265,8 +266,9 @@ def test_settings_are_honoured(place, fitted):
     ],
 )
 def test_what_cannot_be_written_down_is_refused_with_its_reason(unwritable, says):
+    name, parameters = unwritable.values()
     with pytest.raises(BadScenario, match=says):
-        learned(*unwritable.values(), people())
+        learned(name, parameters, people())
 
 
 def test_a_graph_that_is_too_large_is_refused():

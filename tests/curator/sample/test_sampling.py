@@ -18,7 +18,7 @@ from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid
 from curator.sample.reweighing import Reweighing
 from curator.sample.rows import SingleRows
-from curator.sample.sampling import MIN_ACCEPTANCE, Density, Sampler, TaskSampler
+from curator.sample.sampling import MIN_ACCEPTANCE, Density, Sampler
 from curator.sample.shard import ScoreHistogram
 from tests.curator.given import cumulative_losses, law, reweighed, split
 from tests.tiers import for_each
@@ -197,9 +197,7 @@ def test_the_distinct_draws_are_the_draws_with_how_often_each_was_drawn(cuts):
     assert len(distinct) < 60
     few = sampler.distinct(5, RandomSource.seeded(3))  # sorted, not counted
     np.testing.assert_array_equal(np.repeat(few.rows, few.times), np.sort(drawn[:5]))
-    blocks = list(distinct.blocks(7))
-    assert [len(block) for block in blocks[:-1]] == [7] * (len(blocks) - 1)
-    found = Records.joined(blocks)
+    found = distinct.take(slice(None))
     np.testing.assert_array_equal(found.features, records.features[distinct.rows])
     np.testing.assert_array_equal(found.labels, records.labels[distinct.rows])
 
@@ -231,7 +229,7 @@ def test_signed_margins_are_the_same_wherever_the_rows_lie(kind, count):
 
 
 TASK = Task(features=2, label=3)
-COUNT, SIZE = 400, 64
+COUNT = 400
 
 
 @pytest.fixture
@@ -239,14 +237,14 @@ def sampler():
     """People whose features tell who they are; the label in column 3 is not their own."""
     features = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
     sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
-    return TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), TASK)
+    return Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=TASK)
 
 
 @pytest.mark.parametrize(
     "ask",
     [
         lambda sampler, source: [sampler.draws(COUNT, source)],
-        lambda sampler, source: sampler.distinct(COUNT, source).blocks(SIZE),
+        lambda sampler, source: [sampler.distinct(COUNT, source).take(slice(None))],
         lambda sampler, source: [sampler.distinct(COUNT, source).take(np.arange(0, 50, 2))],
         lambda sampler, source: sampler.everybody(),
     ],
@@ -265,7 +263,7 @@ def test_a_learner_that_reads_long_records_in_place_sees_the_task(sampler):
     features = np.random.default_rng(1).normal(size=(100, 90)).astype(np.float32)
     sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
     assert sample.in_place is not None
-    view = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), Task(features=70, label=80))
+    view = Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=Task(features=70, label=80))
     learned: Any = learn_from(
         parse_learner({"name": "sgd", "steps": 50, "noise": 1.0, "diameter": 2.0}), view, RandomSource.seeded(1), None
     )
@@ -280,7 +278,7 @@ def test_long_rows_in_memory_are_seen_through_the_task_too():
     sample = LocalSample.of(Records(features, np.ones(100, dtype=np.int8)))
     assert sample.in_place is not None
     task = Task(features=40, label=50)
-    distinct = TaskSampler(sample, Reweighing(100, 0.2, 0.1).density(), task).distinct(COUNT, RandomSource.seeded(1))
+    distinct = Sampler(sample, Reweighing(100, 0.2, 0.1).density(), task=task).distinct(COUNT, RandomSource.seeded(1))
     views = distinct.take(np.arange(len(distinct)))
     plane = Linear(weights=tuple(np.linspace(-1.0, 1.0, 40).tolist()), threshold=0.1)
     np.testing.assert_allclose(distinct.signed_margins(plane), plane.margins(views.features) * views.labels, atol=1e-5)
