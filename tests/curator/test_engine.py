@@ -62,9 +62,6 @@ def weights(given: Engine) -> Any:
     return np.concatenate(list(given.workspace.sample.cumulative_losses()))
 
 
-# Admission ----------------------------------------------------------------------------------------------------------
-
-
 def test_what_it_costs_is_asked_after_the_features_and_before_rounds_and_handler(monkeypatch):
     asked: list[Any] = []
 
@@ -109,9 +106,6 @@ def test_admission_changes_nothing():
     assert given.perform("1", LEARN) == undisturbed.perform("1", LEARN)
 
 
-# One after the other ------------------------------------------------------------------------------------------------
-
-
 def test_nothing_is_taken_until_the_engine_is_told_to_go_on():
     given = engine()
     event = given.admit(LEARN)
@@ -145,9 +139,6 @@ def test_one_operation_has_one_release_under_each_seed_and_number():
     assert engine().perform("0", LEARN) == first
     assert engine(seed=2).perform("0", LEARN) != first
     assert engine().perform("1", LEARN) != first
-
-
-# The past -----------------------------------------------------------------------------------------------------------
 
 
 @for_each("cut", range(len(SCRIPT)))
@@ -194,9 +185,6 @@ def test_kept_weights_spare_the_reweighs_before_them(monkeypatch):
     np.testing.assert_array_equal(weights(again), np.concatenate(kept))
     assert again.workspace.reweighing.updates == 2
     assert again.workspace.previous == whole.workspace.previous
-
-
-# The policy ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_policy_is_for_its_sample():

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from common.core.errors import BadData, BadInput, BadScenario
+from common.core.errors import BadData, BadScenario
 from common.local.hypotheses.rules import Conjunction, Stump
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
-from curator.learners.base import learn_from, parse_learner
+from curator.learners.base import learn_from
 from curator.learners.exponential import Exponential
 from curator.mechanisms.selection import _Conjunctions, _Stumps, choose_level
 from curator.sample.reweighing import Reweighing
@@ -103,11 +103,6 @@ def test_conjunctions_of_other_features_are_refused():
         _Conjunctions(mixed, 2)
     with pytest.raises(BadData, match="want as many features"):
         _Conjunctions(boolean(d=6).take(np.arange(9)[:0]), 7)
-
-
-def test_an_empty_grid_is_refused():
-    with pytest.raises(BadInput, match="must be below"):
-        parse_learner({"name": "exponential", "hypotheses": "stumps", "draws": 9, "epsilon": 1, "low": 1, "high": 0})
 
 
 @for_each("literals", [1, 2, 3, 4, 5])
