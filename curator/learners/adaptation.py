@@ -195,7 +195,7 @@ def solve(domains: Domains, settings: DescentSettings, mu: float | None, source:
     With a clip C below Lambda r + 1 the residual e is replaced by e' = max(-C, min(e, C)) in every row of both sides:
     the row's gradient is 2 e' x, that of Huber's loss, and the force on its scale e'^2. Both are functions of the one
     number e', with |e'| <= C in the place of Lambda r + 1, so Lemma 4.2 and the joint bound
-    (:mod:`common.privacy.theorems.domain_adaptation`) hold as they are with G = 2 C r and B = C^2. A clip
+    (:mod:`common.privacy.theorems.gaussian_dp`) hold as they are with G = 2 C r and B = C^2. A clip
     that the public side alone decides is a constant for neighbours. The discrepancy is that of the squared loss
     without a clip, with its own sensitivity.
 
