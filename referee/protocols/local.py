@@ -60,20 +60,17 @@ class LocalPlan:
 
 @PROTOCOLS.register("local-averages")
 class LocalAverages(Protocol):
-    """A linear discriminant from averages that agents report once: the non-interactive baseline.
+    """A linear discriminant from averages that agents report once: the non-interactive baseline (docs/protocols.md).
 
     Each agent answers one randomized bit about one moment of its record, chosen by its slot: a coordinate x_j, its
-    label times that, its label, or |x|^2 (Duchi, Jordan and Wainwright 2013: one coordinate an agent is the optimal
-    way to estimate a mean). From the 2 d + 2 averages follow the classes' shares, means and the mean variance of a
-    coordinate within a class, and with them Fisher's discriminant for two Gaussian classes with that variance in every
-    coordinate. The difference of the means is shrunk as James and Stein do by what the randomizers' known variance
-    explains, so that the answer becomes the more frequent label, not noise, where there are too few agents.
+    label times that, its label, or |x|^2 (Duchi, Jordan and Wainwright 2013: one coordinate an agent is the optimal way
+    to estimate a mean). From the 2 d + 2 averages follows Fisher's discriminant for two Gaussian classes with one
+    variance in every coordinate. The difference of the means is shrunk as James and Stein do by what the randomizers'
+    known variance explains, so that the answer becomes the more frequent label, not noise, where there are too few
+    agents.
 
     Learning is one message, and the first: the pattern admits no answer on which a question could depend. The question
-    that follows estimates the loss of the result and changes nothing about it. One message reaches 2^22 agents at most.
-    Without interaction no learner finds every half-space from a number of agents that is polynomial in d (Smith,
-    Thakurta and Upadhyay 2017; Daniely and Feldman 2019), so this one makes assumptions instead: where the classes are
-    not two equal balls it stays away from the optimum however many agents there are.
+    that follows estimates the loss of the result and changes nothing about it.
     """
 
     title = "Local averages"

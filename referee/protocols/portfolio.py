@@ -129,23 +129,13 @@ def _compares_pairs(mechanism: BitMechanism, settings: Portfolio, loss: Loss) ->
 
 @PROTOCOLS.register("portfolio")
 class PortfolioProtocol(Protocol):
-    """Learn, repair, judge. The answer is, up to a stated gap, the best of everything that was tried.
+    """Learn, repair, judge (docs/portfolio.md). The answer is, up to a stated gap, the best of everything that was
+    tried.
 
-    1. Some of the agents say their label, and the curator counts its own people's, privately. With ``portfolio.raking``
-       its weights are raked until they have the agents' share. With ``portfolio.alone`` others of the agents learn a
-       model among themselves (local averages), a candidate, too.
-    2. The curator learns a model of its sample, privately.
-    3. Others of the agents say in which bin of the model's score they are, and their label: one bit each, of a Hadamard
-       code. What they say recalibrates the model: a threshold, or an intercept for each public group
-       (:mod:`common.statistics.calibration`). The curator pays only for the shares of its people by which bins are
-       chosen. With ``portfolio.repair: 0`` nothing is repaired, and these agents judge as well.
-    4. With ``curator.rounds`` above 1 its weights are raked until its sample has the agents' shares of scores and
-       labels (:mod:`common.statistics.calibration`), and it learns again.
-    5. Agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
-       leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof). The last two may
-       be compared by where only one of them errs (``portfolio.judging``). What agents reported of their labels judges
-       the constants, too: those were fixed before. Where judges hardly tell two apart, what the repairing agents
-       reported helps to choose.
+    Agents say their label, the curator learns, other agents recalibrate its model, from what they say of its score
+    (:mod:`common.statistics.calibration`), the weights are raked and it learns again; agents who were not asked before
+    judge all models, their recalibrations and both constants, in heats from which leaves who is shown to be worse
+    (:class:`common.statistics.race.Race`: theorem and proof).
 
     ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
     the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.

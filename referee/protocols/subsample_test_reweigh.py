@@ -125,20 +125,13 @@ class HandOver(Protocol):
     """Subsample-Test-Reweigh for each of the scenario's tasks in turn; the curator's weights are never reset.
 
     *Privacy.* All tasks' learner calls are made on the same people, so they share the curator's budget and its
-    ``rounds``: the guarantee of the whole run holds for each person with all their labels. Every call is charged at the
-    number of reweighs that came before it, whatever task they were for. That is sound: the log-weight of a record,
-    -eta sum_r (1 - loss_r(record)), is a function of the record and of public messages, so replacing one record changes
-    one weight; after t reweighs two weights differ by a factor of e^{eta t} at most; and so the sampling bound
-    s_t = min(e^{eta t}/(n - 1 + e^{eta t}), 1/(kappa n)) holds for any sequence of public hypotheses about any labels.
+    ``rounds``; every call is charged at the number of reweighs that came before it, whatever task they were for. The
+    log-weight of a record is a function of the record and of public messages, so the sampling bound holds for any
+    sequence of public hypotheses about any labels.
 
-    *Rounds.* Let u be the good distribution on the sample (w = dT/dS, cut off and normalized: it knows no labels), W_t
-    the weights after t reweighs, normalized, and mu_t their projection. The potential KL(u || W_t) - KL(mu_t || W_t)
-    is never negative, is K at the start, and falls by 2 g^2 or more with each reweigh by a hypothesis whose loss on T
-    is above the level while the learner kept its accuracy on mu (step eta = 4 g). So there are at most K/(2 g^2)
-    reweighs *in all tasks together*: m tasks take floor(K/(2 g^2)) + m rounds, where m separate runs may take m times
-    floor(K/(2 g^2)) + 1. With probability 1 - 3 beta, if Lemma 3.2's uniform convergence holds for all tasks' losses
-    (``vc_dimension`` is that of their union). Where a learner misses its accuracy, reweighing may move mu away from T,
-    and then the potential that a task takes over may be larger than the K of a fresh start.
+    *Rounds.* m tasks take floor(K/(2 g^2)) + m rounds, where m separate runs may take m times floor(K/(2 g^2)) + 1,
+    with probability 1 - 3 beta, if ``vc_dimension`` is that of the union of all tasks' losses. docs/hand-over.md has
+    the proofs, and what they do not say.
 
     A task's accepted hypothesis is not reweighed by, as Algorithm 2 does not. A task that runs out of rounds or agents
     ends the run: later ones are not begun. Agnostic (no theorem): each task gets an equal share of the rounds.
