@@ -57,9 +57,9 @@ class ParityAndThreshold(Problem):
     def cuts(self, alpha: float) -> int:
         return math.ceil(4.0 / alpha)
 
-    def surveyed(self, width: float, tolerance: float, beta: float) -> int:
-        """Return how many agents say whether they are above the threshold."""
-        return math.ceil(math.log(8.0 / beta) * width**2 / (2.0 * tolerance**2))
+    def surveyed(self, truth: float, alpha: float, beta: float) -> int:
+        """Return how many agents, who tell the truth so often, say whether they are above the threshold."""
+        return math.ceil(math.log(8.0 / beta) * (1.0 / (2.0 * truth - 1.0)) ** 2 / (2.0 * (alpha / 4.0) ** 2))
 
     def judge(self, answer: dict[str, Any], alpha: float, people: Distribution) -> dict[str, Any]:
         found = Both.parse(answer)
@@ -84,11 +84,11 @@ class ParityAndThreshold(Problem):
         if not self.interactive:
             return {**parity, "agents": _at_once(self, inputs)}
         mechanism = as_bits(inputs.mechanism)
-        width, beta, tolerance = 1.0 / (2.0 * mechanism.truth - 1.0), inputs.beta, inputs.alpha / 4.0
+        beta, tolerance = inputs.beta, inputs.alpha / 4.0
 
         def answers() -> int:
             verdict = evidence.worst_case(mechanism, 0.5 - tolerance, 0.5 + tolerance, beta / (4.0 * self.b))
-            return self.surveyed(width, tolerance, beta) + (self.b + 4) * verdict
+            return self.surveyed(mechanism.truth, inputs.alpha, beta) + (self.b + 4) * verdict
 
         return {**parity, "agents": inputs.agents(answers, "ln(8/beta) (1/((2p-1) alpha/4))^2/2 + (b + 4) verdicts")}
 
@@ -102,8 +102,7 @@ def _at_once(problem: ParityAndThreshold, inputs: PlanInputs) -> PlannedValue:
     def answers() -> int:
         query = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b))
         needed, _ = agents_needed(query, oracle, 0.75 * inputs.alpha, inputs.beta / 4.0, problem.cuts(inputs.alpha))
-        width = 1.0 / (2.0 * oracle.truth - 1.0)
-        return needed + problem.surveyed(width, inputs.alpha / 4.0, inputs.beta)
+        return needed + problem.surveyed(oracle.truth, inputs.alpha, inputs.beta)
 
     return inputs.agents(answers, "an error of 3/4 alpha at all thresholds, and of alpha/4 for the share below t")
 

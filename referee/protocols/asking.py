@@ -6,6 +6,9 @@ from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
+from common.core.arrays import Floats, Indices
 from common.core.errors import BadScenario, PeerMisbehaved
 from common.local.hypotheses.composed import Task
 from common.local.hypotheses.rules import Constant, Parity
@@ -188,6 +191,17 @@ def ask_coded(query: CodedQuery, count: int) -> Generator[AskAgents, Answers, Qu
         answers = yield AskAgents(question, min(MAX_LISTED, count - begin))
         asked.append((question, answers))
     return asked
+
+
+def means_by_slot(answers: Answers, mechanism: Mechanism, of: int, unknown: float) -> tuple[Floats, Indices]:
+    """Return the mean of the answers about each of ``of`` things, and how many there are.
+
+    An agent's slot chooses what it is asked about. What nobody answered about has the mean ``unknown``.
+    """
+    about = answers.slots % of
+    counts = np.bincount(about, minlength=of)
+    sums = np.bincount(about, weights=mechanism.unbias(answers.values), minlength=of)
+    return np.divide(sums, counts, out=np.full(of, unknown), where=counts > 0), counts
 
 
 def estimate_mean(query: Query, answering: EstimatePlan, count: int, among: int) -> JudgingScript:

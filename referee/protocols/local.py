@@ -17,7 +17,7 @@ from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers, AskAgents
 from common.protocols.base import Progress, pattern_of
 from common.scenario.resolved import ResolvedScenario
-from referee.protocols.asking import EstimatePlan, at_once, estimate_mean
+from referee.protocols.asking import EstimatePlan, at_once, estimate_mean, means_by_slot
 from referee.protocols.base import PROTOCOLS, Outcome, Protocol, Script
 
 TESTED = 0.1
@@ -60,7 +60,7 @@ class LocalPlan:
 
 @PROTOCOLS.register("local-averages")
 class LocalAverages(Protocol):
-    """A linear discriminant from averages that agents report once: the non-interactive baseline (docs/protocols.md).
+    """A linear discriminant from averages that agents report once: the non-interactive baseline.
 
     Each agent answers one randomized bit about one moment of its record, chosen by its slot: a coordinate x_j, its
     label times that, its label, or |x|^2 (Duchi, Jordan and Wainwright 2013: one coordinate an agent is the optimal way
@@ -95,10 +95,7 @@ def averages(query: MomentQuery, answers: Answers, mechanism: Mechanism) -> tupl
     for other mechanisms they are the randomizer's own. A moment about which nobody answered has mean 0 and the variance
     of one answer.
     """
-    moment = answers.slots % query.moments
-    sums = np.bincount(moment, weights=mechanism.unbias(answers.values), minlength=query.moments)
-    counts = np.bincount(moment, minlength=query.moments)
-    means = np.divide(sums, counts, out=np.full(query.moments, 0.5), where=counts > 0)
+    means, counts = means_by_slot(answers, mechanism, query.moments, 0.5)
     spread = np.array([mechanism.variance(mean) for mean in np.clip(means, 0.0, 1.0).tolist()])
     unit = np.full(query.moments, query.bound)
     unit[-2] = 1.0
@@ -171,13 +168,9 @@ class LocalGradientDescent(Protocol):
 
 
 def _gradient(iterate: Floats, bound: float, count: int, mechanism: Mechanism) -> Generator[AskAgents, Answers, Floats]:
-    width = len(iterate)
     answers = yield AskAgents(GradientQuery(hypothesis=_linear(iterate), bound=bound), at_once(count))
-    coordinate = answers.slots % width
-    sums = np.bincount(coordinate, weights=mechanism.unbias(answers.values), minlength=width)
-    counts = np.bincount(coordinate, minlength=width)
     # A coordinate about which nobody answered stays where it is: its slope is taken as 0.
-    means = np.divide(sums, counts, out=np.full(width, 0.5), where=counts > 0)
+    means, _ = means_by_slot(answers, mechanism, len(iterate), 0.5)
     return np.asarray((2.0 * means - 1.0) * bound)
 
 

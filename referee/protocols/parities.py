@@ -62,9 +62,7 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         if not problem.interactive:
             return (yield from _all_at_once(plan, public))
         learned, (survey_answers,) = yield from ask_together(learn_one(problem), survey_threshold(plan))
-        parity = parity_of(learned, problem.c)
-        threshold, reason = yield from find_threshold(plan, survey_answers)
-        return end_with_both(parity, threshold, reason)
+        return (yield from find_threshold(plan, parity_of(learned, problem.c), survey_answers))
 
     def curator_alone(self, plan: ProblemPlan[ParityAndThreshold], public: int) -> Script:
         """Have the curator learn the parity, for which it spends its privacy; the threshold is half of the range.
@@ -80,13 +78,11 @@ class ParityAndThresholdProtocol(ProblemProtocol[ParityAndThreshold]):
         if not problem.interactive:
             raise BadScenario("without interaction: both sides are asked, leave out alone")
         question, width = survey_threshold(plan), min(problem.c, 63)
-        count = plan.count // 2
-        search = yield from ask_codes(count, first=0, bits=width, sign="label", public=public)
+        search = yield from ask_codes(plan.count // 2, first=0, bits=width, sign="label", public=public)
         found = likeliest_parity(search)
         parity = Parity(features=tuple(i for i in range(width) if found >> (width - 1 - i) & 1))
         survey_answers: Answers = yield question
-        threshold, reason = yield from find_threshold(plan, survey_answers)
-        return end_with_both(parity, threshold, reason)
+        return (yield from find_threshold(plan, parity, survey_answers))
 
 
 def learn_one(problem: ParityAndThreshold) -> Learn:
@@ -96,32 +92,30 @@ def learn_one(problem: ParityAndThreshold) -> Learn:
 
 def survey_threshold(plan: ProblemPlan[ParityAndThreshold]) -> AskAgents:
     """Return the question to the first batch: whether they are at the threshold or above."""
-    count = _surveyed(plan, plan.bits.truth)
-    return AskAgents(CoordinateQuery(first=plan.problem.c + plan.problem.b), count)
+    problem = plan.problem
+    count = problem.surveyed(plan.bits.truth, plan.alpha, plan.beta)
+    return AskAgents(CoordinateQuery(first=problem.c + problem.b), count)
 
 
-def find_threshold(
-    plan: ProblemPlan[ParityAndThreshold], survey_answers: Answers
-) -> Generator[AskAgents | Progress, Any, tuple[int, str]]:
-    """Search for the quantile of y at the share that the first batch told; also return how it was found."""
-    mechanism, tolerance = plan.bits, _tolerance(plan)
+def find_threshold(plan: ProblemPlan[ParityAndThreshold], parity: Parity | None, survey_answers: Answers) -> Script:
+    """Search for the quantile of y at the share that the first batch told, and end."""
+    mechanism, tolerance = plan.bits, plan.alpha / 4.0
     below = 1.0 - float(mechanism.unbias(survey_answers.values).mean()) if len(survey_answers.values) else 0.5
     edge = 1.01 * tolerance
     share = min(max(below, edge), 1.0 - edge)
     yield Progress(f"{share:.3f} of people are below the threshold", {})
     c, b = plan.problem.c, plan.problem.b
     quantile = yield from find_quantile(mechanism, b, share, tolerance, plan.beta / 4.0, feature=c)
-    return (
-        quantile.first,
-        f"{survey_answers.asked + quantile.asked:,} agents were asked about {quantile.thresholds} thresholds",
-    )
+    asked = survey_answers.asked + quantile.asked
+    reason = f"{asked:,} agents were asked about {quantile.thresholds} thresholds"
+    return end_with_both(parity, quantile.first, reason)
 
 
 def end_with_both(parity: Parity | None, threshold: int, reason: str) -> Outcome:
     """End with both concepts, or without a parity where no block of the curator answered."""
     if parity is None:
-        answer, reason = Both(features=None, threshold=threshold), "no block of the curator answered"
-        return Outcome("exhausted", 1, answer, None, reason)
+        answer = Both(features=None, threshold=threshold)
+        return Outcome("exhausted", 1, answer, None, "no block of the curator answered")
     return Outcome("done", 1, Both(features=parity.features, threshold=threshold), None, reason)
 
 
@@ -132,7 +126,7 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
         raise BadScenario("without interaction: agents are asked with the mechanism hadamard")
     values = ItemQuery(first=problem.c, bits=problem.b, prefixes=ladder(problem.b), public=public)
     above = ItemQuery(first=problem.c + problem.b, bits=1, public=public + 1)
-    surveyed = _surveyed(plan, oracle.truth)
+    surveyed = problem.surveyed(oracle.truth, plan.alpha, plan.beta)
     learned, (survey_answers, ones) = yield from ask_together(
         learn_one(problem), AskAgents(values, at_once(count - surveyed)), AskAgents(above, surveyed)
     )
@@ -144,14 +138,6 @@ def _all_at_once(plan: ProblemPlan[ParityAndThreshold], public: int) -> Generato
     place = min(max(round(below * (cuts + 1)) - 1, 0), cuts - 1)
     reason = f"{survey_answers.asked + ones.asked:,} agents were asked at once"
     return end_with_both(parity_of(learned, problem.c), int(found[place]), reason)
-
-
-def _tolerance(plan: ProblemPlan[ParityAndThreshold]) -> float:
-    return plan.alpha / 4.0
-
-
-def _surveyed(plan: ProblemPlan[ParityAndThreshold], truth: float) -> int:
-    return plan.problem.surveyed(1.0 / (2.0 * truth - 1.0), _tolerance(plan), plan.beta)
 
 
 Pieces = tuple[FeatureSet | None, ...]

@@ -129,13 +129,12 @@ def _compares_pairs(mechanism: BitMechanism, settings: Portfolio, loss: Loss) ->
 
 @PROTOCOLS.register("portfolio")
 class PortfolioProtocol(Protocol):
-    """Learn, repair, judge (docs/portfolio.md). The answer is, up to a stated gap, the best of everything that was
-    tried.
+    """Learn, repair, judge. The answer is, up to a stated gap, the best of everything that was tried.
 
-    Agents say their label, the curator learns, other agents recalibrate its model, from what they say of its score
-    (:mod:`common.statistics.calibration`), the weights are raked and it learns again; agents who were not asked before
-    judge all models, their recalibrations and both constants, in heats from which leaves who is shown to be worse
-    (:class:`common.statistics.race.Race`: theorem and proof).
+    docs/portfolio.md has each step. Agents say their label, the curator learns, other agents recalibrate its model,
+    from what they say of its score (:mod:`common.statistics.calibration`), the weights are raked and it learns again;
+    agents who were not asked before judge all models, their recalibrations and both constants, in heats from which
+    leaves who is shown to be worse (:class:`common.statistics.race.Race`: theorem and proof).
 
     ``done``: the answer's loss on T exceeds that of the best candidate by at most alpha, with probability 1 - beta over
     the judges, whatever S, T, the models and the repairs are. ``exhausted``: the same for the gap that is stated.

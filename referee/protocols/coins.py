@@ -1,18 +1,21 @@
-"""Basic hypothesis testing: the task for which the hybrid model is no better than either side."""
+"""Tasks about coins: one for which both sides together are no better than either, and one for which they are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from typing import Any
 
+import numpy as np
+
 from common.local.mechanisms.noise import Laplace
 from common.local.queries.coordinate import CoordinateQuery
 from common.local.queries.query import Answers, AskAgents
 from common.numerics.randomness import RandomSource
-from common.operations.counting import Count
-from common.protocols.base import AskCurator
-from common.protocols.hypothesis_testing import Decision, HypothesisTesting, SideEvidence
-from referee.protocols.asking import ask, at_once
+from common.operations.counting import Count, Select
+from common.protocols.base import AskCurator, Progress
+from common.protocols.coins import Decision, HypothesisTesting, Selected, SelectThenEstimate, SideEvidence
+from common.statistics.intervals import Estimate
+from referee.protocols.asking import EstimatePlan, ask, at_once, estimate_mean, means_by_slot
 from referee.protocols.base import AS_PLANNED, BY_NORMAL_LAW, PROTOCOLS, Outcome, ProblemPlan, ProblemProtocol, Script
 
 
@@ -24,7 +27,7 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
     ratios.
 
     *Theorem 6.2.* If a hybrid protocol is right with probability 1/2 + g under both laws, one of the sides alone is
-    right with 1/2 + g/4: :mod:`referee.protocols.hypothesis_testing` runs its proof.
+    right with 1/2 + g/4: :func:`_decided_alone` runs its proof.
     """
 
     title = "Hypothesis testing"
@@ -49,16 +52,15 @@ class HypothesisTestingProtocol(ProblemProtocol[HypothesisTesting]):
 
 def curator_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskCurator, Any, SideEvidence]:
     """Return what the curator's noisy count says."""
-    share = plan.share
-    counted = yield from ask(Count(feature=0, epsilon=share))
-    return plan.problem.counted(counted.count, plan.n, share)
+    counted = yield from ask(Count(feature=0, epsilon=plan.share))
+    return plan.problem.counted(counted.count, plan.n, plan.share)
 
 
 def agents_evidence(plan: ProblemPlan[HypothesisTesting]) -> Generator[AskAgents, Answers, SideEvidence]:
     """Return what the agents' randomized bits say."""
     answers = yield AskAgents(CoordinateQuery(first=0), plan.count)
-    truth = plan.bits.truth
-    return plan.problem.evidence_of_answers(int(answers.values.sum(dtype="int64")), len(answers.values), truth)
+    ones = int(answers.values.sum(dtype="int64"))
+    return plan.problem.evidence_of_answers(ones, len(answers.values), plan.bits.truth)
 
 
 def decided_by(*sides: SideEvidence) -> Outcome:
@@ -89,8 +91,7 @@ def _decided_alone(
 
 def _simulated_agents(plan: ProblemPlan[HypothesisTesting], coins: RandomSource) -> SideEvidence:
     """Return what as many agents say as the hybrid asks if they are drawn from D_1."""
-    problem = plan.problem
-    mechanism = plan.bits
+    problem, mechanism = plan.problem, plan.bits
     count = int(problem.plan(plan.hybrid, False)["agents"].rule or 0)
     bits = coins.derive("people").bernoullis(0.5 + 0.5 * problem.bias, count)
     answered = mechanism.randomize(bits, coins.derive("noise"))
@@ -102,3 +103,63 @@ def _simulated_curator(plan: ProblemPlan[HypothesisTesting], coins: RandomSource
     ones = int(coins.derive("people").bernoullis(0.5 - 0.5 * plan.problem.bias, n).sum(dtype="int64"))
     noise = int(Laplace(epsilon=share).noise(1, coins.derive("noise"))[0])
     return plan.problem.counted(ones + noise, n, share)
+
+
+@PROTOCOLS.register("select-then-estimate")
+class SelectThenEstimateProtocol(ProblemProtocol[SelectThenEstimate]):
+    """Appendix B of Beimel, Korolova, Nissim, Sheffet and Stemmer, "The power of synergy in differential privacy".
+
+    The curator selects by the exponential mechanism: n of order log d/alpha^2 suffices, where the local model needs d
+    log d/alpha^2 without interaction. Fresh agents each say the selected feature with randomized response: about
+    1/alpha'^2 of them suffice for the finer accuracy alpha', which the curator's few people cannot give.
+    """
+
+    title = "Select then estimate"
+    done = (
+        "a feature and its mean; with probability {sure} at least the mean is within {alpha} of the largest one, and "
+        f"estimated within problem.precise, {AS_PLANNED}"
+    )
+    kind = SelectThenEstimate
+    small = (
+        {"name": "biased-coins", "d": 10, "biased": [3, 7], "rates": [0.9, 0.5]},
+        "problem.d=10",
+        "problem.precise=0.15",
+        "alpha=0.3",
+    )
+
+    def both_sides(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
+        count = at_once(plan.count, alike=True)  # refused before the curator spends anything
+        feature = yield from select(plan)
+        answers = EstimatePlan(plan.bits, plan.beta)
+        found = yield from estimate_mean(CoordinateQuery(first=feature), answers, count, 1)
+        return ended(feature, found.estimate.value, found.estimate, f"{found.asked:,} agents were asked")
+
+    def curator_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
+        feature = yield from select(plan)
+        counted = yield from ask(Count(feature=feature, epsilon=plan.share))
+        share = float(np.clip(counted.count / plan.n, 0.0, 1.0))
+        return ended(feature, share, None, "the curator counted what it had selected")
+
+    def agents_alone(self, plan: ProblemPlan[SelectThenEstimate], public: int) -> Script:
+        """Ask each agent, in one round, for the feature of its slot.
+
+        The best is selected, and estimated from its own share of them.
+        """
+        d = plan.problem.d
+        answers: Answers = yield AskAgents(CoordinateQuery(first=0, count=d), at_once(plan.count))
+        shares, _ = means_by_slot(answers, plan.bits, d, 0.0)
+        feature = int(np.argmax(shares))
+        share = float(np.clip(shares[feature], 0.0, 1.0))
+        return ended(feature, share, None, f"{answers.asked:,} agents were asked a feature each")
+
+
+def select(plan: ProblemPlan[SelectThenEstimate]) -> Generator[AskCurator | Progress, Any, int]:
+    """Have the curator select a feature."""
+    selected = yield from ask(Select(count=plan.problem.d, epsilon=plan.share))
+    yield Progress(f"the curator selects feature {selected.feature}", {})
+    return selected.feature
+
+
+def ended(feature: int, share: float, estimate: Estimate | None, reason: str) -> Outcome:
+    """End with a feature, and its mean in [-1, 1] for the share of people who have it."""
+    return Outcome("done", 1, Selected(feature=feature, mean=2.0 * share - 1.0), estimate, reason)
