@@ -41,8 +41,8 @@ from referee.collection.judging import (
     check_configuration,
     closed,
     judge,
-    payloads,
     problem_of,
+    verified_payload,
 )
 from referee.collection.questions import OpenQuestion, OpenQuestions
 from referee.collection.roster import longest_pause
@@ -86,8 +86,6 @@ class ReportCollection:
         self._noted = self.rejected.total()
         self.accepted = 0
         self._declined: dict[str, Counter[str]] = {}
-
-    # The protocol's side --------------------------------------------------------------------------------------------
 
     def ask(
         self, run: str, number: int, query: Query, count: int, deadline: float, wait: Callable[[float], None]
@@ -169,8 +167,6 @@ class ReportCollection:
         self._store.open_question(question, append(self._store.last_entry(run), "question", body, self._identity))
         if asked:
             self.questions.opened(run, number)
-
-    # The agents' side -----------------------------------------------------------------------------------------------
 
     def poll(self, polls: Sequence[AnySigned]) -> list[bytes | TandemError | None]:
         """Return for each participant the open question that it has not answered yet, signed, in JSON, if there is one.
@@ -346,10 +342,9 @@ def _outcomes(
 ) -> list[Outcome | TandemError]:
     """Judge each message by itself; one that is forged, refused or cannot be judged now has its problem instead."""
     found: list[Outcome | TandemError] = []
-    for signed, checked in zip(sent, payloads(sent, kind), strict=True):
+    for signed in sent:
         try:
-            if isinstance(checked, Forged):
-                raise checked
+            verified_payload(signed, kind)
             found.append(judge(signed))
         except (Refusal, TandemError) as error:
             found.append(problem_of(error))

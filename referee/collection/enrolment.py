@@ -18,7 +18,6 @@ from common.core.errors import (
     BadMessage,
     CannotWrite,
     Conflict,
-    Forged,
     NotVouched,
     PolicyRefused,
     Refused,
@@ -31,7 +30,7 @@ from common.net import messages
 from common.net.app import token_hash
 from common.net.messages import AgentPolicy, AnySigned, Enrolment, parse_payload
 from common.scenario.resolved import ResolvedScenario
-from referee.collection.judging import payloads
+from referee.collection.judging import verified_payload
 from referee.collection.roster import Roster
 from referee.store import RefereeStore
 from referee.tables import Participant
@@ -118,12 +117,9 @@ class Registrar:
         outcomes: list[messages.Enrolment | TandemError] = []
         vouchers: dict[str, bytes] = {}
         policies: dict[str, str] = {}
-        for (signed, token), checked in zip(
-            requests, payloads([signed for signed, _ in requests], messages.Enrolment.KIND), strict=True
-        ):
+        for signed, token in requests:
             try:
-                if isinstance(checked, Forged):
-                    raise checked
+                verified_payload(signed, messages.Enrolment.KIND)
                 wanted = parse_payload(signed, messages.Enrolment)
                 self.admits(token, wanted.agents)
                 if self.issuers and self.roster.position(signed.key) is None:

@@ -330,44 +330,28 @@ def claims(sent: Sequence[Sent]) -> list[Claim | TandemError]:
 
     Nothing is looked up for that, so it may be done while other reports are stored.
     """
-    kinds = [Report.KIND if report.body is None else PackedReport.KIND for report in sent]
-    found: list[Claim | TandemError] = [Forged("not verified")] * len(sent)
-    for kind in set(kinds):
-        places = [i for i, of_kind in enumerate(kinds) if of_kind == kind]
-        for i, payload in zip(places, payloads([sent[i].signed for i in places], kind), strict=True):
-            found[i] = payload if isinstance(payload, Forged) else _claim(sent[i], payload)
-    return found
+    return [_claim(one) for one in sent]
 
 
-def _claim(sent: Sent, payload: bytes) -> Claim | TandemError:
+def _claim(sent: Sent) -> Claim | TandemError:
     try:
-        return read(sent.signed, payload, sent.body)
+        kind = Report.KIND if sent.body is None else PackedReport.KIND
+        return read(sent.signed, verified_payload(sent.signed, kind), sent.body)
     except (Refusal, TandemError) as error:
         return problem_of(error)
 
 
-def payloads(group: Sequence[AnySigned], kind: str) -> list[bytes | Forged]:
-    """Return the canonical JSON of each message that is of a kind and signed by its key; else why it is not."""
-    encoded: list[bytes | TandemError] = [_verified_payload(signed, kind) for signed in group]
-    whole = [i for i, found in enumerate(encoded) if isinstance(found, bytes)]
-    good = verified(
-        [bytes.fromhex(group[i].key) for i in whole],
-        [covered(kind, found) for found in encoded if isinstance(found, bytes)],
-        [bytes.fromhex(group[i].signature) for i in whole],
-    )
-    for i, fine in zip(whole, good.tolist(), strict=True):
-        if not fine:
-            encoded[i] = Forged(f"the signature of this {kind!r} does not verify under key {group[i].key[:16]}...")
-    return [found if isinstance(found, bytes) else Forged(found.detail) for found in encoded]
-
-
-def _verified_payload(signed: AnySigned, kind: str) -> bytes | TandemError:
+def verified_payload(signed: AnySigned, kind: str) -> bytes:
+    """Return the canonical JSON of a message that is of a kind and signed by its key; else Forged."""
     if signed.kind != kind:
-        return Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
+        raise Forged(f"expected a signed {kind!r}, found {signed.kind!r}")
     try:
-        return signed_messages.payload(signed)
+        encoded = signed_messages.payload(signed)
     except TandemError as error:
-        return error
+        raise Forged(error.detail) from None
+    if not _verifies(bytes.fromhex(signed.key), covered(kind, encoded), bytes.fromhex(signed.signature)):
+        raise Forged(f"the signature of this {kind!r} does not verify under key {signed.key[:16]}...")
+    return encoded
 
 
 def receipts(

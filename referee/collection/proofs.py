@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from common.core.errors import NotFound, PatternViolation
 from common.log.merkle import Tree
@@ -18,22 +17,6 @@ LEAVES = 1_000_000
 """Reports in the trees that stay in memory, at most, unless one question alone has more: 64 MB."""
 
 
-@dataclass(frozen=True)
-class _Listed:
-    """The reports on one question as a tree, 64 bytes each, and the entry that names its root."""
-
-    tree: Tree
-    entry: SignedEntry
-
-
-@dataclass(frozen=True)
-class _Reached:
-    """A run's transcript as far as its newest checkpoint goes."""
-
-    kept: StoredCheckpoint
-    tree: Tree
-
-
 class Proofs:
     """Makes proofs, one at a time; the questions that somebody asked about last stay in memory.
 
@@ -45,8 +28,10 @@ class Proofs:
         self._store = store
         self._questions = questions
         self._lock = threading.Lock()
-        self._listed: dict[tuple[str, int], _Listed] = {}
-        self._reached: dict[str, _Reached] = {}
+        self._listed: dict[tuple[str, int], tuple[Tree, SignedEntry]] = {}
+        """The reports on a question as a tree, 64 bytes each, and the entry that names its root."""
+        self._reached: dict[str, tuple[StoredCheckpoint, Tree]] = {}
+        """A run's transcript as far as its newest checkpoint goes."""
 
     def prove(self, request: ProofRequest) -> Proof:
         """Return the proof for the participant that asks, who has signed that.
@@ -55,7 +40,7 @@ class Proofs:
             NotFound: If there is no such question, no report of this participant on it, or no checkpoint behind it yet.
             PatternViolation: If this participant was not asked, or the question is still open.
         """
-        run, number = request.run, request.question
+        run, number, since = request.run, request.question, request.since
         taking = self._questions.known(run, number)
         if taking.open:
             raise PatternViolation(f"question {number} of run {run!r} still takes answers: ask again once it is closed")
@@ -68,23 +53,23 @@ class Proofs:
             raise NotFound(f"no report of this participant on question {number} of run {run!r} is stored")
         report = self._store.report(stored)
         with self._lock:
-            listed = self._list(run, number)
-            reached = self._reach(run, listed.entry)
-        index = listed.tree.find(leaf(report))
+            tree, entry = self._list(run, number)
+            kept, entries = self._reach(run, entry)
+        index = tree.find(leaf(report))
         if index is None:
             raise NotFound(f"this report is not under the root of question {number} of run {run!r}")
         return Proof(
-            entry=listed.entry.wire(),
+            entry=entry.wire(),
             index=index,
-            reports=len(listed.tree),
+            reports=len(tree),
             body=report.body.hex() if report.individual else "",
-            path=listed.tree.path(index),
-            kept=reached.kept,
-            entry_path=reached.tree.path(listed.entry.index),
-            consistency=_consistency(reached.tree, request.since),
+            path=tree.path(index),
+            kept=kept,
+            entry_path=entries.path(entry.index),
+            consistency=None if since is None or since > len(entries) else entries.consistency(since),
         )
 
-    def _list(self, run: str, number: int) -> _Listed:
+    def _list(self, run: str, number: int) -> tuple[Tree, SignedEntry]:
         known = self._listed.pop((run, number), None)
         if known is None:
             question = self._store.question(run, number)
@@ -97,32 +82,25 @@ class Proofs:
                 )
             if question is None or entry is None:
                 raise _not_yet(run, number)
-            self._forget(self._store.count_reports(question))
-            known = _Listed(Tree(leaf(report) for report in self._store.reports(question)), entry)
+            coming = self._store.count_reports(question)
+            while self._listed and coming + sum(len(tree) for tree, _ in self._listed.values()) > LEAVES:
+                del self._listed[next(iter(self._listed))]
+            known = Tree(leaf(report) for report in self._store.reports(question)), entry
         self._listed[run, number] = known  # the last one that somebody asked about is the last one to be forgotten
         return known
 
-    def _forget(self, coming: int) -> None:
-        while self._listed and coming + sum(len(listed.tree) for listed in self._listed.values()) > LEAVES:
-            del self._listed[next(iter(self._listed))]
-
-    def _reach(self, run: str, entry: SignedEntry) -> _Reached:
+    def _reach(self, run: str, entry: SignedEntry) -> tuple[StoredCheckpoint, Tree]:
         kept = self._store.last_checkpoint(run)
         if kept is None or kept.verified().entries <= entry.index:
             raise _not_yet(run, int(entry.body["question"]))
         known = self._reached.get(run)
-        if known is None or known.kept != kept:
-            covered = self._entries(run)[: kept.verified().entries]
-            known = _Reached(kept, entries_tree(covered))
+        if known is None or known[0] != kept:
+            known = kept, entries_tree(self._entries(run)[: kept.verified().entries])
             self._reached = {run: known}
         return known
 
     def _entries(self, run: str) -> list[SignedEntry]:
         return [SignedEntry.model_validate_json(line) for line in self._store.entries(run)]
-
-
-def _consistency(tree: Tree, since: int | None) -> tuple[str, ...] | None:
-    return None if since is None or since > len(tree) else tree.consistency(since)
 
 
 def _not_yet(run: str, number: int) -> NotFound:

@@ -58,8 +58,6 @@ class OpenQuestions:
         self.open = list(store.open_questions().values())
         self.on_question: Callable[[], None] = lambda: None
 
-    # What is known --------------------------------------------------------------------------------------------------
-
     def find(self, run: str, number: int) -> OpenQuestion | None:
         """Return a question of a run, and who has reported on it; one thread at a time reads it from the store."""
         key = (run, number)
@@ -104,8 +102,6 @@ class OpenQuestions:
             mechanism = parse_resolved(configuration.scenario).agents.mechanism
             self._runs[run] = Agreed(configuration.fingerprint(), mechanism, configuration.order)
         return self._runs[run]
-
-    # What changes ---------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Learn what other processes have stored: questions that were opened or closed, and reports."""

@@ -85,8 +85,6 @@ class Roster:
     def firsts(self) -> Indices:
         return self._firsts[: len(self)]
 
-    # As a file ------------------------------------------------------------------------------------------------------
-
     def encode(self, count: int) -> bytes:
         """Return the first ``count`` participants, 40 bytes each: key, number of agents (little-endian, 64 bits)."""
         listed = np.empty((count, _ENTRY.size), dtype=np.uint8)

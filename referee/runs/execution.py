@@ -26,6 +26,7 @@ from common.core.errors import (
 )
 from common.crypto.identity import Identity, Signed
 from common.local.queries.query import Answers, AskAgents
+from common.log.beacon import RevealRequest
 from common.log.entries import Head
 from common.log.transcript import SignedEntry, append
 from common.log.witness import behind
@@ -51,7 +52,7 @@ from referee.runs.curator import (
     operation_request,
     within,
 )
-from referee.runs.ordering import OrderEntropy, check_beacon, draw, opened, orders_of, shares_in
+from referee.runs.ordering import OrderEntropy, check_beacon, opened, orders_of, shares_in
 from referee.runs.results import result_document, rounds_of
 from referee.store import RefereeStore
 from referee.tables import StoredRun
@@ -341,10 +342,15 @@ class Execution:
             return
         words = self._until_witnessed(lambda: self._checkpoints.make(self._run, self._configuration.fingerprint()))
 
-        def open_share(request: Signed, check: Callable[[Signed], object]) -> Signed:
-            return self._patiently(self._curator.open_share, request, check)[0]
-
-        body = draw(words, self._configuration, terms, self._identity, open_share, key)
+        body: dict[str, Any] = {"words": words.wire()}
+        if terms.share_sha256 is not None:
+            asked = RevealRequest(run=self._run, digest=self._configuration.fingerprint(), words=words)
+            revealed, _ = self._patiently(
+                self._curator.open_share,
+                self._identity.sign(asked.KIND, asked.wire()),
+                lambda shown: check_beacon({**body, "share": shown.wire()}, self._configuration, terms, key),
+            )
+            body["share"] = revealed.wire()
         given = check_beacon(body, self._configuration, terms, key)
         self._record("beacon", body, _BEACON, shares_in(self._configuration, self._store.cohorts(), given))
 

@@ -7,13 +7,13 @@ share.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
 from collections.abc import Collection as Several
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from common.core.errors import AuditFailed, BadMessage, PeerMisbehaved
-from common.crypto.identity import Identity, Signed, verify
+from common.crypto.identity import Signed, verify
 from common.log import beacon
 from common.log.receipts import StoredCheckpoint
 from common.net.messages import Configuration, OrderCommitment, Terms
@@ -86,15 +86,13 @@ class OrderEntropy(NamedTuple):
 def shares_in(configuration: Configuration, cohorts: Sequence[Cohort], given: OrderEntropy) -> dict[int, str]:
     """Return the seeds, by their first agents, of those orders of a run that what others gave makes others."""
     own = {promised.first for promised in configuration.order if not promised.shared}
-    text = given.text
-    return {} if text is None else {c.first: order.join_share(c.seed, text) for c in cohorts if c.first in own}
+    return {c.first: order.join_share(c.seed, given.text) for c in cohorts if c.first in own and given.text}
 
 
 def opened(cohort: Cohort, configuration: Configuration, given: OrderEntropy) -> str:
     """Return the seed that a run has committed to, of the order as it was used: without what others gave to it."""
     own = {promised.first for promised in configuration.order if not promised.shared}
-    text = given.text
-    return cohort.seed.removesuffix(f"+{text}") if text is not None and cohort.first in own else cohort.seed
+    return cohort.seed.removesuffix(f"+{given.text}") if given.text and cohort.first in own else cohort.seed
 
 
 def checked(promised: OrderCommitment, published: str, given: OrderEntropy) -> tuple[str, str]:
@@ -120,32 +118,6 @@ REFEREE_AND_BEACON = "the referee and the beacon's witnesses together"
 REFEREE = "the referee alone"
 BEFORE = "an earlier run"
 """Who chose an order, in words."""
-
-
-def draw(
-    words: StoredCheckpoint,
-    configuration: Configuration,
-    terms: Terms,
-    identity: Identity,
-    open_share: Callable[[Signed, Callable[[Signed], object]], Signed],
-    curator: str,
-) -> dict[str, Any]:
-    """Return the transcript entry of a run's beacon: its words, and the share that the curator opens to them.
-
-    ``words`` are the checkpoint of the first entries, with the words of all witnesses; ``open_share`` sends the request
-    to the curator, whose key is ``curator``, and checks its reply. Errors are those of :func:`check_beacon`.
-    """
-    body: dict[str, Any] = {"words": words.wire()}
-    if terms.share_sha256 is None:
-        beacon_of(words, configuration)
-        return body
-    asked = beacon.RevealRequest(run=configuration.run, digest=configuration.fingerprint(), words=words)
-
-    def held(revealed: Signed) -> dict[str, Any]:
-        return {**body, "share": revealed.wire()}
-
-    request = identity.sign(asked.KIND, asked.wire())
-    return held(open_share(request, lambda revealed: check_beacon(held(revealed), configuration, terms, curator)))
 
 
 def beacon_of(words: StoredCheckpoint, configuration: Configuration) -> str:

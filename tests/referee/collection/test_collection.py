@@ -29,7 +29,7 @@ from common.net import messages
 from referee.collection import judging, roster
 from referee.collection.collection import PATIENCE
 from referee.collection.enrolment import Caps
-from referee.collection.judging import payloads, verified
+from referee.collection.judging import verified, verified_payload
 from tests.support import TOKEN, Bench, seal, tiny
 from tests.tiers import for_each
 
@@ -399,10 +399,10 @@ def test_each_of_a_group_is_judged_by_itself(size, monkeypatch):
 def test_of_a_group_of_messages_each_is_read_or_told_why_not():
     good, other = PEOPLE[0].sign("poll", {"participant": "a"}), PEOPLE[1].sign("report", {})
     forged = good.model_copy(update={"signature": other.signature})
-    found = payloads([good, other, forged, good], "poll")
-    assert [isinstance(one, Forged) for one in found] == [False, True, True, False]
-    assert found[0] == found[3] == b'{"participant":"a"}'
-    assert payloads([], "poll") == []
+    assert verified_payload(good, "poll") == b'{"participant":"a"}'
+    for wrong in (other, forged):
+        with pytest.raises(Forged):
+            verified_payload(wrong, "poll")
     for key in (bytes(32), b"\1" + bytes(31), b"\xff" * 32):
         assert not verified([key], [covered("x", b"anything")], [key + bytes(32)]).any()
     keys, said, signed = group(1)
