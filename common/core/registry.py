@@ -111,7 +111,6 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def items(self) -> list[tuple[str, T]]:
-        """Return (name, entry) pairs, sorted by name."""
         return [(name, self[name]) for name in self.names()]
 
     @contextmanager

@@ -109,7 +109,6 @@ class Worker(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let the thread end, once all that was given is carried out."""
         if self._thread is not None:
             self._calls.put(None)
             if wait:

@@ -41,7 +41,6 @@ class Value(BaseModel):
     )
 
     def wire(self) -> dict[str, Any]:
-        """Return the JSON form."""
         return self.model_dump(mode="json")
 
     def fingerprint(self) -> str:

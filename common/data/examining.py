@@ -19,7 +19,7 @@ import polars
 from common.core.arrays import AnyArray
 from common.core.errors import BadData
 from common.data.files import Piece, columns_of, pieces
-from common.data.loading import numbers_and_wrong, numbers_of
+from common.data.loading import numbers_and_wrong
 from common.data.schema import Schema
 from common.data.tables import Category, Label, Number, TableSource
 
@@ -110,14 +110,18 @@ def _examine_file(path: Path, source: TableSource, found: Examined, tallies: _Ta
         present = frozenset(_columns(path.name, names, source, found))
         for piece in _readable(path, source, present, found):
             found.rows += len(piece.frame)
-            tallies.conditions(piece)
-            kept = [polars.col(name).is_in(source.where_texts(name)) for name in source.where if name in present]
-            mask = piece.frame.select(polars.all_horizontal(polars.lit(True), *kept)).to_series().to_numpy()
-            rows = np.flatnonzero(np.broadcast_to(mask, len(piece.frame)))
+            kept = np.ones(len(piece.frame), dtype=bool)
+            for column in (name for name in source.where if name in present):
+                fits = piece.frame[column].is_in(source.where_texts(column)).to_numpy()
+                tallies.add("left-out", piece, column, ~fits)
+                kept &= fits
+            rows = np.flatnonzero(kept)
             chosen = Piece(piece.file, piece.frame[rows], piece.lines[rows])
             found.kept += len(rows)
-            tallies.features(chosen)
-            positive, negative = tallies.labels(chosen)
+            for column in dict.fromkeys(feature.column for feature in source.features):
+                if column in present:
+                    tallies.feature(chosen, column)
+            positive, negative = tallies.labels(chosen, source.label)
             found.positive, found.negative = found.positive + positive, found.negative + negative
     except BadData as error:
         remedy = "nothing after this place was read: fix it, and check again"
@@ -158,45 +162,34 @@ def _readable(path: Path, source: TableSource, present: frozenset[str], found: E
 
 
 class _Tallies:
-    def __init__(self, source: TableSource) -> None:
-        self._source = source
-        self._layout = source.layout
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+    """Counts by kind, file and column, over the pieces of all files."""
+
+    def __init__(self, schema: Schema | TableSource) -> None:
+        self._features, self._layout = schema.features, schema.layout
+        self.counts: Counter[tuple[str, str, str]] = Counter()
         self._lines: dict[tuple[str, str, str], list[int]] = {}
 
-    def conditions(self, piece: Piece) -> None:
-        for column in self._source.where:
-            if column in piece.frame.columns:
-                kept = piece.frame[column].is_in(self._source.where_texts(column)).to_numpy()
-                self._add("left-out", piece, column, ~kept)
-
-    def features(self, piece: Piece) -> None:
-        for column in dict.fromkeys(feature.column for feature in self._source.features):
-            if column in piece.frame.columns:
-                self._feature(piece, column)
-
-    def _feature(self, piece: Piece, column: str) -> None:
-        texts, features = piece.frame[column], [f for f in self._source.features if f.column == column]
+    def feature(self, piece: Piece, column: str) -> None:
+        texts, features = piece.frame[column], [f for f in self._features if f.column == column]
         absent = texts.is_in(self._layout.missing_texts).to_numpy()
         ranges = [f for f in features if isinstance(f, Number)]
         if ranges:
             numbers, wrong = numbers_and_wrong(texts, self._layout)
-            self._add("no-number", piece, column, wrong)
+            self.add("no-number", piece, column, wrong)
             low, high = max(f.low for f in ranges), min(f.high for f in ranges)
-            self._add("clipped", piece, column, (numbers < low) | (numbers > high))
+            self.add("clipped", piece, column, (numbers < low) | (numbers > high))
         kinds = [means for f in features if isinstance(f, Category) for means in f.texts(self._layout)]
         listed = [text for means in kinds for text in means]
         if listed:
             known = texts.is_in(listed).to_numpy()
             alike = ~absent & _looks_like(texts, listed)
-            self._add("look-alike", piece, column, alike)
-            self._add("unlisted", piece, column, ~absent & ~alike & ~known)
+            self.add("look-alike", piece, column, alike)
+            self.add("unlisted", piece, column, ~absent & ~alike & ~known)
             absent = absent & ~known
-        self._add("missing", piece, column, absent)
+        self.add("missing", piece, column, absent)
 
-    def labels(self, piece: Piece) -> tuple[int, int]:
+    def labels(self, piece: Piece, label: Label) -> tuple[int, int]:
         """Look at the label, in the rows that are kept; return how many have each."""
-        label: Label = self._source.label
         if label.column not in piece.frame.columns:
             return 0, 0
         texts = piece.frame[label.column]
@@ -205,18 +198,18 @@ class _Tallies:
             positive, negative = numbers > label.above, numbers <= label.above
         else:
             positive, negative = (texts.is_in(means).to_numpy() for means in label.texts(self._layout))
-        self._add("label", piece, label.column, ~positive & ~negative)
+        self.add("label", piece, label.column, ~positive & ~negative)
         return int(positive.sum()), int(negative.sum())
 
-    def _add(self, kind: str, piece: Piece, column: str, rows: AnyArray) -> None:
+    def add(self, kind: str, piece: Piece, column: str, rows: AnyArray) -> None:
         here, places = np.flatnonzero(rows), (kind, piece.file, column)
         if here.size:
-            self._counts[places] += int(here.size)
+            self.counts[places] += int(here.size)
             lines = self._lines.setdefault(places, [])
             lines.extend(int(line) for line in piece.lines[here[: _EXAMPLES - len(lines)]])
 
     def findings(self) -> Iterator[TableFinding]:
-        for (kind, file, column), count in self._counts.items():
+        for (kind, file, column), count in self.counts.items():
             severity, what, remedy = _MEANINGS[kind]
             lines = tuple(self._lines[kind, file, column])
             yield TableFinding(kind, severity, file, column, count, lines, what, remedy)
@@ -281,27 +274,14 @@ class Notes:
     def add(self, piece: Piece, schema: Schema | TableSource, columns: Collection[str]) -> None:
         """Count the rows of a piece, in these columns."""
         self.rows += len(piece.frame)
-        beyond: dict[str, AnyArray] = {}
-        listed: dict[str, list[str]] = {}
-        for feature in schema.features:
-            if feature.column not in columns:
-                continue
-            if isinstance(feature, Number):
-                numbers = numbers_of(piece, feature.column, schema.layout)
-                outside = (numbers < feature.low) | (numbers > feature.high)
-                beyond[feature.column] = outside | beyond.get(feature.column, False)
-            else:
-                texts_of_values = [text for means in feature.texts(schema.layout) for text in means]
-                listed.setdefault(feature.column, []).extend(texts_of_values)
-        for column, outside in beyond.items():
-            self.clipped[column] += int(np.count_nonzero(outside))
+        tallies = _Tallies(schema)
+        kinds = {"clipped": self.clipped, "unlisted": self.unlisted, "missing": self.missing}
+        kinds["look-alike"] = self.unlisted
         for column in columns:
-            texts = piece.frame[column]
-            absent = texts.is_in(schema.layout.missing_texts)
-            if column in listed:
-                absent &= ~texts.is_in(listed[column])
-                self.unlisted[column] += int((~absent & ~texts.is_in(listed[column])).sum())
-            self.missing[column] += int(absent.sum())
+            tallies.feature(piece, column)
+        for (kind, _, column), count in tallies.counts.items():
+            if kind in kinds:
+                kinds[kind][column] += count
 
     def sentences(self, schema: Schema) -> list[str]:
         """Return one line for each column of which there is something to say."""

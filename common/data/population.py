@@ -49,7 +49,6 @@ class PopulationSpec(Value):
 
     @property
     def dimension(self) -> int:
-        """Number of features d of these people's records."""
         if self.distribution is not None:
             return self.distribution.dimension
         return self._rows().dimension

@@ -52,7 +52,6 @@ class Layout(Value):
 
     @property
     def missing_texts(self) -> Tokens:
-        """The canonical texts of missing fields."""
         return tuple(dict.fromkeys(map(canonical, ("", *self.missing))))
 
 

@@ -23,7 +23,6 @@ class ResolvedCurator(CuratorSection):
 
     @property
     def settings(self) -> LearnerSettings:
-        """The learner's settings; if there is no learner, a BadScenario."""
         if self.learner is None:
             raise BadScenario("curator.learner: give the name of a learner and its settings")
         return self.learner
@@ -50,7 +49,6 @@ class ResolvedScenario(Scenario):
 
     @property
     def planned_margins(self) -> tuple[Release, ...]:
-        """What a portfolio's counts of the curator's people cost."""
         return self.margins(self.curator.rounds)
 
 

@@ -98,7 +98,6 @@ class Scenario(Value):
 
     @property
     def plan_inputs(self) -> PlanInputs:
-        """The numbers from which the plan of its problem follows."""
         return PlanInputs(
             alpha=self.alpha,
             beta=self.beta,

@@ -184,7 +184,6 @@ class LocalSample(Sample):
 
     @classmethod
     def of(cls, records: Records) -> LocalSample:
-        """Return the sample of these records, in one shard."""
         return cls([SingleRows(records)])
 
     @property

@@ -91,7 +91,6 @@ class FixedRows(ShardRows):
 
     @classmethod
     def of(cls, records: Records, grid: Grid) -> FixedRows:
-        """Return the records rounded to the grid."""
         return cls(grid.encode(records), grid)
 
     def __len__(self) -> int:

@@ -144,12 +144,10 @@ class GatheredRows(NamedTuple):
 
     @classmethod
     def of(cls, records: Records) -> GatheredRows:
-        """Return these records, in order."""
         return cls(np.asarray(records.features), np.asarray(records.labels), None, None)
 
     @property
     def size(self) -> int:
-        """Number of draws."""
         return len(self.matrix) if self.rows is None else len(self.rows)
 
 

@@ -37,7 +37,6 @@ class ScoreHistogram:
 
     @classmethod
     def merged(cls, parts: list[ScoreHistogram]) -> ScoreHistogram:
-        """Return the histogram of several parts of a sample together."""
         levels, places = np.unique(np.concatenate([part.levels for part in parts]), return_inverse=True)
         people = np.zeros(len(levels), dtype=np.int64)
         np.add.at(people, places, np.concatenate([part.people for part in parts]))
@@ -158,7 +157,6 @@ class Shard:
             return ScoreHistogram.merged(list(pool.map(share, starts)))
 
     def check_room(self, each: int) -> None:
-        """Refuse work for which so many more bytes a record are needed and not there."""
         check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
 
     # Draws ----------------------------------------------------------------------------------------------------------

@@ -79,7 +79,6 @@ class Source:
         return RecordLayout.of(self.scenario.curator.storage, self.scenario.source, population.records(np.arange(1)))
 
     def rows(self, population: RecordSource, begin: int, end: int, threads: int, on_progress: OnProgress) -> ShardRows:
-        """Bring the records of people begin, ..., end - 1 to where they are kept."""
         layout, storage, source = self.layout(population), self.scenario.curator.storage, self.scenario.source
         if storage.place == "memory":
             return _people_rows(population, begin, end, layout, threads, on_progress)
@@ -215,7 +214,6 @@ class RecordLayout:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the features as learners see them."""
         return np.dtype(np.float32) if self.grid is not None else self.columns[0][0]
 
     @classmethod
@@ -232,7 +230,6 @@ class RecordLayout:
 
     @property
     def width(self) -> int:
-        """Bytes of one record."""
         return sum(dtype.itemsize * width for dtype, width in self.columns)
 
     @property
@@ -247,7 +244,6 @@ class RecordLayout:
         return [records.features, records.labels.reshape(-1, 1)]
 
     def rows(self, columns: list[AnyArray]) -> ShardRows:
-        """Return the rows that whole columns hold (not copied)."""
         if self.grid is not None:
             return FixedRows(columns[0], self.grid)
         return SingleRows(Records(columns[0], np.asarray(columns[1]).reshape(-1)))
@@ -290,7 +286,6 @@ class RowFile:
         return digest.hexdigest()
 
     def columns(self) -> list[AnyArray]:
-        """Return the columns, mapped from the file, read-only."""
         return [
             np.memmap(self.path, dtype, "r", offset, (self.count, width))
             for (dtype, width), offset in zip(self.layout.columns, self._offsets, strict=False)

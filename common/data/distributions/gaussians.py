@@ -78,7 +78,6 @@ class CloseGaussians(Distribution):
         return spread
 
     def _close_squares(self, seed: int, people: Indices) -> Floats:
-        """Return x_1^2 + ... + x_k^2 of some people."""
         normals = np.empty((len(people), self.close))
         counter.fill_normals(self._key(seed), people, normals)
         return np.asarray(self._close_sigma**2 * np.square(normals).sum(axis=1), dtype=np.float64)

@@ -106,7 +106,6 @@ class _ParityThreshold(UnitDistribution):
         return self
 
     def values(self, records: Records) -> Words:
-        """Return y of some people."""
         return pack(records.features[:, self.c : self.c + self.b])
 
     def _drawn(self, seed: int, people: Indices) -> tuple[Records, Words]:
