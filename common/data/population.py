@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -48,30 +47,25 @@ class PopulationSpec(Value):
         return self
 
     @property
+    def _of(self) -> Distribution | TableSource:
+        found = self.table if self.distribution is None else self.distribution
+        if found is None:
+            raise ValueError("people come from a distribution or a table, found neither")
+        return found
+
+    @property
     def dimension(self) -> int:
-        if self.distribution is not None:
-            return self.distribution.dimension
-        return self._rows().dimension
+        return self._of.dimension
 
     @property
     def norm(self) -> float:
         """Public bound on the L2 norm of a feature vector (infinite if there is none)."""
-        if self.distribution is not None:
-            return self.distribution.norm_bound
-        table = self._rows()
-        return table.norm or math.sqrt(table.dimension)
+        return self._of.norm_bound
 
     @property
     def coordinate(self) -> float:
-        """Public bound on the absolute value of one feature (infinite if there is none); a table's lie in [0, 1]."""
-        if self.distribution is not None:
-            return self.distribution.coordinate_bound
-        return min(1.0, self.norm)
-
-    def _rows(self) -> TableSource:
-        if self.table is None:
-            raise ValueError("these people are simulated")
-        return self.table
+        """Public bound on the absolute value of one feature (infinite if there is none)."""
+        return self._of.coordinate_bound
 
 
 class PublicPopulationSpec(PopulationSpec):
@@ -110,13 +104,13 @@ class RecordSource(ABC):
             BadData: If a number is not in 0..len-1.
         """
 
-    @abstractmethod
     def fingerprint(self) -> str | None:
         """Return a digest of all records where the people are held in memory: another table has another."""
+        return None
 
-    @abstractmethod
     def shifted(self, first: int) -> RecordSource:
         """Return as many people of the same kind from number ``first`` on, where there are such."""
+        return self
 
     def _check(self, people: Indices) -> Indices:
         if people.size and not (people.min() >= 0 and people.max() < len(self)):
@@ -146,9 +140,6 @@ class SimulatedRecordSource(RecordSource):
         with ThreadPoolExecutor(processors(), "people") as pool:
             return Records.joined(list(pool.map(draw, shares)))
 
-    def fingerprint(self) -> str | None:
-        return None
-
     def shifted(self, first: int) -> SimulatedRecordSource:
         return SimulatedRecordSource(self._distribution, self._seed, self._size, first)
 
@@ -171,9 +162,6 @@ class TableRecordSource(RecordSource):
 
     def fingerprint(self) -> str | None:
         return self._records.fingerprint()
-
-    def shifted(self, first: int) -> TableRecordSource:
-        return self
 
 
 def locate(data: str) -> Path:

@@ -297,6 +297,16 @@ class TableSource(Value):
         return sum(feature.width for feature in self.features)
 
     @property
+    def norm_bound(self) -> float:
+        """Public bound on the L2 norm of a feature vector."""
+        return self.norm or math.sqrt(self.dimension)
+
+    @property
+    def coordinate_bound(self) -> float:
+        """Public bound on one feature; all lie in [0, 1]."""
+        return min(1.0, self.norm_bound)
+
+    @property
     def plain_names(self) -> frozenset[str]:
         """The files, each by the name that it has whichever way it is compressed."""
         return frozenset(plain_name(file) for file in self.files)

@@ -163,10 +163,8 @@ class Scenario(Value):
             )
         for side, people in (("source", self.source), ("target", self.target)):
             if people.dimension != self.problem.dimension:
-                raise ValueError(
-                    f"problem {self.problem.name} is about {self.problem.dimension} features, the {side} people have "
-                    f"{people.dimension}"
-                )
+                about = f"problem {self.problem.name} is about {self.problem.dimension} features"
+                raise ValueError(f"{about}, the {side} people have {people.dimension}")
         return self
 
     @model_validator(mode="after")
