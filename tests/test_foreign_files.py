@@ -32,6 +32,7 @@ ALLOWED = {
     ("referee/view/pages.py", "read_text"): "its own templates",
     ("referee/view/models.py", "load"): "common.models.export",
     ("referee/view/own_tables.py", "open"): "writes a new scenario",
+    ("referee/view/own_tables.py", "read_text"): "its own texts",
     ("referee/view/own_tables.py", "load"): "strictyaml, of its own text",
     ("referee/cli.py", "load"): "common.scenario.loading",
     ("common/models/export.py", "loads"): "of what it has just dumped",

@@ -120,12 +120,7 @@ class GrantedHost:
 
 @dataclass(frozen=True)
 class ByIssuer:
-    """For whom one issuer vouches.
-
-    Attributes:
-        pinned: Whether its keys were known from elsewhere.
-        individuals, hosts: How many have a credential for their own key, and who has a grant.
-    """
+    """For whom one issuer vouches by credentials and grants; ``pinned``: its keys were known from elsewhere."""
 
     pinned: bool
     individuals: int = 0
@@ -156,10 +151,8 @@ class Vouchers:
         stated: What the transcript's first entry says of vouchers, if anything.
         pinned: Keys of issuers as known from elsewhere.
 
-    Raises:
-        AuditFailed: If the file is another one than was signed; if a credential was not signed for the key of the
-            individual that has it, or a grant not for a host with so many people: an honest referee takes none of
-            these.
+    Refused is another file than was signed, a credential that was not signed for the key of the individual that has
+    it, and a grant that is not for a host with so many people: an honest referee takes none of these.
     """
 
     def __init__(
@@ -254,12 +247,7 @@ GROUP = 4096
 
 
 def checked_reports(reports: Iterable[StoredReport], asked: Asked, place: Place) -> Iterator[StoredReport]:
-    """Go through the reports on a question by slot; each is signed, for exactly it, by whom it counts for.
-
-    Raises:
-        AuditFailed, BadMessage: If one is not acceptable, somebody reports twice, or they are not in the order of their
-            slots.
-    """
+    """Go through the reports on a question by slot; each is signed, for exactly it, by whom it counts for, and once."""
     last, rest = -1, iter(reports)
     while group := list(islice(rest, GROUP)):
         for report in group:

@@ -71,11 +71,7 @@ class _Read(NamedTuple):
 def recheck(certificate: dict[str, Any], events: list[dict[str, Any]], epsilon: float, delta: float) -> float:
     """Check that a certificate is about exactly these events and claims at most (epsilon, delta), and rightly so.
 
-    Returns:
-        delta as recomputed at the certificate's epsilon.
-
-    Raises:
-        AuditFailed: Naming what is wrong with the certificate.
+    Returns delta as recomputed at the certificate's epsilon. ``AuditFailed`` names what is wrong.
     """
     stated = _events(certificate)
     if stated != Counter(canonical.encode(event) for event in events):

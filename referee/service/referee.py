@@ -238,18 +238,14 @@ class Referee:
     def drive(self) -> bool:
         """Become the one process of this referee that drives its runs, if no other is; return whether this one is.
 
-        Whoever works on this state directory for the first time takes up at once what the process before it left: that
-        one has ended, or the directory could not be had.
+        The first time it takes up at once what the process before it left, which has ended: the directory was free.
         """
         drives = self.store.take_lease(self._name, self.lease, again=not self._began)
         self._began = True
         return drives
 
     def lacking(self, state: StoredRun) -> str | None:
-        """Say which agents a run waits for before it can begin; None if it has begun or can begin.
-
-        What it says is among the run's notes, too.
-        """
+        """Say, also among the run's notes, which agents it waits for before it can begin; None if it need not."""
         found = self._execution(state).lacking()
         notes = self._notes.setdefault(state.run, [])
         if found is not None and (not notes or notes[-1].text != found):

@@ -39,12 +39,7 @@ class SeenByWitness(NamedTuple):
 
 
 def seen_by(url: str, folder: Path) -> SeenByWitness:
-    """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen.
-
-    Raises:
-        AuditFailed: If the folder's transcript cannot be read.
-        PeerError: If the witness does not answer.
-    """
+    """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen."""
     first = read_transcript(folder)[0]
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
@@ -143,11 +138,7 @@ def audit_document(found: Audit) -> dict[str, Any]:
     could = None if found.silent is None else found.silent.estimate
     return {
         "verified": True,
-        "status": found.status,
-        "entries": found.entries,
-        "operations": found.operations,
-        "reports": found.reports,
-        "answers": found.answers,
+        **{name: getattr(found, name) for name in ("status", "entries", "operations", "reports", "answers")},
         "privacy": {who: promised.wire() for who, promised in found.promises.items()},
         "certificate": None if found.certificate is None else found.certificate.wire(),
         "other_runs": found.others,

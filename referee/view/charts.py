@@ -32,12 +32,7 @@ def by_round(
 ) -> str:
     """Draw each round's estimate and interval against the level, and true losses as lines with names beside them.
 
-    Args:
-        measure: What the vertical axis shows.
-        name: Prefix of the ids in the drawing; another one for each drawing on a page.
-
-    Returns:
-        str: An ``svg`` element. Every text of a stranger in it is escaped.
+    Returns an ``svg`` element in which every text of a stranger is escaped; its ids begin with ``name``.
     """
     lines = [(f"level {level:g}", level, "level")] if level is not None else []
     lines += [(entry.name, entry.value, entry.kind) for entry in known]

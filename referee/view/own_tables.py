@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -29,44 +30,8 @@ from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
 
 _INDENT = "  "
-_EXPLAINED = {
-    "name": "Names the run folders. Small letters, digits and dashes.",
-    "title": "For people: shown by reports.",
-    "data": "The directory of the two files, from where the command runs.",
-    "protocol": "What happens. portfolio: agents judge the curator's model and what competes with it. learn-and-test: "
-    "the curator's model is the answer, and agents estimate how often it errs.",
-    "alpha": "The accuracy that is aimed at, as a share of people: .01 is one in a hundred. portfolio: agents are "
-    "asked until the answer is shown, with probability 1 - beta, to be so near the best candidate; if all were asked "
-    "before, the run ends as exhausted, and states what they answered.",
-    "people": "real: all noise comes from a cryptographic generator, and every run is charged to these people.",
-    "portfolio": "repair: the share of agents who say how to repair the model instead of judging. 0: all judge.",
-    "source": "S: the people who trust the curator with their records.",
-    "target": "T: the people who trust only their own device. Each answers one question with one noisy bit.",
-    "source.table": "Everything below is public. Take it from what is known without the data, never from the data.",
-    "source.table.files": "Relative to data.",
-    "source.table.layout": "How the file is written.",
-    "source.table.label": "What is to be predicted, and which texts mean yes and no; any other text is an error.",
-    "source.table.id": "Says who is who, so that a further run knows people again. It is neither learned from nor "
-    "released.",
-    "source.table.features": "What it is predicted from. number: clipped to low .. high, then scaled to 0 .. 1. "
-    "category: a 0/1 feature for each value; a value that is not listed becomes zeros.",
-    "target.table": "The same columns, of the other file.",
-    "curator": "What the curator may do at most. It refuses any run that asks for more.",
-    "curator.n": "Rows of its file: this number is public.",
-    "curator.epsilon": "The privacy of the people in S, for the whole run: by all that is released, an observer's "
-    "odds about any one person change by a factor of e^epsilon at most, but for delta.",
-    "curator.delta": "By so much a probability may exceed what that factor allows: well below 1/n.",
-    "curator.rounds": "How often it learns. Each time has a part of the budget only.",
-    "curator.learner": "A logistic model by noisy gradient steps.",
-    "curator.learner.steps": "Many noisy steps beat few quiet ones.",
-    "curator.learner.clip": "How far one record may move one step at most, before noise is added.",
-    "curator.learner.noise": "plan: the least noise that the budget allows.",
-    "curator.learner.diameter": "Largest distance of two models that may come out. A wider ball fits better and needs "
-    "more noise; this one fits n and epsilon.",
-    "agents.count": "How many must be enrolled before the run begins. Rows of their file: this number is public.",
-    "agents.mechanism": "warner: randomized response. A true bit is sent with probability e^epsilon/(1 + e^epsilon), "
-    "else the other one. For any answer, an observer's odds change by a factor of e^epsilon at most.",
-}
+_EXPLAINED = strictyaml.load((resources.files(__package__) / "first_scenario.yaml").read_text("utf-8"))
+"""What stands above each key of a first scenario."""
 
 
 Ask = Callable[[str], str]
@@ -121,8 +86,9 @@ def described(
         _rows(file, layout, frozenset(used))
     epsilon, delta, agent_epsilon = budgets
     folder, (first, second) = _placed(source, target)
+    own_name = re.sub(r"[^a-z0-9]+", "-", source.name.partition(".")[0].lower()).strip("-")[:64]
     return Start(
-        name=name or _slug(source),
+        name=name or own_name or "own-data",
         data=folder,
         source=first,
         target=second,
@@ -176,10 +142,6 @@ def _placed(source: Path, target: Path) -> tuple[str, tuple[str, str]]:
     first, second = (file.relative_to(shared).as_posix() for file in whole)
     folder = shared.relative_to(Path.cwd()) if shared.is_relative_to(Path.cwd()) else shared
     return folder.as_posix(), (first, second)
-
-
-def _slug(file: Path) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", file.name.partition(".")[0].lower()).strip("-")[:64] or "own-data"
 
 
 class _Quoted(str):

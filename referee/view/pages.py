@@ -31,9 +31,7 @@ _FILES = resources.files(__name__.rpartition(".")[0])
 def environment() -> Environment:
     """Return the templates, with autoescaping on for all of them."""
     made = page_environment(FunctionLoader(lambda name: (_FILES / "templates" / name).read_text("utf-8")))
-    made.globals["by_round"] = by_round
-    made.globals["compared"] = _compared
-    made.globals["comparisons"] = _comparisons
+    made.globals |= {"by_round": by_round, "compared": _compared, "comparisons": _comparisons}
     return made
 
 

@@ -57,9 +57,7 @@ MAX_MODEL_LINES = 80
 def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
     """Return what is shown of a run that has ended; ``BadData`` if the result is none of the scenario's.
 
-    Args:
-        result: The result document, as in ``result.json``.
-        rounds: The numbers of each round (:func:`referee.runs.results.rounds_of`).
+    Its rounds are those of :func:`referee.runs.results.rounds_of`.
     """
     try:
         return _view(scenario, result, rounds)
@@ -70,6 +68,7 @@ def run_view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequ
 def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequence[Mapping[str, float]]) -> RunView:
     level, truth = level_of(scenario), result.get("truth") or {}
     estimate = _interval(result["estimate"]) if result["estimate"] and about_a_loss(result) else None
+    advised = advice_of(scenario) if scenario.problem is None else None
     return RunView(
         name=plain(scenario.name),
         title=plain(scenario.title),
@@ -91,7 +90,7 @@ def _view(scenario: ResolvedScenario, result: Mapping[str, Any], rounds: Sequenc
         known=tuple(_known(truth)),
         left_out=tuple((TRUTHS.get(name, name), plain(why)) for name, why in truth.get("left_out", {}).items()),
         reading=plain(truth.get("reading", "")),
-        warnings=_warnings(scenario),
+        warnings=() if advised is None else tuple(plain(warning) for warning in advised.warnings),
         model=tuple(_model(scenario, result)),
     )
 
@@ -169,9 +168,8 @@ def _round(numbers: Mapping[str, float], level: float | None, result: Mapping[st
 
 
 def _rounds_note(scenario: ResolvedScenario) -> str:
-    note = (
-        f"Intervals are two-sided and hold for all rounds together, with {certainty(1.0 - scenario.beta)} confidence."
-    )
+    sure = certainty(1.0 - scenario.beta)
+    note = f"Intervals are two-sided and hold for all rounds together, with {sure} confidence."
     if halts(scenario) and scenario.agents.test == "sequential":
         note += " The run halts by a one-sided sequential test, which needs fewer answers."
     return note
@@ -192,13 +190,6 @@ def _known(truth: Mapping[str, Any]) -> Iterator[ChartEntry]:
         yield ChartEntry(plain(name), found["loss_on_target"], "baseline", note=plain(found["note"]))
 
 
-def _warnings(scenario: ResolvedScenario) -> tuple[str, ...]:
-    if scenario.problem is not None:
-        return ()
-    found = advice_of(scenario)
-    return () if found is None else tuple(plain(warning) for warning in found.warnings)
-
-
 def _model(scenario: ResolvedScenario, result: Mapping[str, Any]) -> Iterator[str]:
     """Go through the model by the names and units of its columns, where the answer is one and people are of a table."""
     try:
@@ -217,13 +208,7 @@ def view_so_far(
     promises: Mapping[str, PrivacyGuarantee],
     status: str,
 ) -> RunView:
-    """Return what is shown of a run that goes on; ``BadData`` if the numbers are none of such a run.
-
-    Args:
-        rounds: The numbers of each round so far (:func:`referee.runs.results.rounds_of`).
-        agents: How many are enrolled and were asked, answered and declined so far.
-        promises: By whom they are made (:func:`referee.runs.results.promises`).
-    """
+    """Return what is shown of a run that goes on, from what is known so far; raises as :func:`run_view` does."""
     document = {
         "status": status,
         "reason": "",

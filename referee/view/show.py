@@ -104,12 +104,7 @@ def _add_truth(table: Table, document: dict[str, Any]) -> None:
 
 
 def result(document: dict[str, Any], *, simulated: bool, shown: str = "") -> None:
-    """Print the final table of a run, whose people are simulated or real.
-
-    Args:
-        shown: What it is that a run of the scenario has shown that ended done
-            (:func:`referee.protocols.base.shown_by`).
-    """
+    """Print the final table of a run; ``shown``: what :func:`referee.protocols.base.shown_by` says of its scenario."""
     table = Table(title=f"{document['scenario']}: {document['status']}", show_header=False, title_justify="left")
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -277,11 +272,7 @@ def worth_a_line(number: int) -> bool:
 
 
 class Outlook:
-    """Foretells from the rounds so far how long the others may take, and says where the loss is going.
-
-    Args:
-        now: The clock, in seconds; replaced in tests.
-    """
+    """Foretells from the rounds so far how long the others may take, and says where the loss is going."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -289,11 +280,7 @@ class Outlook:
         self._before: Numbers | None = None
 
     def after(self, numbers: Numbers, *, last: bool = False) -> str:
-        """Return what is to be said after a round (of ``round``, ``rounds``, and ``value``, ``low``, ``high``).
-
-        Args:
-            last: Whether no further round follows, also where more were allowed.
-        """
+        """Return what is to be said after a round; ``last``: no further one follows, also where more were allowed."""
         number, rounds = numbers["round"], numbers.get("rounds", 0.0)
         if self._began is None or number <= self._began[0]:  # the first, or the first of a further task
             self._began, self._before = (number, self._now()), None
@@ -309,8 +296,7 @@ class Outlook:
 
     @staticmethod
     def _trend(before: Numbers, now: Numbers) -> str:
-        change = now["value"] - before["value"]
-        since = f"since round {before['round']:.0f}"
+        change, since = now["value"] - before["value"], f"since round {before['round']:.0f}"
         if now["low"] <= before["high"] and before["low"] <= now["high"]:
             return f"level within the intervals {since}"
         return f"{'up' if change > 0 else 'down'} by {abs(change):.4f} {since}"
@@ -325,16 +311,11 @@ def in_time(seconds: float) -> str:
 
 
 class Pace:
-    """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last.
+    """Passes on progress for a log: what is no round at once, of rounds those that are worth a line, and the last."""
 
-    Args:
-        say: Takes what is passed on.
-        now: The clock, in seconds.
-    """
-
-    def __init__(self, say: Say, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
-        self._outlook = Outlook(now)
+        self._outlook = Outlook()
         self._waiting: tuple[str, dict[str, float]] | None = None
         self._last = 0.0
 

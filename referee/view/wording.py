@@ -83,9 +83,7 @@ class Round:
 class ChartEntry(_Numbers):
     """A line of a chart with one line for each thing that is compared: an interval, or a value that is known.
 
-    Attributes:
-        kind: ``estimate``: of the agents. ``truth``: known in an experiment only. ``baseline``: another way's true
-            value.
+    ``truth`` is known in an experiment only, and a ``baseline`` is another way's true value.
     """
 
     NUMBERS = ("value",)
@@ -159,11 +157,7 @@ def about_a_loss(result: Mapping[str, Any]) -> bool:
 
 
 def share(value: float, *, up: bool | None = None) -> str:
-    """Return a share in per cent with one decimal; an end of an interval is rounded outward.
-
-    Args:
-        up: True rounds up, False down, None to the nearest.
-    """
+    """Return a share in per cent with one decimal; ``up`` rounds up, or down where it is False, else to the nearest."""
     scaled = value * 1000
     # What floating point adds to a decimal such as 0.16 is no reason to round it outward.
     near = round(scaled)

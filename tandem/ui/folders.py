@@ -71,8 +71,7 @@ class RunFolders:
     def kept(self, what: str, folder: Path, make: Callable[[], T], *, alone: bool = False) -> T:
         """Return what is made of a folder's files, made again only where they have changed.
 
-        Args:
-            alone: Whether it is large: nothing else of its kind is kept beside it.
+        Of what is large (``alone``) nothing else of its kind is kept beside it.
         """
         stamp = tuple(part for name in PUBLIC for part in _stamp(folder / name))
         before = self._kept.get((what, folder.name))

@@ -123,12 +123,7 @@ class Tested:
 
 
 def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[Tested]:
-    """Return the tests of a run in order; none where its test does not look early.
-
-    Args:
-        ended: The numbers of its notes; those of a round say how its test ended.
-        now: The numbers of the test under way.
-    """
+    """Return the tests of a run in order, those of ended rounds and the one under way; none that do not look early."""
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
     told = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
     told += [] if now is None else [("round under way", now, "not yet")]
