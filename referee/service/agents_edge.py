@@ -99,15 +99,12 @@ class AgentsEdge:
 
     async def packed(self, call: Call) -> Reply:
         """Take a hosted population's report, whose header is its first line; it is on disk when the receipt leaves."""
-        signed = _read(call.line, messages.PackedReport.KIND)
-        same_id(call.tail, signed)
+        signed = _read(call.line, messages.PackedReport.KIND, call.tail)
         receipt = await asyncio.to_thread(self._referee.report_packed, signed, call.body)
         return Reply(200, receipt.raw())
 
     async def _packed_may_come(self, opening: Opening) -> Admitted:
-        signed = _read(opening.line, messages.PackedReport.KIND)
-        same_id(opening.tail, signed)
-        found = await self._room(signed)
+        found = await self._room(_read(opening.line, messages.PackedReport.KIND, opening.tail))
         if isinstance(found, TandemError):
             raise found
         return Admitted(found)
@@ -119,9 +116,7 @@ class AgentsEdge:
     async def report(self, call: Call) -> Reply:
         """Take an individual's report; it is on disk when this returns the receipt."""
         self._report.check_room()
-        signed = _read(call.body, messages.Report.KIND)
-        same_id(call.tail, signed)
-        return _json(await self._report(Sent(signed)))
+        return _json(await self._report(Sent(_read(call.body, messages.Report.KIND, call.tail))))
 
     def _listen(self) -> asyncio.Event:
         """Return what is set when the next question is opened: one event for all polls that wait for it."""
@@ -147,16 +142,12 @@ class AgentsEdge:
         return 0.0 if self._may_stay(key) else random_pause(len(self._referee.registrar.roster))
 
 
-def same_id(report_id: str, signed: AnySigned) -> None:
-    """Raise ``BadMessage`` unless a path and a message name the same report."""
-    if field(signed, "report_id") != report_id:
-        raise BadMessage("the path and the message name different reports")
-
-
-def _read(raw: bytes, kind: str) -> AnySigned:
+def _read(raw: bytes, kind: str, report_id: str | None = None) -> AnySigned:
     signed = read(raw)
     if signed.kind != kind:
         raise BadMessage(f"this resource takes a signed {kind!r}, found {signed.kind!r}")
+    if report_id is not None and field(signed, "report_id") != report_id:
+        raise BadMessage("the path and the message name different reports")
     return signed
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -105,13 +106,20 @@ class Runner:
             if self._referee.store.fence is None and self._under_way:
                 # What began under a lease that is lost must end before another one is taken: it would pass for it.
                 continue
-            try:
+            with self._noted():
                 if self._referee.drive():
                     self._begin()
-            except Superseded:
-                _say_superseded()
-            except (OSError, SQLAlchemyError):
-                self._fault()
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Note what is no fault of a run: it stays where it is, and is taken up when the lease or the disk is back."""
+        try:
+            yield
+        except Superseded:
+            log.warning("another process has taken the lease: it drives the runs now")
+        except (OSError, SQLAlchemyError):
+            log.exception("the referee's state cannot be used; it is tried again in %g s", PAUSE)
+            self._again = time.monotonic() + PAUSE
 
     def _begin(self) -> None:
         """Begin what can begin, oldest first."""
@@ -138,12 +146,8 @@ class Runner:
             if self._referee.store.fence is None or time.monotonic() < max(self._again, self._caught_up + CATCH_UP):
                 continue
             self._caught_up = time.monotonic()
-            try:
+            with self._noted():
                 self._referee.catch_up()
-            except Superseded:
-                _say_superseded()
-            except (OSError, SQLAlchemyError):
-                self._fault()
 
     def _waits(self, run: StoredRun) -> bool:
         if run.status == "cancelling" or self._referee.lacking(run) is None:
@@ -153,25 +157,17 @@ class Runner:
         return now - self._waiting.setdefault(run.run, now) < execution.ENROLMENT_PATIENCE
 
     def _carry(self, run: str) -> None:
-        try:
-            with about_run(run), self._turn:
-                self._execute(run)
-        except Superseded:
-            _say_superseded()
-        except (OSError, SQLAlchemyError):
-            self._fault()
+        with self._noted(), about_run(run), self._turn:
+            try:
+                self._referee.execute(run, patience=0.0, wait=self._let_others)
+            except (Superseded, OSError, SQLAlchemyError):
+                raise
+            except BaseException as error:
+                # A bug must not look like a result, and nobody may wait for ever: the run fails, the log says why.
+                # Where it cannot even fail, its thread is started again after a pause, and no other run waits for it.
+                log.exception("run %s stopped", run)
+                self._referee.give_up(run, f"a fault of the referee itself ({type(error).__name__}); its log says more")
         self._wanted.set()
-
-    def _execute(self, run: str) -> None:
-        try:
-            self._referee.execute(run, patience=0.0, wait=self._let_others)
-        except (Superseded, OSError, SQLAlchemyError):
-            raise
-        except BaseException as error:
-            # A bug must not look like a result, and nobody may wait for ever: the run fails, the log says why. Where it
-            # cannot even fail, its thread is started again after a pause, and no other run waits for it.
-            log.exception("run %s stopped", run)
-            self._referee.give_up(run, f"a fault of the referee itself ({type(error).__name__}); its log says more")
 
     def _let_others(self, seconds: float) -> None:
         self._turn.release()
@@ -179,11 +175,6 @@ class Runner:
             self._referee.wait(seconds)
         finally:
             self._turn.acquire()
-
-    def _fault(self) -> None:
-        # No fault of a run: it stays where it is, and is taken up when the disk or database is back.
-        log.exception("the referee's state cannot be used; it is tried again in %g s", PAUSE)
-        self._again = time.monotonic() + PAUSE
 
     def _renew(self) -> None:
         while not self._stopping.wait(self._referee.lease / 3):
@@ -201,10 +192,6 @@ def learn_words() -> None:
             words.names()
         except BadPlugin as error:
             log.warning("%s", error.detail)  # whoever names it is told the same
-
-
-def _say_superseded() -> None:
-    log.warning("another process has taken the lease: it drives the runs now")
 
 
 FOLLOW_PERIOD = 0.05
