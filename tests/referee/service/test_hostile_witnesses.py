@@ -175,9 +175,7 @@ def watched(folder: Path, patience: float = 0.2) -> Iterator[tuple[Peer, Bench, 
         closing(WitnessClient(peer.url, TOKEN, patience=patience)) as first,
         closing(WitnessClient(honest.url, TOKEN)) as second,
         closing(Curators(folder / "curators", lambda own: open_curator(tiny(), own, 1, None))) as curators,
-        Bench(
-            folder / "bench", tiny("agents.count=30000"), curator=lambda own: curators, watching=[first, second]
-        ) as bench,
+        Bench(folder / "bench", MANY, curator=lambda own: curators, watching=[first, second]) as bench,
     ):
         bench.referee.allow("operator", TOKEN)
         runner = Runner(bench.referee)
@@ -209,6 +207,7 @@ def witnesses_of_the_end(bench: Bench, run: str) -> list[str]:
     return list(kept.seen()) if kept.verified().entries == last.index + 1 else []
 
 
+MANY = tiny("agents.count=30000")
 QUICK = tiny("agents.count=600", "agents.batch=200", "agents.deadline=5").wire()
 
 
@@ -267,20 +266,14 @@ def test_a_witness_that_lies_before_anybody_is_asked_ends_that_run_with_a_reason
     }
     with watched(tmp_path) as (peer, bench, operator):
         honest = peer.key
-        for name, key in keys.items():
-            peer.key = key
-            result = finished(bench, "key-" + name.replace(" ", "-"))
-            assert result["status"] == "failed", name
-            assert "fix that witness, or start the referee without it" in result["reason"]
-            assert result["agents"]["asked"] == 0
-        peer.key = honest
-        for name in ("another checkpoint", "another key", "garbage", "cancelled", "an invented history"):
-            peer.lie = LIES[name]
-            result = finished(bench, "lies-" + name.replace(" ", "-"))
+        lies = ("another checkpoint", "another key", "garbage", "cancelled", "an invented history")
+        for number, name in enumerate((*keys, *lies)):
+            peer.key, peer.lie = keys.get(name, honest), None if name in keys else LIES[name]
+            result = finished(bench, f"failed-{number}")
             assert result["status"] == "failed", name
             assert "fix that witness, or start the referee without it" in result["reason"]
             assert (result["agents"]["asked"], result["privacy"]["curator"]) == (0, NOTHING.wire()), name
-        peer.lie = None
+        peer.key, peer.lie = honest, None
         assert finished(bench, "honest")["status"] in ("done", "exhausted")
         assert operator.get("/v1/ready").status_code == 200
 
@@ -362,24 +355,8 @@ REFEREE, CURATOR = Identity.create(), Identity.create()
 NAMES = ("runs", "heads", "identity", "lock", "con", "nul", "com1", "0", "a-", "z" * 64, "tmp", "jsonl")
 RUNS = ("runs", "Runs", "RUNS", "con", "CON", "Con", "-", "_", "a-b", "A-b", "a_b", "x" * 64, "X" * 64, "heads")
 NO_NAMES = (
-    "..",
-    "%2e%2e",
-    "..%2fidentity.key",
-    "%2fetc%2fpasswd",
-    "identity.key",
-    ".ready",
-    HEADS,
-    "a.",
-    "a%20",
-    "%C3%A9",
-    "e%CC%81",
-    "A",
-    "a+b",
-    "a%00",
-    "a%0a",
-    "z" * 65,
-    "z" * 5000,
-    "-a",
+    *("..", "%2e%2e", "..%2fidentity.key", "%2fetc%2fpasswd", "identity.key", ".ready", HEADS, "a.", "a%20", "a+b"),
+    *("%C3%A9", "e%CC%81", "A", "a%00", "a%0a", "z" * 65, "z" * 5000, "-a"),
 )
 
 

@@ -56,15 +56,8 @@ def test_more_than_the_limits_hold_is_read_by_who_says_that_it_is_large(undistur
 
 def test_what_is_no_regular_file_of_the_folder_is_refused_and_says_what_it_is(tmp_path):
     folder = tmp_path / "folder"
-    said = {
-        "zero": "a link",
-        "outside": "a link",
-        "itself": "a link",
-        "pipe": "a pipe",
-        "directory": "a directory",
-        "socket": "a socket",
-        "sparse": "has 1,099,511,627,776 bytes",
-    }
+    said = {**dict.fromkeys(("zero", "outside", "itself"), "a link"), "pipe": "a pipe", "directory": "a directory"}
+    said |= {"socket": "a socket", "sparse": "has 1,099,511,627,776 bytes"}
     for name, put in INSTEAD.items():
         folder.mkdir()
         put(folder / "result.json")
