@@ -21,7 +21,6 @@ from referee.protocols.subsample_test_reweigh import RoundsPlan, run_rounds
 from referee.runs.results import result_document
 from referee.view import audited, show
 from referee.view.diagrams import mermaid, page
-from referee.view.pages import report
 from referee.view.pages import report as page_of
 from referee.view.run_view import run_view
 from referee.view.show import Outlook, Pace, in_time, worth_a_line
@@ -56,12 +55,8 @@ def test_a_run_tells_its_rounds_its_result_and_what_to_do_next(tmp_path):
     assert result["truth"]["reading"] in output
     assert "people labelled -1" in output
     for words in (
-        f"{result['status']}: ",
-        "each person of the curator has",
-        "is enough to undo the noise",
-        "epsilon = 60",
-        "run folder",
-        "referee audit",
+        *(f"{result['status']}: ", "each person of the curator has", "is enough to undo the noise", "epsilon = 60"),
+        *("run folder", "referee audit"),
     ):
         assert words in output
     report = (folder / "report.html").read_text()
@@ -87,11 +82,8 @@ def test_each_finding_of_an_audit_is_one_line_however_narrow_the_terminal_is(und
 def test_the_list_names_every_scenario_and_every_word_a_scenario_may_use():
     output = said("list")
     for words in (
-        "ball-nonprivate",
-        "adult-biased",
+        *("ball-nonprivate", "adult-biased", "warner", "Next: referee plan"),
         "learners: chosen, cnvx-adap, discriminant, exponential, model-agnostic, ncnvx-adap, parity, scikit, sgd",
-        "warner",
-        "Next: referee plan",
     ):
         assert words in output
     assert {"ball", "sparse", "adult"} <= {s["name"] for s in json.loads(said("list", "--json"))}
@@ -135,38 +127,28 @@ def test_only_what_was_tested_against_a_level_has_passed_a_test(chosen, status, 
     assert "nothing was reweighed" in told
 
 
-@pytest.mark.parametrize(("protocol", "halting"), [("subsample-test-reweigh", True), ("learn-and-test", False)])
-def test_a_report_speaks_of_halting_only_where_the_run_may_halt(protocol, halting, tmp_path):
-    chosen = tiny(f"protocol={protocol}", "mode=realizable")
-    with Bench(tmp_path / "state", chosen) as bench:
-        result = {**bench.run(), "truth": None, "run": str(tmp_path)}
+def test_a_report_speaks_of_halting_only_where_the_run_may_halt(tmp_path):
     rounds = [{"round": 1.0, "value": 0.3, "low": 0.2, "high": 0.4, "asked": 10.0}]
-    assert ("The run halts by a one-sided" in page_of([run_view(chosen, result, rounds)])) == halting
+    for protocol, halting in (("subsample-test-reweigh", True), ("learn-and-test", False)):
+        chosen = tiny(f"protocol={protocol}", "mode=realizable")
+        with Bench(tmp_path / protocol, chosen) as bench:
+            result = {**bench.run(), "truth": None, "run": str(tmp_path)}
+        assert ("The run halts by a one-sided" in page_of([run_view(chosen, result, rounds)])) == halting
 
 
 def test_a_refused_run_is_not_called_non_private(tmp_path):
     """Its scenario asks for privacy, and its curator released nothing."""
-    result = result_document(
-        tiny(),
-        None,
-        rounds=[],
-        status="refused",
-        reason="no",
-        terms=None,
-        agents=NOBODY,
-        lost={"silent": 0, "declined": {}},
-        enrolment={},
-        seconds={"total": 0.0},
-    )
+    ended = {"status": "refused", "reason": "no", "agents": NOBODY, "lost": {"silent": 0, "declined": {}}}
+    result = result_document(tiny(), None, rounds=[], terms=None, enrolment={}, seconds={"total": 0.0}, **ended)
     document = {**result, "truth": None, "run": str(tmp_path), "peak_memory_bytes": 0}
     page = page_of([run_view(tiny(), document, [])])
     assert "nothing was asked of the curator" in page
     assert "no guarantee" not in page
-    assert "no guarantee: the scenario asks for none" in str(
-        tiny("curator.epsilon=null", "curator.delta=null").curator.guarantee
-    )
+    public = tiny("curator.epsilon=null", "curator.delta=null").curator
+    assert "no guarantee: the scenario asks for none" in str(public.guarantee)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide")
 def test_a_plan_says_who_is_protected_what_its_sizes_can_give_and_who_cannot_help():
     output = said("plan", "ball", "--set", "curator.learner.steps=10")
@@ -190,13 +172,13 @@ def test_a_plan_says_who_is_protected_what_its_sizes_can_give_and_who_cannot_hel
     assert "cannot help the model of 300 people" in output
 
 
-@pytest.mark.parametrize(("agents", "warned"), [("9000", False), ("60", True)])
-def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(agents, warned, tmp_path, capsys):
-    chosen = tiny(f"agents.count={agents}", "curator.learner.diameter=1", "curator.rounds=1")
-    with show.live(chosen, 5, tmp_path, quiet=False) as on_progress:
-        on_progress("the curator loads its people", {})
-    told = " ".join(capsys.readouterr().err.split())
-    assert (f"before anything is spent: {agents} agents cannot tell" in told) == warned
+def test_a_run_says_before_it_spends_anything_that_its_agents_cannot_help(tmp_path, capsys):
+    for count, warned in (("9000", False), ("60", True)):
+        chosen = tiny(f"agents.count={count}", "curator.learner.diameter=1", "curator.rounds=1")
+        with show.live(chosen, 5, tmp_path, quiet=False) as on_progress:
+            on_progress("the curator loads its people", {})
+        told = " ".join(capsys.readouterr().err.split())
+        assert (f"before anything is spent: {count} agents cannot tell" in told) == warned
 
 
 @pytest.mark.usefixtures("wide")
@@ -312,7 +294,7 @@ def test_progress_result_and_report_all_say_so(found, tmp_path, capsys, monkeypa
     live = capsys.readouterr().err
     show.result({**result, "seconds": {"total": 0.0}}, simulated=True)
     final = capsys.readouterr().out
-    page = report([run_view(chosen, {**result, "seconds": {"total": 0.0}}, [rounds])])
+    page = page_of([run_view(chosen, {**result, "seconds": {"total": 0.0}}, [rounds])])
     judged = judged_in_words({"estimate": found, "asked": 1_234})
     assert judged.endswith(", 1,234 agents")
     for told in (live, final, page, judged):
