@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import secrets
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,15 +26,19 @@ from local_agent.cli_services import (
     Referee,
     RefereeOptions,
     RelayOption,
+    State,
     answer_until,
     dial,
+    own_state,
     pin_key,
     pinned_key,
-)
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from common.local.naming import Names
     from common.local.records import Records
+    from local_agent.person.checking import ReportCheck
+    from local_agent.person.receipts import HeldReceipt
 
 log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts no other party, answers at most one question, and randomizes its answer.")
@@ -85,7 +88,6 @@ def answer_command(
 
     Example: local-agent answer me.json --epsilon 0.5 --referee http://127.0.0.1:8000
     """
-    from common.core.durable import user_state
     from local_agent.host import Host
     from local_agent.person.agent import ANSWERED, Agent
     from local_agent.person.consent import ActivityLog, Consent, check_terminal
@@ -95,7 +97,7 @@ def answer_command(
         raise BadInput(f"--epsilon must be positive and finite, found {consent.epsilon}")
     queries = chosen_queries(kinds.accept or (), kinds.refuse or ())
     person, names = read_record(record), read_names(record)
-    state = (state or user_state() / "agent").absolute()
+    state = own_state(state)
     # What has been agreed to and answered may be sent again.
     check_terminal(consent.yes or (state / ANSWERED).exists())
 
@@ -129,9 +131,7 @@ def credential_command(
     issuer_key: Annotated[
         Path, typer.Option(help="The issuer's public keys (its issuer.json), as everybody has them.", dir_okay=False)
     ],
-    state: Annotated[
-        Path | None, typer.Option(help="State directory of the agent (default: agent, in this user's own).")
-    ] = None,
+    state: State = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the issuer is away.")] = 60.0,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -142,13 +142,13 @@ def credential_command(
 
     Example: local-agent credential --issuer http://127.0.0.1:8011 --code ABCDEF-... --issuer-key issuer.json
     """
-    from common.core.durable import hold, user_state
+    from common.core.durable import hold
     from common.crypto.identity import Identity
     from common.crypto.vouching import read_issuer
     from local_agent.client import IssuerClient
     from local_agent.person.credential import obtain
 
-    state = (state or user_state() / "agent").absolute()
+    state = own_state(state)
     key = read_issuer(issuer_key)
     with closing(hold(state)), closing(IssuerClient(issuer, patience=patience)) as client:
         identity = Identity.load_or_create(state / "identity.key")
@@ -159,9 +159,7 @@ def credential_command(
 @app.command("key")
 @fail_clearly
 def key_command(
-    state: Annotated[
-        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
-    ] = None,
+    state: State = None,
 ) -> None:
     """Print the public key of an agent or host, which is its name; one is made if there is none yet.
 
@@ -169,10 +167,9 @@ def key_command(
 
     Example: local-agent key --state hospital
     """
-    from common.core.durable import user_state
     from common.crypto.identity import Identity
 
-    state = (state or user_state() / "agent").absolute()
+    state = own_state(state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     say(Identity.load_or_create(state / "identity.key").public)
 
@@ -180,19 +177,16 @@ def key_command(
 @app.command("log")
 @fail_clearly
 def log_command(
-    state: Annotated[
-        Path | None, typer.Option(help="State directory of the agent (default: agent, in this user's own).")
-    ] = None,
+    state: State = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, as they are stored.")] = False,
 ) -> None:
     """Print what one person's agent was asked, what it answered, and what was declined or refused, oldest first.
 
     Example: local-agent log
     """
-    from common.core.durable import user_state
     from local_agent.person.consent import entries, entry_in_words
 
-    for entry in entries((state or user_state() / "agent").absolute()):
+    for entry in entries(own_state(state)):
         deliver_json(entry) if as_json else say(entry_in_words(entry))
 
 
@@ -234,12 +228,11 @@ def record_command(
 
 def _read_fields(path: Path) -> dict[str, Any]:
     try:
-        tree = json.loads(path.read_bytes())
+        return dict(json.loads(path.read_bytes()).items())
     except (OSError, ValueError, RecursionError):
         raise BadData(f"{path} cannot be read as JSON") from None
-    if not isinstance(tree, dict):
-        raise BadData(f'{path} must hold the person\'s fields by column, {{"age": 39, ...}}')
-    return tree
+    except AttributeError:
+        raise BadData(f'{path} must hold the person\'s fields by column, {{"age": 39, ...}}') from None
 
 
 def read_record(path: Path) -> Records:
@@ -275,11 +268,6 @@ def read_names(path: Path) -> Names | None:
         raise BadData(f'{path}: "names" cannot be read: make the record again with "local-agent record"') from None
 
 
-if TYPE_CHECKING:
-    from local_agent.person.checking import ReportCheck
-    from local_agent.person.receipts import HeldReceipt
-
-
 @dataclass(frozen=True)
 class CheckOptions:
     """Who is asked about the receipts, and for how long."""
@@ -311,9 +299,7 @@ class CheckOptions:
 def check_command(
     *,
     asked: CheckOptions,
-    state: Annotated[
-        Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
-    ] = None,
+    state: State = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -333,45 +319,15 @@ def check_command(
 
     Example: local-agent check --referee http://127.0.0.1:8000 --witness http://127.0.0.1:8010
     """
-    from common.core.durable import user_state
-    from common.crypto.identity import Identity
-    from common.net.client import WitnessClient
     from local_agent.person import checking
-    from local_agent.person.receipts import held_receipts, seen_checkpoint
 
-    relay, witness, patience = asked.relay, asked.witness, asked.patience
-    if relay is not None and witness is not None:
+    if asked.relay is not None and asked.witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
-    state, within = (
-        (state or user_state() / "agent").absolute(),
-        checking.WITHIN if asked.within is None else asked.within,
-    )
-    receipts = list(held_receipts(state))
-    key, identity = pinned_key(state), Identity.load_or_create(state / "identity.key")
-    if key is None:
-        raise BadData(f"{state} has no pinned referee: name another directory with --state")
-    with closing(dial(asked.referee, relay, key, patience)) as client, ExitStack() as opened:
-        seen = None
-        if witness is not None:
-            seen = checking.Remembered(opened.enter_context(closing(WitnessClient(witness, patience=patience))))
-
-        def checked(each: HeldReceipt) -> checking.ReportCheck:
-            known = seen_checkpoint(state, each.run)
-            return _keep_seen(state, checking.check(each, identity, client, key, seen, known, within=within))
-
-        found = _in_time(receipts, checked, patience, client.url)
-    _tell(found, within, as_json=as_json, witnessed=witness is not None)
-
-
-def _tell(found: Sequence[ReportCheck], within: float, *, as_json: bool, witnessed: bool) -> None:
-    from local_agent.person import checking
-
+    within = checking.WITHIN if asked.within is None else asked.within
+    found = _check_receipts(asked, own_state(state), within)
     for finding in found:
-        if as_json:
-            deliver_json(finding.document())
-        else:
-            say(checking.in_words(finding, within))
-    if not witnessed:
+        deliver_json(finding.document()) if as_json else say(checking.in_words(finding, within))
+    if asked.witness is None:
         warn(
             "no witness was asked: that the referee shows others another history, without these reports, cannot be "
             "excluded. Name one that neither referee nor curator runs, with --witness URL"
@@ -381,34 +337,41 @@ def _tell(found: Sequence[ReportCheck], within: float, *, as_json: bool, witness
         raise typer.Exit(status)
 
 
-def _keep_seen(state: Path, finding: ReportCheck) -> ReportCheck:
-    """Store the checkpoint that was shown; where it is of another history, beside the one that is kept."""
-    from local_agent.person.checking import OTHER
-    from local_agent.person.receipts import store_seen
-
-    if finding.shown is None:
-        return finding
-    path = store_seen(state, finding.held.run, finding.shown, other=finding.status == OTHER)
-    if finding.status != OTHER:
-        return finding
-    return replace(finding, why=f"{finding.why}; both are kept, the other one in {path}")
-
-
-def _in_time(
-    receipts: Sequence[HeldReceipt], check: Callable[[HeldReceipt], ReportCheck], patience: float, url: str
-) -> list[ReportCheck]:
+def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[ReportCheck]:
+    from common.crypto.identity import Identity
+    from common.net.client import WitnessClient
     from common.net.transport import Overdue, time_limit
-    from local_agent.person.checking import SECONDS
+    from local_agent.person import checking
+    from local_agent.person.receipts import held_receipts, seen_checkpoint, store_seen
 
-    most = patience + SECONDS * len(receipts)
-    try:
-        with time_limit(most):
-            return [check(each) for each in receipts]
-    except Overdue:
-        raise PeerUnavailable(
-            f"{url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
-            "who runs them, or give a longer --patience"
-        ) from None
+    receipts = list(held_receipts(state))
+    key, identity = pinned_key(state), Identity.load_or_create(state / "identity.key")
+    if key is None:
+        raise BadData(f"{state} has no pinned referee: name another directory with --state")
+    most = asked.patience + checking.SECONDS * len(receipts)
+    with closing(dial(asked.referee, asked.relay, key, asked.patience)) as client, ExitStack() as opened:
+        seen = None
+        if asked.witness is not None:
+            witness = WitnessClient(asked.witness, patience=asked.patience)
+            seen = checking.Remembered(opened.enter_context(closing(witness)))
+
+        def checked(each: HeldReceipt) -> ReportCheck:
+            known = seen_checkpoint(state, each.run)
+            found = checking.check(each, identity, client, key, seen, known, within=within)
+            other = found.status == checking.OTHER
+            path = None if found.shown is None else store_seen(state, each.run, found.shown, other=other)
+            return (
+                replace(found, why=f"{found.why}; both are kept, the other one in {path}") if path and other else found
+            )
+
+        try:
+            with time_limit(most):
+                return [checked(each) for each in receipts]
+        except Overdue:
+            raise PeerUnavailable(
+                f"{client.url} and the witness have not answered about {len(receipts):,} reports in {most:,.0f} s: ask "
+                "who runs them, or give a longer --patience"
+            ) from None
 
 
 cli_services.add_to(app)

@@ -36,6 +36,9 @@ _AFTER_ERROR = 0.5  # seconds to wait before asking a referee again whose questi
 
 log = logging.getLogger("tandem.agent")
 
+State = Annotated[
+    Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
+]
 Referee = Annotated[str, typer.Option("--referee", help="Address of the referee.")]
 TokenOption = Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)]
 IndividualToken = Annotated[
@@ -86,6 +89,13 @@ class QuestionOptions:
 
     accept: AcceptOption = None
     refuse: RefuseOption = None
+
+
+def own_state(given: Path | None, name: str = "agent") -> Path:
+    """Return a state directory: the given one, or the one of this name in the user's own."""
+    from common.core.durable import user_state
+
+    return (given or user_state() / name).absolute()
 
 
 def dial(referee: str, relay: str | None, key: str | None, patience: float) -> RefereeClient:
@@ -234,7 +244,7 @@ def host_command(
 
     Example: TANDEM_ENROLMENT_TOKEN=... local-agent host ball --seed 1 --referee http://127.0.0.1:8000
     """
-    from common.core.durable import claim, user_state
+    from common.core.durable import claim
     from common.lifetime.charging import Charging
     from common.net.client import witness_at
     from common.scenario import loading
@@ -247,7 +257,7 @@ def host_command(
     from local_agent.policy import ALL_QUERIES, chosen_queries
 
     end_with_stdin()
-    state = (place.state or user_state() / "agents").absolute()
+    state = own_state(place.state, "agents")
     chosen = accepted(loading.load(people.scenario, people.sets))
     queries = chosen_queries(kinds.accept or (), kinds.refuse or (), ALL_QUERIES)
     with closing(RefereeClient(asking.referee, patience=patience)) as client:
