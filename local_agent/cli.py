@@ -19,20 +19,7 @@ import typer
 from common.core.errors import BadData, BadInput, BadMessage, ConsentWithheld, PeerUnavailable, TandemError
 from common.core.terminal import deliver, deliver_json, say, say_lines, warn
 from common.net.cli import TlsCa, application, begin, fail_clearly, grouped
-from local_agent import cli_services
-from local_agent.cli_services import (
-    IndividualToken,
-    QuestionOptions,
-    Referee,
-    RefereeOptions,
-    RelayOption,
-    State,
-    answer_until,
-    dial,
-    own_state,
-    pin_key,
-    pinned_key,
-)  # fmt: skip
+from local_agent import cli_services as shared
 
 if TYPE_CHECKING:
     from common.local.naming import Names
@@ -69,16 +56,21 @@ def answer_command(
     record: Annotated[
         Path, typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.')
     ],
-    token: IndividualToken,
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar=["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"], help="Enrolment token.", show_default=False
+        ),
+    ],
     consent: ConsentOptions,
-    asking: RefereeOptions,
+    asking: shared.RefereeOptions,
     state: Annotated[
         Path | None,
         typer.Option(help="State directory: key and the answered flag (default: agent, in this user's own)."),
     ] = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 60.0,
-    kinds: QuestionOptions,
-    relay: RelayOption = None,
+    kinds: shared.QuestionOptions,
+    relay: shared.RelayOption = None,
     tls_ca: TlsCa = None,
 ) -> None:
     """Show what a referee asks about one person, ask for consent, and answer at most one question; then stop.
@@ -97,13 +89,15 @@ def answer_command(
         raise BadInput(f"--epsilon must be positive and finite, found {consent.epsilon}")
     queries = chosen_queries(kinds.accept or (), kinds.refuse or ())
     person, names = read_record(record), read_names(record)
-    state = own_state(state)
+    state = shared.own_state(state)
     # What has been agreed to and answered may be sent again.
     check_terminal(consent.yes or (state / ANSWERED).exists())
 
     asked = asking.referee if relay is None else f"{relay} (a relay stands there)"
-    with closing(dial(asking.referee, relay, asking.referee_key or pinned_key(state), patience)) as client:
-        policy = PersonalPolicy(pin_key(state, asking.referee_key, client), consent.epsilon, queries=queries)
+    with closing(
+        shared.dial(asking.referee, relay, asking.referee_key or shared.pinned_key(state), patience)
+    ) as client:
+        policy = PersonalPolicy(shared.pin_key(state, asking.referee_key, client), consent.epsilon, queries=queries)
         agent, journal = Agent(person, policy, state, names), ActivityLog(state)
         asking_person = Consent(asked, policy, journal, say_lines, consent.agreed)
         with closing(Host(agent, client, policy.referee, consent.delay, consent=asking_person)) as connection:
@@ -111,7 +105,7 @@ def answer_command(
             journal.write("enrolled", referee=asked, key=policy.referee)
             say("local-agent is enrolled and waits for its question")
             try:
-                answer_until(connection, client, lambda: connection.finished, journal.refused)
+                shared.answer_until(connection, client, lambda: connection.finished, journal.refused)
             except ConsentWithheld:
                 raise  # it is in the log
             except TandemError as error:
@@ -131,7 +125,7 @@ def credential_command(
     issuer_key: Annotated[
         Path, typer.Option(help="The issuer's public keys (its issuer.json), as everybody has them.", dir_okay=False)
     ],
-    state: State = None,
+    state: shared.State = None,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the issuer is away.")] = 60.0,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -148,7 +142,7 @@ def credential_command(
     from local_agent.client import IssuerClient
     from local_agent.person.credential import obtain
 
-    state = own_state(state)
+    state = shared.own_state(state)
     key = read_issuer(issuer_key)
     with closing(hold(state)), closing(IssuerClient(issuer, patience=patience)) as client:
         identity = Identity.load_or_create(state / "identity.key")
@@ -159,7 +153,7 @@ def credential_command(
 @app.command("key")
 @fail_clearly
 def key_command(
-    state: State = None,
+    state: shared.State = None,
 ) -> None:
     """Print the public key of an agent or host, which is its name; one is made if there is none yet.
 
@@ -169,7 +163,7 @@ def key_command(
     """
     from common.crypto.identity import Identity
 
-    state = own_state(state)
+    state = shared.own_state(state)
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     say(Identity.load_or_create(state / "identity.key").public)
 
@@ -177,7 +171,7 @@ def key_command(
 @app.command("log")
 @fail_clearly
 def log_command(
-    state: State = None,
+    state: shared.State = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, as they are stored.")] = False,
 ) -> None:
     """Print what one person's agent was asked, what it answered, and what was declined or refused, oldest first.
@@ -186,7 +180,7 @@ def log_command(
     """
     from local_agent.person.consent import entries, entry_in_words
 
-    for entry in entries(own_state(state)):
+    for entry in entries(shared.own_state(state)):
         deliver_json(entry) if as_json else say(entry_in_words(entry))
 
 
@@ -272,7 +266,7 @@ def read_names(path: Path) -> Names | None:
 class CheckOptions:
     """Who is asked about the receipts, and for how long."""
 
-    referee: Referee = "http://127.0.0.1:8000"
+    referee: shared.Referee = "http://127.0.0.1:8000"
     witness: Annotated[
         str | None,
         typer.Option(metavar="URL", help="A witness, which must have seen the history that the referee shows."),
@@ -286,7 +280,7 @@ class CheckOptions:
             max=1e9,
         ),
     ] = None
-    relay: RelayOption = None
+    relay: shared.RelayOption = None
     patience: Annotated[
         float,
         typer.Option(help="Seconds to keep trying while the referee is away; each report may take ten more.", min=0.0),
@@ -299,7 +293,7 @@ class CheckOptions:
 def check_command(
     *,
     asked: CheckOptions,
-    state: State = None,
+    state: shared.State = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line a report.")] = False,
     tls_ca: TlsCa = None,
 ) -> None:
@@ -324,7 +318,7 @@ def check_command(
     if asked.relay is not None and asked.witness is not None:
         raise BadInput("--witness would be asked past --relay, from this device's address: give one of the two")
     within = checking.WITHIN if asked.within is None else asked.within
-    found = _check_receipts(asked, own_state(state), within)
+    found = _check_receipts(asked, shared.own_state(state), within)
     for finding in found:
         deliver_json(finding.document()) if as_json else say(checking.in_words(finding, within))
     if asked.witness is None:
@@ -345,11 +339,11 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
     from local_agent.person.receipts import held_receipts, seen_checkpoint, store_seen
 
     receipts = list(held_receipts(state))
-    key, identity = pinned_key(state), Identity.load_or_create(state / "identity.key")
+    key, identity = shared.pinned_key(state), Identity.load_or_create(state / "identity.key")
     if key is None:
         raise BadData(f"{state} has no pinned referee: name another directory with --state")
     most = asked.patience + checking.SECONDS * len(receipts)
-    with closing(dial(asked.referee, asked.relay, key, asked.patience)) as client, ExitStack() as opened:
+    with closing(shared.dial(asked.referee, asked.relay, key, asked.patience)) as client, ExitStack() as opened:
         seen = None
         if asked.witness is not None:
             witness = WitnessClient(asked.witness, patience=asked.patience)
@@ -374,7 +368,7 @@ def _check_receipts(asked: CheckOptions, state: Path, within: float) -> list[Rep
             ) from None
 
 
-cli_services.add_to(app)
+shared.add_to(app)
 
 
 def main() -> None:

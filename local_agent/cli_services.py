@@ -40,31 +40,6 @@ State = Annotated[
     Path | None, typer.Option(help="State directory of the agent or host (default: agent, in this user's own).")
 ]
 Referee = Annotated[str, typer.Option("--referee", help="Address of the referee.")]
-TokenOption = Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)]
-IndividualToken = Annotated[
-    str,
-    typer.Option(
-        envvar=["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"], help="Enrolment token.", show_default=False
-    ),
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--referee-key",
-        envvar=REFEREE_KEY,
-        help="The referee's public key, as its operator prints it (referee key). Without it the one met first is "
-        "trusted for ever, with a warning.",
-    ),
-]
-
-AcceptOption = Annotated[
-    list[str] | None,
-    typer.Option("--accept", metavar="KIND", help="Accept this kind of question, and no other; may be repeated."),
-]
-RefuseOption = Annotated[
-    list[str] | None,
-    typer.Option("--refuse", metavar="KIND", help="Do not accept this kind of question; may be repeated."),
-]
 RelayOption = Annotated[
     str | None,
     typer.Option(
@@ -80,15 +55,27 @@ class RefereeOptions:
     """The referee: its address, its key, and how long it may be away."""
 
     referee: Referee = "http://127.0.0.1:8000"
-    referee_key: KeyOption = None
+    referee_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=REFEREE_KEY,
+            help="The referee's public key, as its operator prints it (referee key). Without it the one met first is "
+            "trusted for ever, with a warning.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
 class QuestionOptions:
     """Which kinds of questions are accepted."""
 
-    accept: AcceptOption = None
-    refuse: RefuseOption = None
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Accept this kind of question, and no other; may be repeated."),
+    ] = None
+    refuse: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="Do not accept this kind of question; may be repeated.")
+    ] = None
 
 
 def own_state(given: Path | None, name: str = "agent") -> Path:
@@ -232,7 +219,7 @@ class HostStateOptions:
 def host_command(
     *,
     people: PeopleOptions,
-    token: TokenOption,
+    token: Annotated[str, typer.Option(envvar="TANDEM_ENROLMENT_TOKEN", help="Enrolment token.", show_default=False)],
     asking: RefereeOptions,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying while the referee is away.")] = 3600.0,
     kinds: QuestionOptions,

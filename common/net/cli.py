@@ -47,9 +47,6 @@ LedgerWitness = Annotated[
         "another disk, or http://HOST:PORT/v1/heads/NAME of a referee witness (token in TANDEM_WITNESS_TOKEN).",
     ),
 ]
-Ephemeral = Annotated[
-    bool, typer.Option("--ephemeral", help="Charge no person: for experiments on public records only.")
-]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -308,7 +305,9 @@ class LedgerOptions:
 
     ledger: Ledger = None
     ledger_witness: LedgerWitness = None
-    ephemeral: Ephemeral = False
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Charge no person: for experiments on public records only.")
+    ] = False
 
     @property
     def witnesses(self) -> tuple[str, ...]:

@@ -136,7 +136,6 @@ def test_a_lost_key_that_was_replaced_is_stated_and_the_old_one_kept_for_audits(
 def test_public_keys_that_were_cut_off_are_written_anew(folder, caplog):
     keys = Keys(folder).public
     (folder / "issuer.json").write_text("{")
-    assert Keys(folder).public == keys
-    assert read_issuer(folder / "issuer.json") == keys
+    assert Keys(folder).public == keys == read_issuer(folder / "issuer.json")
     assert len(caplog.records) == 1
     assert [path.read_text() for path in folder.glob("issuer-*.json")] == ["{"]

@@ -31,6 +31,11 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
             yield {"referee": first, "curator": second, "key": bench.referee.identity.public}
 
 
+def asked(addresses, method, path, content, party="referee", headers=AUTHORIZED) -> httpx.Response:
+    url = addresses[party] + path
+    return httpx.request(method, url, content=content, headers=headers, trust_env=False, timeout=60)
+
+
 TARGETS = [
     ("referee", "POST", "/v1/enrolments"),
     ("referee", "POST", "/v1/polls"),
@@ -63,9 +68,7 @@ NONSENSE = {
 @for_each("name", thinned(sorted(NONSENSE), 5))
 @for_each(("party", "method", "path"), TARGETS)
 def test_nonsense_is_a_problem_document_and_no_fault(addresses, party, method, path, name):
-    reply = httpx.request(
-        method, addresses[party] + path, content=NONSENSE[name], headers=AUTHORIZED, trust_env=False, timeout=60
-    )
+    reply = asked(addresses, method, path, NONSENSE[name], party)
     assert 400 <= reply.status_code < 500
     assert reply.headers["content-type"] == "application/problem+json"
     error = from_document(reply.json())
@@ -99,16 +102,11 @@ def test_well_signed_nonsense_is_refused_too(addresses, path, message):
     method, kind = KINDS[path]
     signed = Identity.create().sign(kind, message)
     content = signed.model_dump_json().encode() + (b"\n\x00" if kind == "packed-report" else b"")
-    reply = httpx.request(
-        method, addresses["referee"] + path, content=content, headers=AUTHORIZED, trust_env=False, timeout=60
-    )
-    assert 400 <= reply.status_code < 500
+    assert 400 <= asked(addresses, method, path, content).status_code < 500
 
 
 def test_deep_messages_that_are_well_signed_are_refused(addresses):
-    nested: list[object] = []
-    for _ in range(400):
-        nested = [nested]
+    nested = json.loads("[" * 400 + "]" * 400)
     for kind, path in (("perform", "/v1/runs/run/operations/0"), ("configuration", "/v1/runs/run")):
         signed = Identity.create().sign(kind, {"run": "run", "operation_id": "0", "operation": {}, "x": 1})
         wire = json.loads(signed.model_dump_json())
@@ -130,7 +128,7 @@ def test_deep_messages_that_are_well_signed_are_refused(addresses):
     ],
 )
 def test_places_that_do_not_exist(addresses, party, method, path, status):
-    reply = httpx.request(method, addresses[party] + path, headers=AUTHORIZED, trust_env=False, timeout=60)
+    reply = asked(addresses, method, path, b"", party)
     assert reply.status_code in ((status,) if party == "referee" else (status, 404, 405))
 
 
@@ -177,7 +175,4 @@ def test_what_needs_a_token_needs_the_right_one(addresses, method, path):
     body = enrolment if "enrol" in path else '{"scenario": {}}'
     for said in (None, "Bearer wrong", "Basic eDp5", f"bearer {TOKEN}x", f"Bearer {TOKEN.upper()}", TOKEN):
         headers = {"Content-Type": "application/json", **({"Authorization": said} if said else {})}
-        reply = httpx.request(
-            method, addresses["referee"] + path, content=body, headers=headers, trust_env=False, timeout=60
-        )
-        assert reply.status_code == 401, said
+        assert asked(addresses, method, path, body, headers=headers).status_code == 401, said

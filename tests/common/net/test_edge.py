@@ -104,13 +104,6 @@ def test_large_bodies_together_have_a_limit(monkeypatch):
     assert asyncio.run(work()) == 503
 
 
-def test_nothing_of_a_large_body_is_read_before_somebody_has_said_that_it_may_come():
-    behind = edge()
-    assert asyncio.run(put(behind, [], length=LARGE, path="/token"))[::2] == (401, b"close")
-    assert asyncio.run(put(behind, [], length=2 << 20, path="/token", token="known"))[0] == 413
-    assert asyncio.run(put(behind, [(b"abc", False)], path="/token", token="known"))[:2] == (200, b"abc")
-
-
 @for_each(
     ("parts", "length", "status", "body"),
     [
@@ -123,8 +116,13 @@ def test_nothing_of_a_large_body_is_read_before_somebody_has_said_that_it_may_co
         ([(b"4", False)], None, 422, None),
     ],
 )
-def test_a_first_line_says_what_may_follow(parts, length, status, body):
+def test_nothing_is_read_before_somebody_has_said_that_it_may_come_by_a_token_or_a_first_line(
+    parts, length, status, body
+):
     behind = edge()
+    assert asyncio.run(put(behind, [], length=LARGE, path="/token"))[::2] == (401, b"close")
+    assert asyncio.run(put(behind, [], length=2 << 20, path="/token", token="known"))[0] == 413
+    assert asyncio.run(put(behind, [(b"abc", False)], path="/token", token="known"))[:2] == (200, b"abc")
     found = asyncio.run(put(behind, parts, length=length, path="/line"))
     assert found[0] == status
     assert body is None or found[1] == body

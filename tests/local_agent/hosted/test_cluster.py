@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 from common.core.errors import AlreadyAnswered, BadInput, BrokenLedger, PeerUnavailable
 from common.lifetime.charging import Charging
 from common.local import packing
+from common.local.hypotheses.linear import Linear
+from common.local.queries.loss import LossQuery
 from common.log.witness import FileWitness, Witness
 from common.net.client import HttpWitness, witness_at
 from local_agent.hosted import questions as answered_module
@@ -47,7 +50,8 @@ def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(t
                     bench.population._values = values
                 ended.append((bench.run()["estimate"], bench.finished().reports))
         assert ended[0][0] == ended[1][0]
-        query, population = next(iter(asked_of(tmp_path)))
+        people = open_population(tiny(*CHOSEN), tmp_path / "people", 1, REFEREE.public, 600)
+        population, query = people._population, LossQuery(hypothesis=Linear(weights=(1.0,) * 8, threshold=0.0))
         mask = np.packbits(np.arange(600) % 3 > 0)
         slots = [found.tolist() for _, found in answers.evaluated(query, population, answers.blocks(mask, 5))]
         there = values(query, population, answers.blocks(mask, 5))
@@ -55,24 +59,9 @@ def test_answers_over_workers_are_those_of_one_process_also_when_a_worker_dies(t
         os.kill(ray.get(ray.remote(lambda: os.getpid()).remote()), signal.SIGKILL)
         assert [first, *(found.tolist() for _, found in there)] == slots
         assert sum(map(len, slots)) == packing.count_ones(mask)
+        people.close()
     finally:
         ray.shutdown()
-
-
-def asked_of(folder):
-    from common.local.queries.loss import LossQuery
-
-    people = open_population(tiny(*CHOSEN), folder / "people", 1, REFEREE.public, 600)
-    try:
-        yield LossQuery(hypothesis=halfspace(people._population.dimension)), people._population
-    finally:
-        people.close()
-
-
-def halfspace(features):
-    from common.local.hypotheses.linear import Linear
-
-    return Linear(weights=tuple([1.0] * features), threshold=0.0)
 
 
 AGREED = configuration()
@@ -124,16 +113,18 @@ def test_without_a_witness_both_copies_answer(tmp_path):
     opened(tmp_path / "one").close()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     for name, question in (("one", FIRST), ("two", SECOND)):
-        host = opened(tmp_path / name)
-        host.answer(question, ITS)
-        host.close()
+        with closing(opened(tmp_path / name)) as host:
+            host.answer(question, ITS)
 
 
-def test_a_folder_that_had_a_witness_is_not_opened_without_it_nor_when_it_has_forgotten(tmp_path):
+def test_a_folder_that_had_a_witness_is_not_opened_without_it_nor_where_either_has_forgotten(tmp_path):
     heads = tmp_path / "heads"
-    host = opened(tmp_path / "one", FileWitness(heads))
-    host.answer(FIRST, ITS)
-    host.close()
+    with closing(opened(tmp_path / "one", FileWitness(heads))) as host:
+        shutil.copytree(tmp_path / "one", tmp_path / "two")
+        host.answer(FIRST, ITS)
+    shutil.rmtree(tmp_path / "two" / "questions")
+    with pytest.raises(BrokenLedger, match="another ledger"):  # it is not taken for a new one
+        opened(tmp_path / "two", FileWitness(heads))
     with pytest.raises(BrokenLedger, match="give it with --witness"):
         opened(tmp_path / "one")
     heads.unlink()
@@ -141,37 +132,23 @@ def test_a_folder_that_had_a_witness_is_not_opened_without_it_nor_when_it_has_fo
         opened(tmp_path / "one", FileWitness(heads))
 
 
-def test_a_folder_whose_record_of_questions_was_deleted_is_not_taken_for_a_new_one(tmp_path):
-    host = opened(tmp_path / "one", FileWitness(tmp_path / "heads"))
-    shutil.copytree(tmp_path / "one", tmp_path / "two")
-    host.answer(FIRST, ITS)
-    host.close()
-    shutil.rmtree(tmp_path / "two" / "questions")
-    with pytest.raises(BrokenLedger, match="another ledger"):
-        opened(tmp_path / "two", FileWitness(tmp_path / "heads"))
-
-
 def test_a_question_is_taken_up_again_after_a_crash_or_a_witness_that_was_away(tmp_path, monkeypatch):
     """The witness has seen the question, or has not yet: the same one is answered, and no other about these people."""
     monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
-    plain = opened(tmp_path / "plain")
-    wanted = plain.answer(FIRST, ITS)[1]
-    plain.close()
+    with closing(opened(tmp_path / "plain")) as plain:
+        wanted = plain.answer(FIRST, ITS)[1]
 
     def cut_off(*arguments):
         raise KeyboardInterrupt
 
     for number, name in enumerate(("keep_asked", "keep_report")):
         folder, heads = tmp_path / name, FileWitness(tmp_path / f"heads-{number}")
-        host = opened(folder, heads)
-        with monkeypatch.context() as patched:
+        with closing(opened(folder, heads)) as host, monkeypatch.context() as patched:
             patched.setattr(answered_module, name, cut_off)
             with pytest.raises(KeyboardInterrupt):
                 host.answer(FIRST, ITS)
-        host.close()
-        host = opened(folder, heads)
-        assert host.answer(FIRST, ITS)[1] == wanted
-        host.close()
+        with closing(opened(folder, heads)) as host:
+            assert host.answer(FIRST, ITS)[1] == wanted
     away = HttpWitness("http://127.0.0.1:9/v1/heads/hospital")
     host = opened(tmp_path / "away", FileWitness(tmp_path / "heads"))
     with monkeypatch.context() as patched:

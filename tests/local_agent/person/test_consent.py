@@ -74,18 +74,15 @@ def test_all_that_a_person_must_know_is_shown_before_anything_is_spent(tmp_path)
     assert isinstance(mechanism, Warner)
     epsilon, truth = mechanism.epsilon, mechanism.truth
     for part in (
-        "http://referee",
-        seen.key,
-        "run 'run'",
+        "http://referee", seen.key, "run 'run'", "The scenario of the run names no columns.",
         f'"{tiny(*CHOSEN).title}", in the words of the referee',
         "whether a rule that predicts the label of your record from numbers 1 to 8 of your record is wrong about you",
-        "The scenario of the run names no columns.",
         f"If the value is 1, the bit is 1 with probability {truth:.6g} and 0 with probability {1 - truth:.6g}",
         f"({epsilon:g}, 0)-differential privacy",
         f"guesses right with probability {truth:.3f}"[:-1],
         "epsilon 3, of which nothing is spent so far",
         f"This answer spends {epsilon:g}; {3 - epsilon:g} would be left",
-    ):
+    ):  # fmt: skip
         assert part in text
     assert not seen.spent_while_asked
     assert seen.answered
@@ -183,7 +180,14 @@ def test_the_command_asks_answers_and_logs(tmp_path, monkeypatch, typed, more, c
     assert [json.loads(line) for line in as_json.stdout.splitlines()] == logged
 
 
-def test_the_log_outlives_a_crash_in_the_middle_of_a_line(tmp_path):
+def test_the_log_outlives_a_crash_in_the_middle_of_a_line_and_the_same_refusal_is_one(tmp_path):
+    with pytest.raises(BadData, match="there is no log"):
+        list(entries(tmp_path / "nowhere"))
+    journal = ActivityLog(tmp_path)
+    for detail in ("no", "no", "no", "another"):
+        journal.refused(BadData(detail))
+    assert [entry["detail"] for entry in entries(tmp_path)] == ["no", "another"]
+    (tmp_path / NAME).unlink()
     ActivityLog(tmp_path).write("asked", run="a")
     with (tmp_path / NAME).open("ab") as file:
         file.write(b'{"time": "2')
@@ -191,16 +195,3 @@ def test_the_log_outlives_a_crash_in_the_middle_of_a_line(tmp_path):
     assert [entry["event"] for entry in entries(tmp_path)] == ["asked", "answered"]
     shown = RUNNER.invoke(app, ["log", "--state", str(tmp_path)])
     assert "\x1b" not in shown.stdout
-
-
-def test_a_log_that_is_not_there(tmp_path):
-    with pytest.raises(BadData, match="there is no log"):
-        list(entries(tmp_path / "nowhere"))
-
-
-def test_the_same_refusal_again_and_again_is_one_line(tmp_path):
-    journal = ActivityLog(tmp_path)
-    for _ in range(5):
-        journal.refused(BadData("no"))
-    journal.refused(BadData("another"))
-    assert [entry["detail"] for entry in entries(tmp_path)] == ["no", "another"]
