@@ -128,20 +128,36 @@ def answer_together(
     people are real each has noise of their own for each question (:func:`local_agent.answers.noise_for`), whoever is
     asked beside them: copies of the state give the same answers.
     """
-    what = question_digest(query, mechanism)
-    if not source.simulated:
-        return answer_each(query, mechanism, what, population, people, slots, source)
-    own = source.derive("answers", hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(), what)
-    answers: AnyArray = np.empty(len(people), dtype=answer_type(mechanism.answer_kind(query.domain)))
+    labels = (hashlib.sha256(people.tobytes() + slots.tobytes()).hexdigest(),)
     blocks = ((people[at : at + BLOCK], slots[at : at + BLOCK]) for at in range(0, len(people), BLOCK))
-    at = 0
-    for own_slots, found in values(query, population, blocks):
-        answers[at : at + len(found)] = randomize(query, found, mechanism, own_slots, own)
-        at += len(found)
+    return _answers(query, mechanism, population, blocks, len(people), source, labels, values)
+
+
+def _answers(
+    query: Query,
+    mechanism: LocalRandomizer,
+    population: RecordSource,
+    blocks: Iterator[Block],
+    count: int,
+    source: RandomSource,
+    labels: tuple[str, ...],
+    values: Values,
+) -> AnyArray:
+    what, at = question_digest(query, mechanism), 0
+    answers: AnyArray = np.empty(count, dtype=answer_type(mechanism.answer_kind(query.domain)))
+    if source.simulated:
+        own = source.derive("answers", *labels, what)
+        found = values(query, population, blocks)
+        pieces = (randomize(query, each, mechanism, slots, own) for slots, each in found)
+    else:
+        pieces = (_answer_each(query, mechanism, what, population, *block, source) for block in blocks)
+    for piece in pieces:
+        answers[at : at + len(piece)] = piece
+        at += len(piece)
     return answers
 
 
-def answer_each(
+def _answer_each(
     query: Query,
     mechanism: LocalRandomizer,
     what: str,
@@ -183,24 +199,8 @@ def answer_mass(
     values: Values = evaluated,
 ) -> AnyArray:
     """Return the randomized answers of the people in a mask, in the order of their numbers; ``slot`` is the first's."""
-    what = question_digest(query, mechanism)
-    own = source.derive("answers", hashlib.sha256(mask.tobytes()).hexdigest(), str(slot), what)
-    answers: AnyArray = np.empty(count_ones(mask), dtype=answer_type(mechanism.answer_kind(query.domain)))
-    if source.simulated:
-        pieces = (
-            randomize(query, found, mechanism, slots, own)
-            for slots, found in values(query, population, blocks(mask, slot))
-        )
-    else:
-        pieces = (
-            answer_each(query, mechanism, what, population, people, slots, source)
-            for people, slots in blocks(mask, slot)
-        )
-    at = 0
-    for piece in pieces:
-        answers[at : at + len(piece)] = piece
-        at += len(piece)
-    return answers
+    labels = hashlib.sha256(mask.tobytes()).hexdigest(), str(slot)
+    return _answers(query, mechanism, population, blocks(mask, slot), count_ones(mask), source, labels, values)
 
 
 def blocks(mask: Mask, slot: int) -> Iterator[tuple[Indices, Indices]]:
