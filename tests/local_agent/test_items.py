@@ -101,24 +101,9 @@ def test_an_item_that_cannot_be_said_is_the_constant(monkeypatch, broken):
     found = evaluate(parse_query(ITEM), people([5, 6]), np.arange(2))
     assert found.dtype == np.uint64
     assert found.tolist() == [CONSTANT, CONSTANT]
-
-
-def test_one_persons_failure_changes_nobody_elses_item(monkeypatch):
-    honest = ItemQuery.evaluate
-
-    def touchy(self: Any, records: Records, slots: Any) -> Any:
-        items = honest(self, records, slots)
-        if 6 in items:
-            raise ArithmeticError("six")
-        return items
-
-    monkeypatch.setattr(ItemQuery, "evaluate", touchy)
-    query = parse_query(ITEM)
-    records = people([5, 6, 7, 6, 1]).only(query.columns)
-    assert evaluate(query, records, np.arange(5)).tolist() == [5, CONSTANT, 7, CONSTANT, 1]
-    beyond = np.array([7, 8, 9, 99, (1 << 64) - 1], dtype=np.uint64)
+    beyond = np.array([7, (1 << 64) - 1], dtype=np.uint64)
     monkeypatch.setattr(ItemQuery, "evaluate", lambda self, records, slots: beyond)
-    assert evaluate(query, records, np.arange(5)).tolist() == [7] * 5
+    assert evaluate(parse_query(ITEM), people([5, 6]), np.arange(2)).tolist() == [7, 7]
 
 
 @for_each("mechanism", ORACLES)

@@ -101,6 +101,7 @@ def test_every_token_fits_everything_that_an_issuer_has_seen():
         reply = blind_sign(private, blinded.message)
         seen.append((blinded.message, reply))
         tokens.append((message, finalize(public, message, reply, blinded.inverse)))
+    assert len({blind(public, MESSAGE).message for _ in range(20)}) == 20
     for request, reply in seen:
         for message, signature in tokens:
             encoded = pow(int.from_bytes(signature, "big"), e, n)
@@ -108,18 +109,6 @@ def test_every_token_fits_everything_that_an_issuer_has_seen():
             assert encoded * pow(factor, e, n) % n == int.from_bytes(request, "big")
             inverse = pow(factor, -1, n)
             assert finalize(public, message, reply, inverse) == signature  # it is what this person would have unblinded
-
-
-def test_the_same_message_is_blinded_differently_each_time_and_a_request_shows_nothing_of_it():
-    public = ours().public_key()
-    requests = {blind(public, MESSAGE).message for _ in range(20)}
-    assert len(requests) == 20
-    # With one salt and message, requests are r^e EM: a further factor moves one to the other.
-    one, other = (blind(public, MESSAGE, bytes(48)) for _ in range(2))
-    n = public.public_numbers().n
-    between = other.inverse * pow(one.inverse, -1, n) % n
-    moved = int.from_bytes(one.message, "big") * pow(pow(between, -1, n), 65537, n) % n
-    assert moved == int.from_bytes(other.message, "big")
 
 
 def test_a_miscomputed_signature_never_leaves(monkeypatch):

@@ -115,12 +115,7 @@ def test_both_sides_know_each_other_and_the_short_way_is_the_same(curator, ours,
     with closing(Curator(curator, patience=1.0)) as client:
         assert client.request("GET", "/v1/health").json() == {"status": "alive"}
         assert client.request("PUT", "/echo/a", content=b"b", params={"q": "usual"}).text == "a b"
-    assert STARTED == ["https /v1/health", "https /echo/a"]
-
-
-def test_a_large_request_and_answer_pass_whole(open_to_all, ours, monkeypatch):
-    believe(monkeypatch, ours, None)
-    with closing(Client(open_to_all, patience=1.0)) as client:
+        assert STARTED == ["https /v1/health", "https /echo/a"]
         for size in (0, 1, TINY - 1, TINY):
             assert client.request("PUT", "/echo/a", content=b"x" * size).content == b"a " + b"x" * size
 

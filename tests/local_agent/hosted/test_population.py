@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import local_agent.hosted.population as population_module
 import local_agent.hosted.questions as answered_module
-from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage, PolicyRefused
+from common.core.errors import AlreadyAnswered, BadData, BadInput, BadMessage
 from common.crypto.identity import verify
 from common.data.population import TableRecordSource
 from common.local.mechanisms.mechanism import MECHANISMS, Mechanism
@@ -139,14 +138,6 @@ def test_after_a_crash_only_the_very_same_question_is_taken_up(tmp_path, monkeyp
             with pytest.raises(AlreadyAnswered):
                 again.answer(assignment(AGREED, range(20), **{"slots": range(20), **other}), ITS)
         again.answer(asked, ITS)
-
-
-def test_a_refused_question_touches_nobody(people, monkeypatch):
-    monkeypatch.setattr(population_module, "answer_together", lambda *arguments: 1 / 0)
-    greedy = configuration("agents.mechanism.epsilon=2.1")
-    with pytest.raises(PolicyRefused):
-        people.answer(assignment(greedy, range(20), range(20)), seal(REFEREE, greedy))
-    assert people.answered == 0
 
 
 def test_blocks_do_not_change_the_answers(tmp_path, monkeypatch):
