@@ -163,17 +163,20 @@ def verify_ledger(state: Path, witnesses: Sequence[Witness] = ()) -> dict[str, A
         identity = Identity.load_or_create(state / KEY)
         if not (state / HEAD).exists():
             raise BrokenLedger(f"the ledger's head {state / HEAD} is gone. {REMEDY}")
-        seen = [(f"the file {state / HEAD}", read_head(state / HEAD, identity.public))]
-        for witness in witnesses:
-            last = last_head(witness)
-            if last is None:
-                raise BrokenLedger(f"the witness {witness.place} knows nothing of this ledger. {REMEDY}")
-            seen.append((f"the witness {witness.place}", last))
+        seen = _heads(state, identity.public, witnesses)
         for who, head in seen:
+            if head is None:
+                raise BrokenLedger(f"{who} knows nothing of this ledger. {REMEDY}")
             if not chain.holds(head):
                 raise BrokenLedger(f"{behind(who, head, chain.head())}. {REMEDY}")
         closed = next((str(e.body["why"]) for e in chain.entries if e.kind == CLOSED), None)
         return {"curator": identity.public, **chain.head().wire(), "agreed": [who for who, _ in seen], "closed": closed}
+
+
+def _heads(state: Path, key: str, witnesses: Sequence[Witness]) -> list[tuple[str, Head | None]]:
+    """Return what a ledger's head and its witnesses have seen of it, and who that is."""
+    beside = [(f"the file {state / HEAD}", read_head(state / HEAD, key))] if (state / HEAD).exists() else []
+    return [*beside, *((f"the witness {witness.place}", last_head(witness)) for witness in witnesses)]
 
 
 def listed(state: Path) -> list[dict[str, Any]]:
@@ -182,9 +185,13 @@ def listed(state: Path) -> list[dict[str, Any]]:
         return [{"entry": number, "kind": entry.kind, **_words(entry)} for number, entry in chain.numbered()]
 
 
-def _chain(state: Path) -> Chain:
+def _check_state(state: Path) -> None:
     if not (state / LEDGER).exists() or not (state / KEY).exists():
         raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
+
+
+def _chain(state: Path) -> Chain:
+    _check_state(state)
     return Chain(state / LEDGER)
 
 
@@ -219,8 +226,7 @@ SEALED = tuple(f"{CONTRIBUTIONS}/{name}" for name in ("contributions.sqlite", "o
 
 def backup(state: Path, copy: Path) -> Head:
     """Copy a curator's ledger and keys, also while it is at work; return the copy's head (BadInput: there is none)."""
-    if not (state / LEDGER).exists() or not (state / KEY).exists():
-        raise BadInput(f"{state} is not a curator's state directory: it has no ledger")
+    _check_state(state)
     place_for_copy(copy)
     copy_sqlite(state / LEDGER, copy / LEDGER)
     with closing(Chain(copy / LEDGER)) as chain:
@@ -319,18 +325,11 @@ def _doubt(chain: Chain, identity: Identity, state: Path, witnesses: Sequence[Wi
     missing = named - {witness.place for witness in witnesses}
     if missing:
         return f"the copy's witness {min(missing)} was not asked (give it with --witness)"
-    seen: list[tuple[str, Head]] = []
-    if (state / HEAD).exists():
-        seen.append((f"the file {state / HEAD}", read_head(state / HEAD, identity.public)))
-    for witness in witnesses:
-        last = last_head(witness)
-        if last is None:
-            return f"the witness {witness.place} knows nothing of this ledger"
-        seen.append((f"the witness {witness.place}", last))
-    if not seen:
-        return "no head of this ledger is left, neither beside it nor at a witness"
-    other = next(((who, head) for who, head in seen if head != chain.head()), None)
-    return None if other is None else behind(*other, chain.head())
+    seen = _heads(state, identity.public, witnesses)
+    for who, head in seen:
+        if head != chain.head():
+            return f"{who} knows nothing of this ledger" if head is None else behind(who, head, chain.head())
+    return None if seen else "no head of this ledger is left, neither beside it nor at a witness"
 
 
 def _write_head(folder: Path) -> Head:

@@ -70,25 +70,18 @@ def commitment_to(share: str) -> str:
     return hashlib.sha256(bytes.fromhex(share)).hexdigest()
 
 
-def beacon_value(words: StoredCheckpoint, *, referee: str, run: str, digest: str, witnesses: Sequence[str]) -> str:
-    """Return the beacon of a run from what the witnesses that its configuration names have signed: SHA-256, hex.
+def beacon_value(
+    words: StoredCheckpoint, *, referee: str, run: str, digest: str, witnesses: Sequence[str] | None
+) -> str:
+    """Return the beacon of a run from what its witnesses have signed: SHA-256, hex.
+
+    Args:
+        witnesses: The keys that the configuration names; None: whoever they are, as a curator takes them.
 
     Raises:
         Forged, BadMessage: If they are not the words of all these witnesses, and of no others, about the run's first
             :data:`ROUND` entries.
     """
-    value = _value(words, referee, run, digest)
-    if {signed.key for signed in words.witnessed} != set(witnesses):
-        raise Forged("the beacon's words are not those of the witnesses that the run's configuration names")
-    return value
-
-
-def revealed_beacon(opening: RevealRequest, referee: str) -> str:
-    """Return the beacon that a referee shows to the curator, whoever its witnesses are."""
-    return _value(opening.words, referee, opening.run, opening.digest)
-
-
-def _value(words: StoredCheckpoint, referee: str, run: str, digest: str) -> str:
     checkpoint = words.verified(referee)
     if (checkpoint.run, checkpoint.configuration, checkpoint.entries) != (run, digest, ROUND):
         raise Forged(
@@ -98,5 +91,7 @@ def _value(words: StoredCheckpoint, referee: str, run: str, digest: str) -> str:
     seen = words.seen()
     if not seen or len(seen) != len(words.witnessed):
         raise Forged("the beacon has one word of each witness, and of one witness at least")
+    if witnesses is not None and seen.keys() != set(witnesses):
+        raise Forged("the beacon's words are not those of the witnesses that the run's configuration names")
     signatures = {signed.key: signed.signature for signed in words.witnessed}
     return hashlib.sha256(canonical.encode(signatures)).hexdigest()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from common.crypto.identity import Signed
@@ -42,3 +45,14 @@ def request(bench: Bench, operation_id: str, operation: Any, **changes: Any) -> 
     wire = {"run": "run", "digest": digest, "operation_id": operation_id, "operation": operation, "seen": seen}
     wire.update(changes)
     return bench.referee.identity.sign("perform", wire)
+
+
+@contextmanager
+def full_disk(most: int = 8 << 10) -> Iterator[None]:
+    """Let no file of this process grow beyond so many bytes: the operating system refuses as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

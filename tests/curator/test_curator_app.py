@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import resource
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -43,7 +42,7 @@ from curator.startup import open_curator
 from referee.runs import curator as patience
 from tests.common.local.hypotheses.onnx_models import linear, wire
 from tests.curator.mechanisms.greedy import CHEATS
-from tests.curator.requests import LEARN, ledger, request
+from tests.curator.requests import LEARN, full_disk, ledger, request
 from tests.support import Bench, served, tiny
 from tests.tiers import thinned
 
@@ -197,17 +196,6 @@ def test_a_curator_that_is_away_does_not_fail_the_run(tmp_path):
         result = bench.run()
         assert result["status"] == "exhausted"  # that is how this scenario ends
         assert acknowledgements(bench.curator) == []
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """Let no file of this process grow beyond 8 KiB: the operating system refuses as it does on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_over_http_it_is_a_503_with_the_time_to_ask_again(bench):

@@ -11,7 +11,7 @@ from common.core.errors import NotReady
 from common.net import monitoring
 from common.net.app import create_app
 from common.net.monitoring import CHECK_PATIENCE, FRESH, MIN_FREE, Readiness, disk, require
-from tests.curator.test_curator_app import full_disk
+from tests.curator.requests import full_disk
 from tests.support import served
 
 

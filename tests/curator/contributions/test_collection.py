@@ -1,9 +1,6 @@
 """Parties that try: somebody in between, another curator, somebody who contributes twice, or withdraws another's."""
 
 import base64
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -27,6 +24,7 @@ from curator.contributions.contributor import FAREWELL, RECEIPT, SENT, Contribut
 from curator.contributions.messages import Contribution, ContributionReceipt, Offer, Withdrawal
 from curator.contributions.store import FILE, SHARED
 from tests.curator.contributions.given import CONTRIBUTED, PEOPLE, TABLE, TOKEN, Direct, give, person, scenario
+from tests.curator.requests import full_disk
 from tests.tiers import for_each
 
 ONE, OTHER = {"visits": 12, "plan": "family", "renews": "yes"}, {"visits": 1, "plan": None, "renews": "no"}
@@ -46,17 +44,6 @@ def sent(folder) -> Signed:
 def withdrawal(signed: Signed, identity: Identity, **changes: str) -> Signed:
     named = {name: signed.message[name] for name in ("curator", "offer", "contribution")}
     return identity.sign(Withdrawal.KIND, {**named, **changes})
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """Let no file of this process grow: the operating system refuses as it does on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 # What honest people do ----------------------------------------------------------------------------------------------
@@ -246,7 +233,7 @@ def test_what_the_disk_does_not_take_is_not_acknowledged_and_may_be_sent_again(t
     plaintext = messages.opened(Contribution.parse(sent(tmp_path / "me").message), me.key, collection._private)
     message = messages.seal(plaintext, offer, collection.curator, "3" * 32, third.public)
     signed = third.sign(message.KIND, message.wire())
-    with full_disk():
+    with full_disk(1 << 10):
         for deed in (lambda: collection.accept(signed), lambda: collection.withdraw(gone)):
             with pytest.raises(CannotWrite, match="nothing changed") as refused:
                 deed()

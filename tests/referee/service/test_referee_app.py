@@ -26,7 +26,7 @@ from referee.service import agents_edge
 from referee.service.app import checks, referee_app
 from referee.service.runner import Runner
 from referee.service.witness import witness_app
-from tests.curator.test_curator_app import full_disk
+from tests.curator.requests import full_disk
 from tests.referee.service.test_referee import until
 from tests.support import TOKEN, Bench, seal, served
 from tests.tiers import for_each
