@@ -222,8 +222,6 @@ class Curator:
         journal, folder = self._journal, self.folder
         return {"disk": lambda: disk(folder), "ledger": journal.lacking, "witnesses": journal.witnesses_lacking}
 
-    # Messages -------------------------------------------------------------------------------------------------------
-
     def open_run(self, signed: Signed) -> Signed:
         """Agree to a run and give it the budget; the same configuration again gets the same answer.
 
@@ -373,8 +371,6 @@ class Curator:
             ledger=self._ledger.since(request.seen, charge),
         )
         return self._journal.identity.sign(release.KIND, release.wire())
-
-    # The way of every operation -------------------------------------------------------------------------------------
 
     def _once(self, signed: Signed, request: messages.Perform, operation: Operation[Any]) -> ChargedOperation:
         known = self._ledger.find(request.operation_id)

@@ -51,8 +51,6 @@ UNFINISHED = ("waiting", "running", "cancelling")
 class RunQueries(Tables):
     """Runs and transcript entries."""
 
-    # Runs -----------------------------------------------------------------------------------------------------------
-
     def create_run(self, run: str, request: str, scenario: dict[str, Any], seed: int | None) -> StoredRun:
         new = {"run": run, "request": request, "scenario": json.dumps(scenario), "seed": seed, "status": "waiting"}
         while True:
@@ -121,8 +119,6 @@ class RunQueries(Tables):
             connection.execute(its.where(RUNS.c.status == "waiting").values(status="running"))
             fence = self._insert_entry(connection, run, entry, None)
         self._appended(run, entry, fence)
-
-    # Transcript -----------------------------------------------------------------------------------------------------
 
     def add_entry(
         self, run: str, entry: SignedEntry, step: int | None = None, seeds: Mapping[int, str] | None = None

@@ -32,8 +32,6 @@ _REPORT = select(*(REPORTS.c[name] for name in _FIELDS))
 class QuestionQueries(Tables):
     """Questions and reports."""
 
-    # Questions ------------------------------------------------------------------------------------------------------
-
     def open_question(self, question: StoredQuestion, entry: SignedEntry) -> None:
         """Record a question, the agents it takes from their cohorts, and its transcript entry, all or nothing."""
         with self._driving() as connection:
@@ -92,8 +90,6 @@ class QuestionQueries(Tables):
             total = select(func.coalesce(func.sum(REPORTS.c.answered), 0)).where(REPORTS.c.question == question.key)
             still_open = update(QUESTIONS).where(QUESTIONS.c.key == question.key, QUESTIONS.c.open)
             connection.execute(still_open.values(open=False, answered=total.scalar_subquery()))
-
-    # Reports --------------------------------------------------------------------------------------------------------
 
     def taken(self, newest: int) -> list[Taken]:
         """Return which reports were stored after number ``newest``, oldest first."""

@@ -220,8 +220,6 @@ class Tables:
     def close(self) -> None:
         self._engine.dispose()
 
-    # Reading --------------------------------------------------------------------------------------------------------
-
     def _all(self, query: Select[Any]) -> Sequence[Any]:
         with self._engine.connect() as connection:
             return connection.execute(query).all()
@@ -235,8 +233,6 @@ class Tables:
         """Go through rows that need not fit into memory."""
         with self._engine.connect().execution_options(yield_per=_ROWS) as connection:
             yield from connection.execute(query)
-
-    # Transactions ---------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _alone(self, turn: int) -> Iterator[Connection]:

@@ -203,8 +203,6 @@ class PeopleLedger:
             run = [entry for entry in _charged(journal) if entry.body["digest"] == digest]
             return {entry.body["side"]: self._total(journal, self._people(entry)) for entry in run}
 
-    # Inside ---------------------------------------------------------------------------------------------------------
-
     @property
     def _key_file(self) -> Path:
         return self.folder / "people.key"

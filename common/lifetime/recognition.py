@@ -107,7 +107,7 @@ class Digester:
         named: bool = True,
         id_column: str | None = None,
     ) -> People:
-        """Return the people of a table that is given in pieces.
+        """Return the people of a table that is given in pieces; BadData if an id is missing, or two rows have the same.
 
         Args:
             frames: The rows, all with the same columns, at least one; an absent field is null or the empty text.

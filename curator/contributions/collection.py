@@ -154,8 +154,6 @@ class Collection:
 
         return {"disk": lambda: disk(self._folder), "contributions": writable}
 
-    # Messages -------------------------------------------------------------------------------------------------------
-
     def accept(self, signed: Signed, code: str = SHARED) -> Signed:
         """Keep a contribution; the same again gets the same receipt, also once the run has begun.
 
