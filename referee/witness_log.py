@@ -33,8 +33,9 @@ class WitnessLog:
         return self._identity.public
 
     def check_writable(self) -> None:
-        if not os.access(self._folder, os.W_OK | os.X_OK):
-            raise PermissionError(f"{self._folder} cannot be written")
+        place = self._folder if self._folder.exists() else self._folder.parent
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(f"{place} cannot be written")
 
     def keep(self, signed: Signed) -> Signed:
         """Keep a checkpoint, and return the witness's word for it; the same again gets the same word."""

@@ -209,6 +209,13 @@ def test_a_line_that_was_cut_off_was_never_acknowledged_and_is_replaced(log, tmp
     assert [each.verified().entries for each in kept_in(log)] == [1, 2]
 
 
+def test_a_folder_that_is_gone_takes_nothing(tmp_path):
+    own = Identity.create()
+    WitnessLog(tmp_path / "to be made", own).check_writable()
+    with pytest.raises(PermissionError):
+        WitnessLog(tmp_path / "gone" / "too", own).check_writable()
+
+
 def test_a_file_that_was_edited_is_said_so(log, tmp_path):
     log.keep(checkpoint(ENTRIES[:1]))
     (tmp_path / REFEREE.public / "run.jsonl").write_bytes(b"{}\n")
