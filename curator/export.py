@@ -140,7 +140,6 @@ class GraphWriter(GraphBuilder):
         return super().constant(array if array.dtype == np.int64 else array.astype(np.float64))
 
     def sum(self, matrix: str) -> str:
-        """Add up the columns."""
         return self("ReduceSum", matrix, np.array([1]))
 
     def column(self, value: float) -> str:
@@ -149,17 +148,14 @@ class GraphWriter(GraphBuilder):
         return self("Where", self("Equal", first, first), float(value), float(value))
 
     def join(self, columns: list[str]) -> str:
-        """Put matrices side by side."""
         while len(columns) > 1:
             columns = [self("Concat", *columns[i : i + 256], axis=1) for i in range(0, len(columns), 256)]
         return columns[0]
 
     def indicator(self, truth: str) -> str:
-        """Turn true and false into 1 and 0."""
         return self("Cast", truth, to=DOUBLE)
 
     def trees(self, matrix: str, forest: Trees) -> str:
-        """Sum up trees."""
         found = ensemble(forest)
         total = self(
             "TreeEnsembleRegressor",
@@ -173,7 +169,6 @@ class GraphWriter(GraphBuilder):
         return self("Add", self("Cast", total, to=DOUBLE), forest.base)
 
     def mean(self, columns: list[str], weights: list[float] | None = None) -> str:
-        """Average columns."""
         shares = np.ones(len(columns)) if weights is None else np.asarray(weights, dtype=np.float64)
         return self("MatMul", self.join(columns), (shares / shares.sum()).reshape(-1, 1))
 

@@ -61,7 +61,6 @@ class PlanRequest:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return self.source.dimension
 
     def delta_budget(self, what: str) -> tuple[float, float]:
@@ -168,7 +167,6 @@ class OpenSettings(Value):
         return copied
 
     def given(self, name: str) -> Any:
-        """Return a setting, or ``plan``."""
         return getattr(self, name)
 
     def settled(self, kind: type[S], **numbers: Any) -> S:

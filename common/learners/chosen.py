@@ -72,7 +72,6 @@ class OpenChosen(OpenSettings):
         return losses.pop() if len(losses) == 1 else None
 
     def candidate(self, tried: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings of a candidate, as they are written."""
         return {**self.learner, **tried, "mu": self.mu}
 
     def planned_rounds(self, request: PlanRequest) -> PlannedValue:
@@ -122,7 +121,6 @@ class ChosenSettings(OpenChosen, LearnerSettings):
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """The settings of every candidate, as they are written."""
         return [self.candidate(tried) for tried in combinations(self.grid)]
 
     def event(self, tv_bound: float) -> Event:

@@ -71,10 +71,6 @@ SEVERAL = ("ClassifierChain", "MultiOutputClassifier")
 """Classifiers that predict several labels at once."""
 
 
-def _of(*groups: str) -> frozenset[str]:
-    return frozenset(name for group in groups for name in group.split())
-
-
 _TREE = (
     "criterion max_depth min_samples_split min_samples_leaf min_weight_fraction_leaf max_features max_leaf_nodes "
     "min_impurity_decrease random_state ccp_alpha"
@@ -92,63 +88,65 @@ _NEIGHBOURS = "weights algorithm leaf_size p metric"
 _DISCRIMINANT = "solver shrinkage priors tol"
 _PROPAGATION = "kernel gamma n_neighbors max_iter tol"
 
-ALLOWED: dict[str, frozenset[str]] = {
-    "AdaBoostClassifier": _of("estimator n_estimators learning_rate random_state"),
-    "BaggingClassifier": _of(
-        "estimator n_estimators max_samples max_features bootstrap bootstrap_features oob_score random_state"
-    ),
-    "BernoulliNB": _of(_NAIVE, "binarize"),
-    "CalibratedClassifierCV": _of("estimator method cv ensemble"),
-    "CategoricalNB": _of(_NAIVE, "min_categories"),
-    "ComplementNB": _of(_NAIVE, "norm"),
-    "DecisionTreeClassifier": _of(_TREE, "splitter class_weight"),
-    "DummyClassifier": _of("strategy random_state constant"),
-    "ExtraTreeClassifier": _of(_TREE, "splitter class_weight"),
-    "ExtraTreesClassifier": _of(_FOREST),
-    "FixedThresholdClassifier": _of("estimator threshold pos_label response_method"),
-    "GaussianNB": _of("priors var_smoothing"),
-    "GaussianProcessClassifier": _of("optimizer n_restarts_optimizer max_iter_predict random_state multi_class"),
-    "GradientBoostingClassifier": _of(
-        _TREE, "loss learning_rate n_estimators subsample init validation_fraction n_iter_no_change tol"
-    ),
-    "HistGradientBoostingClassifier": _of(
-        "loss learning_rate max_iter max_leaf_nodes max_depth min_samples_leaf l2_regularization max_features max_bins "
-        "categorical_features scoring tol random_state class_weight",
-        _STOPPING,
-    ),
-    "KNeighborsClassifier": _of(_NEIGHBOURS, "n_neighbors"),
-    "LabelPropagation": _of(_PROPAGATION),
-    "LabelSpreading": _of(_PROPAGATION, "alpha"),
-    "LinearDiscriminantAnalysis": _of(_DISCRIMINANT, "n_components"),
-    "LinearSVC": _of(
-        "penalty loss dual tol C multi_class fit_intercept intercept_scaling class_weight random_state max_iter"
-    ),
-    "LogisticRegression": _of(_LOGISTIC, "C l1_ratio"),
-    "LogisticRegressionCV": _of(_LOGISTIC, "Cs l1_ratios cv scoring refit use_legacy_attributes"),
-    "MLPClassifier": _of(
-        "hidden_layer_sizes activation solver alpha batch_size learning_rate learning_rate_init power_t max_iter "
-        "shuffle random_state tol momentum nesterovs_momentum beta_1 beta_2 epsilon max_fun",
-        _STOPPING,
-    ),
-    "MultinomialNB": _of(_NAIVE),
-    "NearestCentroid": _of("metric shrink_threshold priors"),
-    "NuSVC": _of(_KERNEL_MACHINE, "nu"),
-    "OneVsOneClassifier": _of("estimator"),
-    "OneVsRestClassifier": _of("estimator"),
-    "OutputCodeClassifier": _of("estimator code_size random_state"),
-    "PassiveAggressiveClassifier": _of(_ONLINE, "C loss average"),
-    "Perceptron": _of(_ONLINE, "penalty alpha l1_ratio eta0"),
-    "QuadraticDiscriminantAnalysis": _of(_DISCRIMINANT, "reg_param"),
-    "RadiusNeighborsClassifier": _of(_NEIGHBOURS, "radius outlier_label"),
-    "RandomForestClassifier": _of(_FOREST),
-    "RidgeClassifier": _of("alpha fit_intercept max_iter tol class_weight solver positive random_state"),
-    "RidgeClassifierCV": _of("alphas fit_intercept scoring cv class_weight"),
-    "SGDClassifier": _of(_ONLINE, "loss penalty alpha l1_ratio epsilon learning_rate eta0 power_t average"),
-    "SVC": _of(_KERNEL_MACHINE, "C"),
-    "SelfTrainingClassifier": _of("estimator threshold criterion k_best max_iter"),
-    "StackingClassifier": _of("estimators final_estimator cv stack_method passthrough"),
-    "TunedThresholdClassifierCV": _of("estimator scoring response_method thresholds cv refit random_state"),
-    "VotingClassifier": _of("estimators voting weights flatten_transform"),
+ALLOWED = {
+    name: frozenset(arguments.split())
+    for name, arguments in {
+        "AdaBoostClassifier": "estimator n_estimators learning_rate random_state",
+        "BaggingClassifier": (
+            "estimator n_estimators max_samples max_features bootstrap bootstrap_features oob_score random_state"
+        ),
+        "BernoulliNB": f"{_NAIVE} binarize",
+        "CalibratedClassifierCV": "estimator method cv ensemble",
+        "CategoricalNB": f"{_NAIVE} min_categories",
+        "ComplementNB": f"{_NAIVE} norm",
+        "DecisionTreeClassifier": f"{_TREE} splitter class_weight",
+        "DummyClassifier": "strategy random_state constant",
+        "ExtraTreeClassifier": f"{_TREE} splitter class_weight",
+        "ExtraTreesClassifier": f"{_FOREST}",
+        "FixedThresholdClassifier": "estimator threshold pos_label response_method",
+        "GaussianNB": "priors var_smoothing",
+        "GaussianProcessClassifier": "optimizer n_restarts_optimizer max_iter_predict random_state multi_class",
+        "GradientBoostingClassifier": (
+            f"{_TREE} loss learning_rate n_estimators subsample init validation_fraction n_iter_no_change tol"
+        ),
+        "HistGradientBoostingClassifier": (
+            "loss learning_rate max_iter max_leaf_nodes max_depth min_samples_leaf l2_regularization "
+            f"max_features max_bins categorical_features scoring tol random_state class_weight {_STOPPING}"
+        ),
+        "KNeighborsClassifier": f"{_NEIGHBOURS} n_neighbors",
+        "LabelPropagation": f"{_PROPAGATION}",
+        "LabelSpreading": f"{_PROPAGATION} alpha",
+        "LinearDiscriminantAnalysis": f"{_DISCRIMINANT} n_components",
+        "LinearSVC": (
+            "penalty loss dual tol C multi_class fit_intercept intercept_scaling class_weight random_state max_iter"
+        ),
+        "LogisticRegression": f"{_LOGISTIC} C l1_ratio",
+        "LogisticRegressionCV": f"{_LOGISTIC} Cs l1_ratios cv scoring refit use_legacy_attributes",
+        "MLPClassifier": (
+            "hidden_layer_sizes activation solver alpha batch_size learning_rate learning_rate_init power_t "
+            "max_iter shuffle random_state tol momentum nesterovs_momentum beta_1 beta_2 epsilon max_fun "
+            f"{_STOPPING}"
+        ),
+        "MultinomialNB": f"{_NAIVE}",
+        "NearestCentroid": "metric shrink_threshold priors",
+        "NuSVC": f"{_KERNEL_MACHINE} nu",
+        "OneVsOneClassifier": "estimator",
+        "OneVsRestClassifier": "estimator",
+        "OutputCodeClassifier": "estimator code_size random_state",
+        "PassiveAggressiveClassifier": f"{_ONLINE} C loss average",
+        "Perceptron": f"{_ONLINE} penalty alpha l1_ratio eta0",
+        "QuadraticDiscriminantAnalysis": f"{_DISCRIMINANT} reg_param",
+        "RadiusNeighborsClassifier": f"{_NEIGHBOURS} radius outlier_label",
+        "RandomForestClassifier": f"{_FOREST}",
+        "RidgeClassifier": "alpha fit_intercept max_iter tol class_weight solver positive random_state",
+        "RidgeClassifierCV": "alphas fit_intercept scoring cv class_weight",
+        "SGDClassifier": f"{_ONLINE} loss penalty alpha l1_ratio epsilon learning_rate eta0 power_t average",
+        "SVC": f"{_KERNEL_MACHINE} C",
+        "SelfTrainingClassifier": "estimator threshold criterion k_best max_iter",
+        "StackingClassifier": "estimators final_estimator cv stack_method passthrough",
+        "TunedThresholdClassifierCV": "estimator scoring response_method thresholds cv refit random_state",
+        "VotingClassifier": "estimators voting weights flatten_transform",
+    }.items()
 }
 """By classifier, the arguments that it may be given.
 

@@ -120,7 +120,6 @@ class ScoreCells(Value):
 
     @property
     def bins(self) -> int:
-        """Number of bins of the score."""
         return len(self.cuts) + 1
 
     @property
@@ -135,18 +134,15 @@ class ScoreCells(Value):
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that records must have."""
         return max([self.hypothesis.min_features, *(group + 1 for group in self.groups)])
 
     def of(self, records: Records) -> Indices:
-        """Return each record's cell, shape (n,), int64."""
         with np.errstate(all="ignore"):
             scores = np.nan_to_num(self.hypothesis.scores(records.features), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         bins = np.searchsorted(np.array(self.cuts), scores, side="left").astype(np.int64)
         return bins + self.bins * group_of(records.features, self.groups)
 
     def items_of(self, records: Records) -> Indices:
-        """Return each record's item, shape (n,), int64."""
         return 2 * self.of(records) + (self.hypothesis.labels(records) > 0)
 
 

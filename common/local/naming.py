@@ -106,7 +106,6 @@ class Names(Value):
 
     @property
     def of_label(self) -> str:
-        """The label's column."""
         return quoted(self.label) if self.label else "the label of your record"
 
     def labelled(self, label: int) -> str:

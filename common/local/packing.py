@@ -1,11 +1,7 @@
-"""Packed answers: a bit per agent where the answer is a bit, a little-endian double where it is a number.
+"""Packed answers: a bit, a little-endian double, or one of k symbols in a byte, or in two if k is above 256.
 
-Where it is one of k symbols, it is a byte, or two (little-endian) if k is above 256.
-
-A report on n people is a mask of ceil(n/8) bytes (who answered), then the answers of all n in order, zero where there
-is none. There is exactly one encoding of given answers: padding bits and the answers of the silent must be zero.
-
-Some of very many people are a mask as well: a bit for each, most significant first, padded with zeros.
+A report on n people is a mask of ceil(n/8) bytes (a bit for each, most significant first), then the answers of all n in
+order. There is one encoding of given answers: padding bits, and the answers of those who gave none, are zero.
 """
 
 from __future__ import annotations

@@ -42,7 +42,6 @@ class Records:
 
     @property
     def dimension(self) -> int:
-        """Number of features d."""
         return int(self.features.shape[1])
 
     def fingerprint(self) -> str:

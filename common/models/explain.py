@@ -1,9 +1,7 @@
 """A model in the words of its table: weights a unit of each column, questions about values, which class wins.
 
-A half-space over features x_j = (v_j - low_j)/(high_j - low_j) is one over the columns' own values v_j: a unit of v_j
-adds w_j/(high_j - low_j) to the margin, and the intercept takes what the low bounds leave, -b - sum_j w_j low_j/(high_j
-- low_j). It holds within the bounds, beyond which values are clipped. A row that is shortened by a factor s has the
-features s x_j, which a column with the value low_j + s (v_j - low_j) would have: the same sum, of these values.
+A half-space over features x_j = (v_j - low_j)/(high_j - low_j) is one over the columns' own values v_j, within their
+bounds. A row that is shortened by a factor s has the features of one with the values low_j + s (v_j - low_j).
 """
 
 from __future__ import annotations

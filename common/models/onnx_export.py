@@ -1,12 +1,7 @@
 """A model as an ONNX file: raw columns in, the label out, the same label as the audited answer has.
 
-Inputs are named as the columns are, each of shape (rows, 1): numbers as doubles, NaN where one is missing; categories
-as texts without spaces around them. Outputs: ``label``, texts of shape (rows,), or ``value``, doubles, of a regression;
-for half-spaces ``margin`` and ``probability`` as well.
-
 Sums of several numbers depend on their order in the last place, and a label can turn on it. So the graph adds as NumPy
-does where lengths are concerned (pairwise, in eight running sums), and as :mod:`common.local.hypotheses.linear` where
-margins are.
+does where lengths are concerned, and as :mod:`common.local.hypotheses.linear` where margins are.
 """
 
 from __future__ import annotations
@@ -185,6 +180,10 @@ class Written:
 
 def onnx_bytes(model: Model) -> bytes:
     """Return the ONNX model.
+
+    Inputs are named as the columns are, each of shape (rows, 1): numbers as doubles, NaN where one is missing;
+    categories as texts without spaces around them. Outputs: ``label``, texts of shape (rows,), or ``value``, doubles,
+    of a regression; for half-spaces ``margin`` and ``probability`` as well.
 
     Raises:
         BadInput: If the model's kind cannot be written so, or the model cannot be used on new rows.

@@ -33,13 +33,11 @@ class _Released(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @property
     def model(self) -> Model:
-        """The model of the document."""
         if "_model" not in vars(self):
             self._model = Model.parse(self.document)
         return self._model
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Refuse: the model was learned by a run."""
         raise BadInput("a released model is not fitted again: its run has learned it, and was paid for")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -90,7 +88,6 @@ class ReleasedClassifier(ClassifierMixin, _Released):  # type: ignore[misc]  # s
         return np.asarray([-self._linear().threshold])
 
     def predict(self, X: Any) -> AnyArray:
-        """Return the labels of rows of features, shape (n,)."""
         return predictions(self.model, np.asarray(X, dtype=np.float32))
 
     @available_if(lambda step: not isinstance(step.model.hypothesis, Argmax))  # type: ignore[untyped-decorator]  # scikit-learn has no types
@@ -116,7 +113,6 @@ class ReleasedRegressor(RegressorMixin, _Released):  # type: ignore[misc]  # sci
     """Features to a number in the column's own unit."""
 
     def predict(self, X: Any) -> Floats:
-        """Return the numbers predicted for rows of features, shape (n,), float64."""
         return predictions(self.model, np.asarray(X, dtype=np.float32))
 
 

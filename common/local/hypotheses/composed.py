@@ -56,9 +56,6 @@ class Relabelled(Hypothesis):
     def labels(self, records: Records) -> Labels:
         return column_labels(records, self.column)
 
-    def positive(self, features: AnyArray) -> AnyArray:
-        return self.hypothesis.positive(features[:, : self.column])
-
     def margins(self, features: AnyArray) -> Singles:
         return self.hypothesis.margins(features[:, : self.column])
 
@@ -87,7 +84,6 @@ class Task(Value):
 
     @property
     def min_features(self) -> int:
-        """Smallest number of features that a record must have."""
         return self.features if self.label is None else self.label + 1
 
     def of(self, records: Records) -> Records:
@@ -221,9 +217,6 @@ class Recalibrated(Hypothesis):
 
     def probabilities(self, features: AnyArray) -> Floats:
         return logistic(self.margins(features))
-
-    def positive(self, features: AnyArray) -> AnyArray:
-        return self.margins(features) > 0
 
 
 def recalibrated(

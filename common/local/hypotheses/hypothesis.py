@@ -64,9 +64,9 @@ class Hypothesis(RegisteredValue):
         """Numbers of the features that a prediction looks at, ascending: here all below ``min_features``."""
         return tuple(range(self.min_features))
 
-    @abstractmethod
     def positive(self, features: AnyArray) -> AnyArray:
-        """Say where it predicts +1, shape (n,), bool, for a few rows of features."""
+        """Say where it predicts +1, shape (n,), bool, for a few rows: a kind has its own, or :meth:`margins`."""
+        return self.margins(features) > 0
 
     def predict(self, features: AnyArray) -> Labels:
         """Predict labels, (n,) int8 in {-1, +1}, for features of shape (n, d), d >= ``min_features``."""

@@ -70,9 +70,6 @@ class Linear(Hypothesis):
         _gaps(features, rows, self.vector, np.float32(self.threshold), gaps)
         return gaps
 
-    def positive(self, features: AnyArray) -> AnyArray:
-        return self.margins(features) > 0
-
     def probabilities(self, features: AnyArray) -> Floats:
         return logistic(self.margins(features))
 
@@ -205,9 +202,6 @@ class Regressor(Hypothesis):
 
     def margins(self, features: AnyArray) -> Singles:
         return (self.values(features) - 0.5).astype(np.float32)
-
-    def positive(self, features: AnyArray) -> AnyArray:
-        return self.values(features) > 0.5
 
     def labels(self, records: Records) -> Labels:
         return column_labels(records, self.response)

@@ -58,7 +58,6 @@ class GraphBuilder:
         return self.several(operator, 1, *inputs, **attributes)[0]
 
     def several(self, operator: str, outputs: int, *inputs: Any, domain: str = "", **attributes: Any) -> list[str]:
-        """Add a node with some outputs; return their names."""
         names = [f"v{len(self.nodes)}.{place}" for place in range(outputs)]
         given = [item if isinstance(item, str) else self.constant(item) for item in inputs]
         self.nodes.append(self.helper.make_node(operator, given, names, domain=domain, **attributes))
@@ -75,7 +74,6 @@ class GraphBuilder:
         return str(self._constants[key].name)
 
     def columns(self, matrix: str, chosen: Any) -> str:
-        """Choose columns."""
         return self("Gather", matrix, np.asarray(chosen, dtype=np.int64), axis=1)
 
     def model(self, name: str, inputs: list[Any], outputs: list[Any], opset: int = OPSETS[0], **more: Any) -> Any:
@@ -433,7 +431,6 @@ class Onnx(Hypothesis):
         return self
 
     def _try(self) -> None:
-        """Evaluate a block of zeros within the time limit."""
         from onnxruntime import RunOptions
 
         options = RunOptions()

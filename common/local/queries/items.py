@@ -40,7 +40,6 @@ class ItemQuery(FrequencyQuery, BitsQuery):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Prefix length of each group."""
         return self.prefixes or (self.bits,)
 
     def asks(self, names: Names, slot: int) -> str:
