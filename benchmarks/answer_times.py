@@ -25,7 +25,7 @@ from common.data.population import TableRecordSource
 from common.local.hypotheses.composed import Argmax
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.trees import LEAF, Trees
+from common.local.hypotheses.rules import LEAF, Trees
 from common.local.mechanisms.mechanism import MECHANISMS, LocalRandomizer, Mechanism, parse_mechanism
 from common.local.queries.items import ItemQuery, ListedQuery
 from common.local.queries.loss import LossQuery

@@ -16,8 +16,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, GraphBuilder, Onnx, ensemble, require_packages
 from common.local.hypotheses.onnx_operators import ML
-from common.local.hypotheses.rules import Constant
-from common.local.hypotheses.trees import LEAF, Trees
+from common.local.hypotheses.rules import LEAF, Constant, Trees
 
 
 class Unwritable(ValueError):

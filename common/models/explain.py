@@ -13,8 +13,7 @@ from common.data.tables import Number
 from common.local.hypotheses.composed import Argmax, Recalibrated, Relabelled
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
-from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
-from common.local.hypotheses.trees import LEAF, Trees
+from common.local.hypotheses.rules import LEAF, Conjunction, Constant, Parity, Stump, Trees
 from common.models.model import Model
 from common.models.predict import feature_at, feature_names, target_of
 

@@ -23,8 +23,7 @@ from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear, Regressor
 from common.local.hypotheses.onnx import DOUBLE, FLOAT, INT64, OPSETS, TEXT, GraphBuilder, Onnx, ensemble, read_graph
 from common.local.hypotheses.onnx_operators import ML
-from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump
-from common.local.hypotheses.trees import Trees
+from common.local.hypotheses.rules import Conjunction, Constant, Parity, Stump, Trees
 from common.models.model import Model
 from common.models.predict import target_of
 

@@ -1,14 +1,19 @@
-"""Operations that count people: one feature's count, the most frequent feature, the values that many hold."""
+"""Operations that count or weigh people: counts, selections, frequent values; reweighing, raking, weighted shares."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
+from common.core.arrays import Floats
 from common.core.errors import BadMessage
 from common.core.values import Word
-from common.operations.operation import OPERATIONS, Natural, Operation, Result, Whole
+from common.local.hypotheses.hypothesis import AnyHypothesis
+from common.local.hypotheses.linear import PLANE
+from common.local.losses import HypothesisLoss, Loss, ScoreCells, Tilt
+from common.operations.operation import MAX_WHOLE, OPERATIONS, Natural, Operation, Result, Whole
 
 
 class ReleasedCount(Result):
@@ -94,3 +99,95 @@ class HeadList(Operation[CountedHead]):
             raise BadMessage(f"an item must have {self.bits} bits at most")
         if result.people < 1:
             raise BadMessage(f"people must be at least 1, found {result.people}")
+
+
+class Reweighed(Result):
+    """Nothing: the weights are the curator's own."""
+
+
+@OPERATIONS.register("reweigh")
+class Reweigh(Operation[Reweighed]):
+    """Multiply every record's weight by exp(-eta (1 - loss of any hypothesis)). Releases nothing."""
+
+    result: ClassVar = Reweighed
+    kind: Literal["reweigh"] = "reweigh"
+    hypothesis: AnyHypothesis
+    loss: Loss = "zero-one"
+    examples: ClassVar = ({"hypothesis": {"kind": "conjunction", "features": [1, 3]}},)
+
+    @property
+    def min_features(self) -> int:
+        return self.hypothesis.min_features
+
+    @property
+    def reweighs_by(self) -> HypothesisLoss:
+        return HypothesisLoss(self.hypothesis, self.loss)
+
+
+@OPERATIONS.register("rake")
+class Rake(Operation[Reweighed]):
+    """Multiply every record's weight by exp(-eta (1 - tilt)), the tilt being that of its item. Releases nothing.
+
+    A person's tilt is a function of their record and of this message, so what is proven of reweighing by losses holds.
+    """
+
+    result: ClassVar = Reweighed
+    kind: Literal["rake"] = "rake"
+    tilt: Tilt
+    examples: ClassVar = ({"tilt": {"cells": {"hypothesis": PLANE, "cuts": [0.0]}, "parts": [0, 1024, 512, 300]}},)
+
+    @property
+    def min_features(self) -> int:
+        return self.tilt.cells.min_features
+
+    @property
+    def reweighs_by(self) -> Tilt:
+        return self.tilt
+
+
+LEAST_EPSILON = 0.0025
+"""With it, and with as many items as there may be, noise on the grid can still be drawn."""
+
+
+class NoisyMargins(Result):
+    """The weighted margins with noise, on a public grid.
+
+    Attributes:
+        shares: One an item of the cells, in units, of which ``whole`` make 1: with noise negative, or above that.
+        whole: A power of two, which follows from public numbers.
+    """
+
+    shares: tuple[Whole, ...]
+    whole: Annotated[int, Field(strict=True, ge=1, le=MAX_WHOLE)]
+
+    @property
+    def fractions(self) -> Floats:
+        """The shares as parts of 1, shape (items,), exact."""
+        return np.array(self.shares, dtype=np.float64) / self.whole
+
+
+@OPERATIONS.register("margins")
+class Margins(Operation[NoisyMargins]):
+    """Release the share of each item in the curator's people, with noise: each counts as much as their weight now.
+
+    Where nothing was reweighed all weights are alike, and these are plain shares.
+
+    The noise has scale 2 s/epsilon, s a bound on one person's weight: 1/n before the first reweigh, 1/(kappa n) after
+    some.
+    """
+
+    result: ClassVar = NoisyMargins
+    kind: Literal["margins"] = "margins"
+    cells: ScoreCells
+    epsilon: float = Field(ge=LEAST_EPSILON, le=30.0)
+    examples: ClassVar = ({"cells": {"hypothesis": PLANE, "cuts": [0.0, 1.0], "groups": [4]}, "epsilon": 1.0},)
+
+    @property
+    def min_features(self) -> int:
+        return self.cells.min_features
+
+    def check(self, result: NoisyMargins) -> None:
+        if len(result.shares) != self.cells.items:
+            raise BadMessage(f"{self.cells.items} shares were asked for, found {len(result.shares)}")
+        if result.whole & (result.whole - 1):
+            raise BadMessage(f"a share of 1 is a power of two of units, found {result.whole}")

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from common.learners.discriminant import DiscriminantSettings
+from common.learners.half_spaces import DiscriminantSettings
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import GREATEST, Linear
 from common.local.records import Records

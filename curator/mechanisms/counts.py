@@ -16,7 +16,7 @@ from common.core.errors import BadInput
 from common.local.losses import MAX_ITEMS
 from common.local.mechanisms.noise import LIMIT, Laplace
 from common.numerics.randomness import RandomSource
-from common.operations.weighting import LEAST_EPSILON
+from common.operations.counting import LEAST_EPSILON
 from common.privacy.events import Release
 from common.privacy.rounding import down
 from curator.mechanisms.base import CentralMechanism, central

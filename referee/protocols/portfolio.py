@@ -21,8 +21,8 @@ from common.local.queries.coordinate import MomentQuery
 from common.local.queries.loss import LossQuery, SoleErrorQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import number_of
+from common.operations.counting import Margins, Rake
 from common.operations.learning import Learn
-from common.operations.weighting import Margins, Rake
 from common.privacy.calibration import sampling_schedule
 from common.protocols.base import Progress, pattern_of
 from common.protocols.portfolio import Portfolio, compares, judges, label_reporters

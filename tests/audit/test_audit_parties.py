@@ -21,8 +21,7 @@ from common.core.errors import BadData
 from common.learners.base import SETTINGS
 from common.local.hypotheses.hypothesis import Hypothesis
 from common.local.hypotheses.linear import Linear
-from common.local.hypotheses.rules import Conjunction, Constant, Stump
-from common.local.hypotheses.trees import Trees
+from common.local.hypotheses.rules import Conjunction, Constant, Stump, Trees
 from common.local.losses import HypothesisLoss, Loss, count, grain
 from common.local.mechanisms.mechanism import MECHANISMS
 from common.local.queries.coordinate import GradientQuery

@@ -13,7 +13,7 @@ import local_agent.hosted.questions as answered_module
 from common.core.arrays import Floats, Indices
 from common.core.errors import BadData, BadInput, BadMessage, ConfigurationMismatch, Forged, PolicyRefused, TandemError
 from common.crypto.identity import Identity, Signed
-from common.local.hypotheses.trees import Trees
+from common.local.hypotheses.rules import Trees
 from common.local.mechanisms.mechanism import NoMechanism
 from common.local.naming import Names
 from common.local.queries.query import QUERIES, Query

@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from common.core.arrays import AnyArray, Indices
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
 from common.local.hypotheses.onnx_operators import MAX_WIDTH, ML, OPERATORS, Node, Operand, RowMatrix
-from common.local.hypotheses.trees import LEAF, Trees
+from common.local.hypotheses.rules import LEAF, Trees
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 1 << 12

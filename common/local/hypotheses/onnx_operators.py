@@ -15,7 +15,7 @@ from typing import Any
 
 from common.core.arrays import AnyArray
 from common.core.errors import BadMessage
-from common.local.hypotheses.trees import LEAF, Trees
+from common.local.hypotheses.rules import LEAF, Trees
 
 MAX_WIDTH = 1 << 16
 """Columns of any matrix."""
@@ -252,7 +252,7 @@ def _trees(node: Node) -> tuple[tuple[RowMatrix, ...], int]:
 
 
 def _check_forest(roots: list[int], columns: list[list[Any]], weights: Any, width: int) -> None:
-    """Hold the trees to the rules of :class:`~common.local.hypotheses.trees.Trees`: no cycle, no deep nesting."""
+    """Hold the trees to the rules of :class:`~common.local.hypotheses.rules.Trees`: no cycle, no deep nesting."""
     nodes: list[tuple[int, float, int, int]] = []
     for tree, _, column, mode, value, true, false in zip(*columns, strict=True):
         if mode == b"LEAF" and (column, true, false) == (0, 0, 0):

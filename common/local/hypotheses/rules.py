@@ -1,15 +1,15 @@
-"""Hypotheses that are short rules: a constant, a conjunction, a stump, a parity."""
+"""Hypotheses that are rules: a constant, a conjunction, a stump, a parity, an ensemble of decision trees."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
-from common.core.arrays import AnyArray, Bits
+from common.core.arrays import AnyArray, Bits, Floats, Indices
 from common.local.hypotheses.hypothesis import HYPOTHESES, Hypothesis
 from common.local.hypotheses.linear import MAX_WEIGHTS, Weight
 from common.local.naming import Names
@@ -134,3 +134,135 @@ def _fold(features: Bits, mask: Bits, odd: AnyArray) -> None:
         for j in range(len(mask)):
             count += int((row[j] != 0) & (mask[j] != 0))
         odd[i] = count & 1
+
+
+MAX_NODES = 1 << 18
+MAX_DEPTH = 256
+LEAF = -1
+
+Nodes = Field(min_length=1, max_length=MAX_NODES)
+Child = Annotated[int, Field(ge=LEAF, lt=MAX_NODES)]
+
+
+@HYPOTHESES.register("trees")
+class Trees(Hypothesis):
+    """h(x) = +1 if base + (sum over trees of the value of x's leaf) > 0 else -1.
+
+    Node i of the flat arrays sends x to ``left[i]`` if x_j <= ``threshold[i]``, j = ``feature[i]``, else to
+    ``right[i]``; a leaf has -1 for the three, and the value in ``threshold[i]``. Every child stands after
+    its parent and within the same tree, and has one parent, so that no walk can loop; depth is at most 256,
+    so that none is long.
+
+    Attributes:
+        roots: First node of each tree, strictly increasing from 0.
+        feature, threshold, left, right: One entry a node, at most 262144.
+        base: Added to the sum.
+    """
+
+    kind: Literal["trees"] = "trees"
+    roots: tuple[Annotated[int, Field(ge=0, lt=MAX_NODES)], ...] = Nodes
+    feature: tuple[Annotated[int, Field(ge=LEAF, lt=MAX_WEIGHTS)], ...] = Nodes
+    threshold: tuple[Weight, ...] = Nodes
+    left: tuple[Child, ...] = Nodes
+    right: tuple[Child, ...] = Nodes
+    base: Weight = 0.0
+    examples: ClassVar = (
+        {
+            "roots": [0, 3],
+            "feature": [1, -1, -1, -1],
+            "threshold": [0.2, 1.0, -1.0, 0.5],
+            "left": [1, -1, -1, -1],
+            "right": [2, -1, -1, -1],
+            "base": -0.4,
+        },
+    )
+
+    @model_validator(mode="after")
+    def _is_forest(self) -> Self:
+        nodes = len(self.feature)
+        if not len(self.threshold) == len(self.left) == len(self.right) == nodes:
+            raise ValueError("feature, threshold, left and right must have one entry a node")
+        if self.roots[0] != 0 or any(b <= a for a, b in pairwise(self.roots)):
+            raise ValueError("roots must be strictly increasing from 0")
+        if self.roots[-1] >= nodes:
+            raise ValueError(f"root {self.roots[-1]} is not one of {nodes} nodes")
+        depth = [-1] * nodes
+        for root, end in zip(self.roots, (*self.roots[1:], nodes), strict=True):
+            depth[root] = 0
+            for node in range(root, end):
+                self._check_node(node, end, depth)
+        return self
+
+    def _check_node(self, node: int, end: int, depth: list[int]) -> None:
+        if depth[node] < 0:
+            raise ValueError(f"node {node} has no parent")
+        children = (self.left[node], self.right[node])
+        if self.feature[node] == LEAF:
+            if children != (LEAF, LEAF):
+                raise ValueError(f"leaf {node} has children")
+            return
+        if depth[node] >= MAX_DEPTH:
+            raise ValueError(f"node {node} lies deeper than {MAX_DEPTH}")
+        for child in children:
+            if not node < child < end:
+                raise ValueError(f"child {child} of node {node} is not a later node of the same tree")
+            if depth[child] >= 0:
+                raise ValueError(f"node {child} has two parents")
+            depth[child] = depth[node] + 1
+
+    @cached_property
+    def _arrays(self) -> tuple[Indices, Indices, Indices, Floats, Indices, Indices]:
+        """Roots, depths of the trees, and nodes; a leaf is its own child, and looks at feature 0 for nothing.
+
+        So every record goes as deep as the tree, and the time says nothing about its way.
+        """
+        depth = np.zeros(len(self.feature), dtype=np.int64)
+        for node, children in enumerate(zip(self.left, self.right, strict=True)):
+            for child in children:
+                if child != LEAF:
+                    depth[child] = depth[node] + 1
+        nodes = np.arange(len(self.feature))
+        left, right = (np.asarray(side, dtype=np.int64) for side in (self.left, self.right))
+        return (
+            np.asarray(self.roots, dtype=np.int64),
+            np.maximum.reduceat(depth, np.asarray(self.roots, dtype=np.int64)),
+            np.maximum(np.asarray(self.feature, dtype=np.int64), 0),
+            np.asarray(self.threshold, dtype=np.float64),
+            np.where(left == LEAF, nodes, left),
+            np.where(right == LEAF, nodes, right),
+        )
+
+    @property
+    def min_features(self) -> int:
+        return max(self.feature) + 1
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self.feature) - {LEAF}))
+
+    def scores(self, features: AnyArray) -> Floats:
+        scores = np.full(len(features), self.base)
+        _walk(features, *self._arrays, scores)
+        return scores
+
+    def positive(self, features: AnyArray) -> AnyArray:
+        return self.scores(features) > 0
+
+
+@njit
+def _walk(
+    features: AnyArray,
+    roots: Indices,
+    depths: Indices,
+    feature: Indices,
+    threshold: Floats,
+    left: Indices,
+    right: Indices,
+    scores: Floats,
+) -> None:
+    for i in range(len(scores)):
+        for k in range(len(roots)):
+            node = roots[k]
+            for _ in range(depths[k]):
+                node = left[node] if features[i, feature[node]] <= threshold[node] else right[node]
+            scores[i] += threshold[node]

@@ -71,26 +71,15 @@ def charged(local_curator: Office) -> list[Any]:
 
 @pytest.mark.parametrize("kind", sorted(RELEASES))
 class TestEveryRelease:
-    def test_it_is_charged_as_declared_once_and_said_so(self, kind, local_curator):
-        open_desk = local_curator()
-        (told,) = open_desk.ask(wire(kind))
-        event = Release(epsilon=EPSILON)
-        assert charged(open_desk) == [event]
-        assert told["event"] == event.wire()
-        assert EPSILON * (1 - 1e-9) <= cost([(event, 1)], 0.0) <= EPSILON * (1 + 1e-9)
-
-    def test_a_repeated_request_returns_what_was_stored(self, kind, local_curator):
-        open_desk = local_curator()
+    def test_it_is_charged_as_declared_and_once_and_a_second_one_is_beyond_the_budget(self, kind, local_curator):
+        open_desk, event = local_curator(), Release(epsilon=EPSILON)
         first, *again = open_desk.ask(wire(kind), times=5)
-        assert again == 4 * [first]
-        assert len(charged(open_desk)) == 1
-
-    def test_a_second_release_is_beyond_the_budget(self, kind, local_curator):
-        open_desk = local_curator()
-        open_desk.ask(wire(kind))
+        assert again == 4 * [first], "a repeated request returns what was stored"
+        assert first["event"] == event.wire()
+        assert EPSILON * (1 - 1e-9) <= cost([(event, 1)], 0.0) <= EPSILON * (1 + 1e-9)
         with pytest.raises(BudgetExceeded, match=r"spent .* asks for"):
             open_desk.ask(wire(kind))
-        assert len(charged(open_desk)) == 1
+        assert charged(open_desk) == [event]
 
     def test_rounds_share_the_budget(self, kind, local_curator):
         open_desk = local_curator(epsilon=2.0 * EPSILON, rounds=2)

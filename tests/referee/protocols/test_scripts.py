@@ -13,8 +13,8 @@ from common.local.queries.loss import LossQuery
 from common.local.queries.query import Answers, AskAgents
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
+from common.operations.counting import Reweigh
 from common.operations.learning import Learn, Learned
-from common.operations.weighting import Reweigh
 from common.protocols.base import AskCurator, Progress, Together
 from common.protocols.patterns import agents, curator, sequence, together
 from common.statistics.intervals import Estimate

@@ -18,8 +18,7 @@ from common.local import losses
 from common.local.hypotheses.composed import Relabelled, Task, column_classes
 from common.local.hypotheses.hypothesis import HYPOTHESES, parse_hypothesis
 from common.local.hypotheses.linear import Linear, Regressor
-from common.local.hypotheses.rules import Parity
-from common.local.hypotheses.trees import MAX_DEPTH
+from common.local.hypotheses.rules import MAX_DEPTH, Parity
 from common.local.losses import evaluate
 from common.local.records import Records
 from common.numerics.kernels import interpreted
