@@ -25,7 +25,6 @@ from common.net import messages
 from common.numerics.randomness import RandomSource
 from common.privacy.events import Event, Gaussian
 from common.scenario.resolved import ResolvedScenario, parse_resolved
-from curator import state
 from curator.curator import Curator
 from curator.learners.base import LEARNERS, Learner
 from curator.mechanisms.access import Access
@@ -105,7 +104,7 @@ def office(
 ) -> Iterator[Office]:
     """Open a curator with an empty ledger and randomness of its own, and give its budget to a run."""
     seed = int(source.integers(1 << 62, 1)[0])
-    with patch.object(state, "Journal", MemoryJournal):
+    with patch("curator.curator.Journal", MemoryJournal):
         curator = kind(scenario, LocalSample.of(records), folder, seed=seed)
     try:
         configuration = messages.Configuration(
