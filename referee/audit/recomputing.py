@@ -186,7 +186,10 @@ def _price(height: Callable[[Floats], Floats], chi_squared: float, pad: float, a
     beyond, levels = height(far) <= allowance / 2.0, gaussian(end, pad * math.sqrt(1.5)) <= allowance / 2.0
     if not (beyond.any() and levels.any()):
         return math.inf  # what lies beyond the range is more than the allowance
-    reach, edge = float(far[np.argmax(beyond)]), float(end[np.argmax(levels)])
+    # The kernel grows fast towards the reach, so that one that is a hundredth too far shows a K of several more.
+    first = int(np.argmax(beyond))
+    near = np.linspace(far[first - 1], far[first], 4001) if first else far[:1]
+    reach, edge = float(near[np.argmax(height(near) <= allowance / 2.0)]), float(end[np.argmax(levels)])
     if reach > 50.0 * pad:
         return math.inf  # the quadrature would be too coarse for the pad
     t = np.linspace(-reach, reach, 40_001)
