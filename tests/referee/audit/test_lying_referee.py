@@ -256,7 +256,7 @@ def test_a_release_that_is_declared_to_cost_nothing_is_caught(tmp_path, monkeypa
 
 
 def test_terms_that_are_not_the_scenarios_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("curator.curator.Curator.guarantee", guarantee.of_curator((61.0, 0.5), "records"))
+    monkeypatch.setattr("curator.curator.of_curator", lambda *stated: guarantee.of_curator((61.0, 0.5), "records"))
     with Bench(tmp_path / "bench") as bench:
         result = bench.run()
     assert (result["status"], result["answer"]) == ("failed", None)

@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from common.core.arrays import Indices
+from common.core.arrays import AnyArray, Indices
 from common.core.errors import AuditFailed
 from common.crypto.identity import Signed
-from common.local.packing import pack_answers
+from common.data.population import RecordSource
+from common.local.mechanisms.mechanism import LocalRandomizer
+from common.local.queries.query import Query
 from common.statistics.robustness import silence_bound
 from deploy.load.client import LightAgent
-from local_agent.answers import answer_together, evaluate_people
-from local_agent.policy import CheckedQuestion
+from local_agent.answers import evaluate_people
+from local_agent.hosted import population
 from referee.audit.audit import audit
 from referee.collection.judging import Sent, claims
 from referee.protocols import driver
@@ -119,23 +121,25 @@ LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", 
           "agents.count=20000", "agents.deadline=5")  # fmt: skip
 
 
-def leave_out(bench: Bench, out: Callable[[Any, Any, Indices], Any]) -> None:
+def leave_out(patch: pytest.MonkeyPatch, bench: Bench, out: Callable[[Any, Any, Indices], Any]) -> None:
     """Have answers left out as no honest agents do: by what is answered, who errs, and who it is."""
-    people = bench.population
+    people, real = bench.population, population.answer_together
+    silent: list[Any] = []
 
-    def pack(question: CheckedQuestion, who: Indices, slots: Indices) -> bytes:
-        answers = answer_together(question.query, question.mechanism, people._population, who, slots, people._source)
-        errs = evaluate_people(question.query, people._population, who, slots) == 1.0
-        return pack_answers(~out(answers, errs, who), answers, question.mechanism.answer_kind(question.query.domain))
+    def answer(query: Query, mechanism: LocalRandomizer, records: RecordSource, who: Indices, *rest: Any) -> AnyArray:
+        answers = real(query, mechanism, records, who, *rest)
+        silent.append(out(answers, evaluate_people(query, records, who, rest[0]) == 1.0, who))
+        return answers
 
-    setattr(people, "_pack", pack)  # noqa: B010 - as nobody's own agents would
+    patch.setattr(population, "answer_together", answer)
+    patch.setattr(people, "_speaks", lambda who: ~silent.pop())
 
 
-def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_them(tmp_path, capsys):
+def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_them(tmp_path, capsys, monkeypatch):
     """The model errs on 40%, half of whom are silent: 25% of the answers, so the test rejects .37. It is false."""
     chosen = tiny(*LEVELS)
     with Bench(tmp_path / "state", chosen) as bench:
-        leave_out(bench, lambda answers, errs, who: errs & (who % 2 == 0))
+        leave_out(monkeypatch, bench, lambda answers, errs, who: errs & (who % 2 == 0))
         result = bench.run()
         run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
     assert result["status"] == "done"
@@ -160,11 +164,11 @@ def test_a_run_whose_erring_people_are_silent_ends_done_and_its_verdict_names_th
 
 
 @for_each("share", [0.2, 0.5, 1.0])
-def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share):
+def test_a_referee_that_suppresses_by_answer_gets_done_and_no_verdict_and_no_strict_0(tmp_path, share, monkeypatch):
     """The model errs on 40% and the level is 37%: answers 1 are left out, and a test on the others rejects it."""
     chosen = tiny(*LEVELS)
     with Bench(tmp_path / "state", chosen) as bench:
-        leave_out(bench, lambda answers, errs, who: (answers == 1) & (who % 100 < round(100 * share)))
+        leave_out(monkeypatch, bench, lambda answers, errs, who: (answers == 1) & (who % 100 < round(100 * share)))
         result = bench.run()
         run = leave_folder(tmp_path / "run", chosen, 1, bench.finished())
     assert result["status"] == "done"
