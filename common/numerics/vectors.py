@@ -89,7 +89,9 @@ _support(operator.mul, "fmul", "mul")
 _support(operator.and_, "", "and_")
 
 
-def _elementwise(name: str) -> Any:
+def _elementwise(arity: int, emit: Callable[..., Any]) -> Any:
+    """Make a function of vectors or scalars of floating-point numbers, whose code ``emit(builder, *values)`` writes."""
+
     def work(context: Any, *given: Any) -> Any:
         wanted = _common(given) or given[0]
         if not isinstance(getattr(wanted, "item", wanted), types.Float):
@@ -97,55 +99,35 @@ def _elementwise(name: str) -> Any:
 
         def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
             pairs = zip(arguments, kinds.args, strict=True)
-            values = [_as(context, builder, value, kind, wanted) for value, kind in pairs]
-            return _call(builder, name, values[0].type, *values)
+            return emit(builder, *(_as(context, builder, value, kind, wanted) for value, kind in pairs))
 
         return wanted(*given), generate
 
-    return work
-
-
-def _one(name: str) -> Any:
-    work = _elementwise(name)
-
-    def declare(context: Any, a: Any) -> Any:
+    def one(context: Any, a: Any) -> Any:
         return work(context, a)
 
-    return intrinsic(declare)
+    def two(context: Any, a: Any, b: Any) -> Any:
+        return work(context, a, b)
 
-
-def _three(name: str) -> Any:
-    work = _elementwise(name)
-
-    def declare(context: Any, a: Any, b: Any, c: Any) -> Any:
+    def three(context: Any, a: Any, b: Any, c: Any) -> Any:
         return work(context, a, b, c)
 
-    return intrinsic(declare)
+    return intrinsic((one, two, three)[arity - 1])
 
 
-fma = cast(Callable[[Any, Any, Any], Any], _three("fma"))
-nearest = cast(Callable[[Any], Any], _one("rint"))
-magnitude = cast(Callable[[Any], Any], _one("fabs"))
+def _called(name: str) -> Callable[..., Any]:
+    return lambda builder, *values: _call(builder, name, values[0].type, *values)
 
 
-def _chosen(comparison: str) -> Any:
-    def declare(context: Any, a: Any, b: Any) -> Any:
-        wanted = _common((a, b)) or a
-        if not isinstance(getattr(wanted, "item", wanted), types.Float):
-            return None
-
-        def generate(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
-            pairs = zip(arguments, kinds.args, strict=True)
-            first, second = (_as(context, builder, value, kind, wanted) for value, kind in pairs)
-            return builder.select(builder.fcmp_ordered(comparison, first, second), first, second)
-
-        return wanted(a, b), generate
-
-    return intrinsic(declare)
+def _chosen(comparison: str) -> Callable[..., Any]:
+    return lambda builder, a, b: builder.select(builder.fcmp_ordered(comparison, a, b), a, b)
 
 
-least = cast(Callable[[Any, Any], Any], _chosen("<"))
-greatest = cast(Callable[[Any, Any], Any], _chosen(">"))
+fma = cast(Callable[[Any, Any, Any], Any], _elementwise(3, _called("fma")))
+nearest = cast(Callable[[Any], Any], _elementwise(1, _called("rint")))
+magnitude = cast(Callable[[Any], Any], _elementwise(1, _called("fabs")))
+least = cast(Callable[[Any, Any], Any], _elementwise(2, _chosen("<")))
+greatest = cast(Callable[[Any, Any], Any], _elementwise(2, _chosen(">")))
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
