@@ -65,9 +65,8 @@ def test_the_gap_counts_those_who_left_with_the_best_ends_that_each_interval_eve
     lows, highs = [0.0] * 3, [1.0] * 3
     for size in (200, 300, 600, 1500):
         for k in race.running:
-            race.add(
-                k, float(rng.binomial(size, (1 - WARNER.truth) + (2 * WARNER.truth - 1) * (0.3, 0.3, 0.7)[k])), size
-            )
+            chance = (1 - WARNER.truth) + (2 * WARNER.truth - 1) * (0.3, 0.3, 0.7)[k]
+            race.add(k, float(rng.binomial(size, chance)), size)
             lows[k], highs[k] = max(lows[k], race.estimates[k].low), min(highs[k], race.estimates[k].high)
         race.eliminate()
     assert race.running == (0, 1)

@@ -266,15 +266,6 @@ class TestChoosing:
         assert drawn.std() == pytest.approx(16.0, rel=0.07)
 
 
-PROFILE_LAWS: list[AnyLaw] = [
-    geometric(10.0),
-    geometric(20.0, 6),
-    NegativeBinomial(eta=0.0, gamma=0.02, most=200),
-    NegativeBinomial(eta=-0.5, gamma=1e-3, most=50),
-    NegativeBinomial(eta=2.0, gamma=0.2, most=30),
-    Poisson(rate=10.0, most=26),
-]
-PROFILE_IDS = [f"{law.name} {index}" for index, law in enumerate(PROFILE_LAWS)]
 EXTREME: list[AnyLaw] = [
     Poisson(rate=500.0, most=1024),
     NegativeBinomial(eta=16.0, gamma=0.1, most=1024),
@@ -290,7 +281,7 @@ def choice_delta(mu: float, law: AnyLaw, epsilon: float, order: AnyArray) -> flo
     return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
 
 
-@for_each("law", PROFILE_LAWS, ids=PROFILE_IDS)
+@for_each("law", LAWS, ids=IDS)
 def test_no_ranking_of_a_gaussian_base_has_a_larger_delta(law: AnyLaw) -> None:
     random = np.random.default_rng(7)
     mu, epsilon = 0.3, 0.8
@@ -331,14 +322,14 @@ def test_one_base_attains_the_claim_at_its_epsilon() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
-@pytest.mark.parametrize("law", PROFILE_LAWS, ids=PROFILE_IDS)
+@pytest.mark.parametrize("law", LAWS[:-1], ids=IDS[:-1])  # of the last, mu is so small that Renyi decides
 def test_a_hundredth_more_mu_is_too_much(law: AnyLaw, delta: float) -> None:
     for epsilon in (0.3, 3.0):
         mu = mu_for_selection(epsilon, delta, law)
         assert attained(mu, law, epsilon) <= delta < attained(1.01 * mu, law, epsilon)
 
 
-@for_each("law", thinned([*PROFILE_LAWS, *EXTREME], 2))
+@for_each("law", thinned([*LAWS, *EXTREME], 2))
 def test_rounding_is_outwards_and_costs_little(law: AnyLaw) -> None:
     """The certificate's recheck has another quadrature, of central values."""
     for mu, epsilon in ((0.1, 0.5), (0.3, 1.0), (1.5, 2.0), (3.0, 0.5)):
@@ -354,18 +345,12 @@ def test_a_choice_of_one_run_costs_that_run(mu: float, epsilon: float) -> None:
     assert exact * (1.0 - 1e-9) <= delta_of_selection(mu, nearly, epsilon) <= 1.01 * exact
 
 
-STOPPING_LAWS = [
-    NegativeBinomial(eta=1.0, gamma=0.1, most=40),
-    NegativeBinomial(eta=1.0, gamma=0.1, most=4),
-    NegativeBinomial(eta=0.0, gamma=0.02, most=200),
-    NegativeBinomial(eta=-0.5, gamma=1e-3, most=30),
+STOPPING_LAWS: list[AnyLaw] = [
+    *LAWS,
     NegativeBinomial(eta=-0.9, gamma=1e-20, most=100),
-    NegativeBinomial(eta=2.5, gamma=0.3, most=25),
-    NegativeBinomial(eta=1.0, gamma=1.0, most=5),
-    Poisson(rate=3.0, most=12),
+    NegativeBinomial(gamma=1.0, most=5),
     Poisson(rate=0.01, most=3),
 ]
-STOPPING_IDS = [f"{law.name} {index}" for index, law in enumerate(STOPPING_LAWS)]
 
 
 def printed(law: Stopping, count: int) -> mpmath.mpf:
@@ -383,21 +368,15 @@ def printed(law: Stopping, count: int) -> mpmath.mpf:
     return (1 - gamma) ** count / (gamma**-eta - 1) * product
 
 
-@for_each("law", STOPPING_LAWS, ids=STOPPING_IDS)
-def test_the_weights_are_the_printed_probabilities(law: Stopping) -> None:
+@for_each("law", STOPPING_LAWS)
+def test_the_weights_are_the_printed_probabilities_and_what_follows_errs_on_the_private_side(law: Stopping) -> None:
     with mpmath.workdps(40):
         chances = [printed(law, count) for count in range(1, law.most + 1)]
-        shares = weights(law)
+        shares, total = weights(law), sum(chances)
         for weight, chance in zip(shares, chances, strict=True):
-            assert weight / sum(shares) == pytest.approx(float(chance / sum(chances)), rel=1e-12)
-
-
-@for_each("law", STOPPING_LAWS, ids=STOPPING_IDS)
-def test_mean_and_coverage_err_on_the_private_side_by_little(law: Stopping) -> None:
-    with mpmath.workdps(40):
-        chances = [printed(law, count) for count in range(1, law.most + 1)]
-        covered = mpmath.log(sum(chances))
-        mean = sum(count * chance for count, chance in enumerate(chances, start=1)) / sum(chances)
+            assert weight / sum(shares) == pytest.approx(float(chance / total), rel=1e-12)
+        covered = mpmath.log(total)
+        mean = sum(count * chance for count, chance in enumerate(chances, start=1)) / total
         assert mean <= law.expected <= mean * (1 + 1e-12)
         assert covered - 1e-10 <= law.log_covered <= min(mpmath.mpf(0), covered)
 
