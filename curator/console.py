@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -34,15 +35,26 @@ def console_app(state: Path, rules: Rules) -> Service:
     """Return the console's service."""
     pages = Pages(resources.files(__name__.rpartition(".")[0]), (("console", "/", "Console"),))
     app = page_app("Tandem curator's console", pages, rules)
-    known = _Known(state)
+    lock = threading.Lock()
+    known: dict[str, Any] = {"stamp": None}  # what was read last is read again only where a file has changed
+
+    def shown() -> dict[str, Any]:
+        stamp = [_stamp(state / name) for name in (LEDGER, OWNERS)]
+        with lock:
+            if known["stamp"] != stamp:
+                try:
+                    known.update(stamp=stamp, view=console(look(state)), problem="")
+                except TandemError as error:
+                    known.update(stamp=None, view=None, problem=plain(error.detail))
+            return {**known, "state": str(state), "width": WIDTH, "height": HEIGHT}
 
     @app.get("/")
     def whole() -> Response:
-        return HTMLResponse(pages("console.html", here="console", **known.shown()))
+        return HTMLResponse(pages("console.html", here="console", **shown()))
 
     @app.get("/part")
     def part(request: Request) -> Response:
-        return tagged(request, pages("console_part.html", **known.shown()))
+        return tagged(request, pages("console_part.html", **shown()))
 
     return app
 
@@ -52,27 +64,6 @@ def serve_console(state: Path, host: str, port: int) -> None:
     check_loopback(host, port)
     console(look(state))
     serve_page(lambda rules: console_app(state, rules), COMMAND, host, port)
-
-
-class _Known:
-    """What was read last, which is read again only where a file has changed."""
-
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._lock = threading.Lock()
-        self._stamp: tuple[object, ...] | None = None
-        self._shown: dict[str, Any] = {}
-
-    def shown(self) -> dict[str, Any]:
-        with self._lock:
-            stamp = tuple(map(_stamp, (self._state / LEDGER, self._state / OWNERS)))
-            if stamp != self._stamp:
-                try:
-                    view, problem, self._stamp = console(look(self._state)), "", stamp
-                except TandemError as error:
-                    view, problem, self._stamp = None, plain(error.detail), None
-                self._shown = {"view": view, "problem": problem, "width": WIDTH, "height": HEIGHT}
-            return {**self._shown, "state": str(self._state)}
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
@@ -114,7 +105,7 @@ class Seen:
     charges: tuple[Charged, ...]
     budget: Budget | None
     about: Mapping[str, Any]
-    missing: str = ""
+    missing: str
 
 
 def look(state: Path) -> Seen:
@@ -128,22 +119,20 @@ def look(state: Path) -> Seen:
     entries = _entries(state)
     about, missing = _about(state)
     try:
-        budget = _budget(about)
-        return Seen(
-            entries=len(entries),
-            run=next((str(body["run"]) for kind, body in entries if kind == OPEN), ""),
-            closed=next((str(body["why"]) for kind, body in entries if kind == CLOSED), ""),
-            charges=tuple(_charges(entries, budget, about.get("times", {}))),
-            budget=budget,
-            about=about,
-            missing=missing,
-        )
+        budget = None
+        if about and about["epsilon"] is not None:
+            budget = _opened(float(about["epsilon"]), float(about["delta"]), json.dumps(about["planned"]))
+        charges = tuple(_charges(entries, budget, about.get("times", {})))
+        run = next((str(body["run"]) for kind, body in entries if kind == OPEN), "")
+        closed = next((str(body["why"]) for kind, body in entries if kind == CLOSED), "")
+        return Seen(len(entries), run, closed, charges, budget, about, missing)
     except (KeyError, TypeError, ValueError, AttributeError, BadMessage) as error:
         raise BadData(f"{state} cannot be shown ({error!r}): it was edited, or written by another version") from None
 
 
 def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
     file = state / LEDGER
+    empty = f"{file} has no entries yet: its curator is starting, or was stopped while it did"
     if not state.is_dir():
         raise BadInput(f"there is no directory {state}: give the one that the curator was started with (--state)")
     if not file.is_file():
@@ -151,20 +140,17 @@ def _entries(state: Path) -> list[tuple[str, dict[str, Any]]]:
             f"{state} is not a curator's state directory, or its curator has not started yet: it has no {LEDGER}"
         )
     try:
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
-        try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)) as connection:
             rows = connection.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
-        finally:
-            connection.close()
     except sqlite3.Error as error:
         if "no such table" in str(error):
-            raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did") from None
+            raise BadInput(empty) from None
         if "locked" in str(error):
             raise BadInput(f"{file} is being written for more than {PATIENCE:g} seconds: look again") from None
         raise BrokenLedger(f"{file} cannot be read ({error}): it is no ledger, or was cut off. {REMEDY}") from None
     found = [(entry.kind, entry.body) for entry, _ in verified_rows(rows, file)]
     if not found:
-        raise BadInput(f"{file} has no entries yet: its curator is starting, or was stopped while it did")
+        raise BadInput(empty)
     return found
 
 
@@ -173,21 +159,13 @@ def _about(state: Path) -> tuple[dict[str, Any], str]:
     try:
         written = json.loads(file.read_bytes())
     except FileNotFoundError:
-        return (
-            {},
-            f"there is no {OWNERS}: the curator that worked here is of an earlier version; start it once with this one",
-        )
+        why = "the curator that worked here is of an earlier version; start it once with this one"
+        return {}, f"there is no {OWNERS}: {why}"
     except (OSError, ValueError):
         return {}, f"{OWNERS} cannot be read: it was cut off or edited; the curator writes it anew when it is started"
     if not isinstance(written, dict) or written.get("version") != VERSION:
         return {}, f"{OWNERS} is of another version: look with the version that the curator has"
     return written, ""
-
-
-def _budget(about: Mapping[str, Any]) -> Budget | None:
-    if not about or about["epsilon"] is None:
-        return None
-    return _opened(float(about["epsilon"]), float(about["delta"]), json.dumps(about["planned"]))
 
 
 @lru_cache(maxsize=4)
@@ -220,33 +198,29 @@ def console(seen: Seen) -> dict[str, Any]:
         BadData: If the owner's file does not hold what it must.
     """
     try:
-        return _console(seen)
+        about, budget = seen.about, seen.budget
+        private = bool(about) and about["epsilon"] is not None
+        weights, read = about.get("weights"), about.get("read")
+        total = 0.0 if not seen.charges else seen.charges[-1].total
+        return {
+            "title": str(about.get("scenario", "a curator")),
+            "run": seen.run,
+            "entries": seen.entries,
+            "closed": seen.closed,
+            "missing": seen.missing,
+            "guarantee": f"epsilon = {about['epsilon']:g}, delta = {about['delta']:g}" if private else "",
+            "lines": list(map(_line, seen.charges)),
+            "spent": 0.0 if total is None else total,
+            "cap": None if budget is None or total is None else budget.cap,
+            "unit": "" if budget is None else budget.unit,
+            "no_budget": seen.missing or "this curator runs without privacy: nothing is counted",
+            "facts": () if weights is None else _facts(weights, int(about["people"])),
+            "bars": () if weights is None else _bars(weights["bins"]),
+            "read": None if read is None else int(read["rows"]),
+            "clipped": () if read is None else _clipped(read, about["bounds"]),
+        }
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise BadData(f"the owner's file cannot be shown ({error!r}): edited, or of another version") from None
-
-
-def _console(seen: Seen) -> dict[str, Any]:
-    about, budget = seen.about, seen.budget
-    private = bool(about) and about["epsilon"] is not None
-    weights, read = about.get("weights"), about.get("read")
-    total = 0.0 if not seen.charges else seen.charges[-1].total
-    return {
-        "title": str(about.get("scenario", "a curator")),
-        "run": seen.run,
-        "entries": seen.entries,
-        "closed": seen.closed,
-        "missing": seen.missing,
-        "guarantee": f"epsilon = {about['epsilon']:g}, delta = {about['delta']:g}" if private else "",
-        "lines": list(map(_line, seen.charges)),
-        "spent": 0.0 if total is None else total,
-        "cap": None if budget is None or total is None else budget.cap,
-        "unit": "" if budget is None else budget.unit,
-        "no_budget": seen.missing or "this curator runs without privacy: nothing is counted",
-        "facts": () if weights is None else _facts(weights, int(about["people"])),
-        "bars": () if weights is None else _bars(weights["bins"]),
-        "read": None if read is None else int(read["rows"]),
-        "clipped": () if read is None else _clipped(read, about["bounds"]),
-    }
 
 
 def _line(charge: Charged) -> dict[str, str]:
