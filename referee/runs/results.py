@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from common.core.values import Value
 from common.net.messages import Terms
 from common.privacy.guarantee import NOTHING, PrivacyGuarantee, together
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario
-from referee.protocols.base import JudgedCandidate, Outcome, Silent
+from referee.protocols.base import Outcome, Silent
 
 TEST = "tested_"
 """Numbers of a note that begin so say how far a test was (:func:`referee.protocols.asking.reached_numbers`)."""
@@ -35,18 +36,20 @@ def result_document(
     ``tasks`` is there only if the protocol learned several things, ``candidates`` and ``gap`` if it judged several,
     ``silent`` if somebody was asked and did not answer: what they could change.
     """
-    several: dict[str, Any] = {"tasks": [_task(ended) for ended in outcome.tasks]} if outcome and outcome.tasks else {}
+    several: dict[str, Any] = {"tasks": [_ended(task) for task in outcome.tasks]} if outcome and outcome.tasks else {}
     if outcome and outcome.judged:
-        several |= {"candidates": [_candidate(judged) for judged in outcome.judged], "gap": outcome.gap}
+        candidates = [
+            {"name": of.name, "hypothesis": of.hypothesis.wire(), "estimate": of.estimate.wire(), "asked": of.asked}
+            for of in outcome.judged
+        ]
+        several |= {"candidates": candidates, "gap": outcome.gap}
     if outcome and outcome.silent:
         several["silent"] = _silent(outcome.silent)
     return {
         "scenario": scenario.name,
+        **_ended(outcome),
         "status": status,
         "reason": reason,
-        "iterations": outcome.iterations if outcome else 0,
-        "answer": outcome.answer.wire() if outcome else None,
-        "estimate": outcome.estimate.wire() if outcome and outcome.estimate else None,
         "rounds": rounds,
         **several,
         "agents": agents,
@@ -83,12 +86,17 @@ def promises(scenario: Scenario, terms: Terms | None) -> dict[str, PrivacyGuaran
     return {"curator": curator, "agent": agent, **both}
 
 
-def _candidate(judged: JudgedCandidate) -> dict[str, Any]:
+def _wire(value: Value | None) -> Any:
+    return None if value is None else value.wire()
+
+
+def _ended(outcome: Outcome | None) -> dict[str, Any]:
     return {
-        "name": judged.name,
-        "hypothesis": judged.hypothesis.wire(),
-        "estimate": judged.estimate.wire(),
-        "asked": judged.asked,
+        "status": outcome and outcome.status,
+        "reason": outcome and outcome.reason,
+        "iterations": outcome.iterations if outcome else 0,
+        "answer": outcome and outcome.answer.wire(),
+        "estimate": outcome and _wire(outcome.estimate),
     }
 
 
@@ -96,18 +104,8 @@ def _silent(silent: Silent) -> dict[str, Any]:
     return {
         "missing": silent.silence.missing,
         "most": silent.silence.most,
-        "estimate": None if silent.estimate is None else silent.estimate.wire(),
+        "estimate": _wire(silent.estimate),
         "gap": silent.gap,
-        "left_out": None if silent.left_out is None else silent.left_out.wire(),
+        "left_out": _wire(silent.left_out),
         "matters": silent.matters,
-    }
-
-
-def _task(ended: Outcome) -> dict[str, Any]:
-    return {
-        "status": ended.status,
-        "reason": ended.reason,
-        "iterations": ended.iterations,
-        "answer": ended.answer.wire(),
-        "estimate": ended.estimate.wire() if ended.estimate else None,
     }

@@ -26,19 +26,17 @@ from common.data.schema import Schema
 from common.data.tables import Number
 from common.data.texts import canonical_texts
 from common.lifetime.charging import Charging, GivenPeople, Side
-from common.local.hypotheses.hypothesis import ordinary_kinds, parse_hypothesis
+from common.local.hypotheses.hypothesis import ordinary_kinds
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from common.protocols import portfolio
 from common.scenario.fitting import ACCURACY, Advice, advice, steps
 from common.scenario.resolved import ResolvedScenario
 from common.scenario.scenario import Scenario, parse
-from common.statistics.intervals import Estimate
 from curator.learners.base import Learner, parse_learner
 from curator.learners.model_agnostic import ModelAgnostic
 from deploy.checking import acceptable_of
 from deploy.deployment import Embedded, RunOutput
-from referee.protocols.base import JudgedCandidate
 
 FIT, REWEIGH, PORTFOLIO, ONCE = "fit", "subsample-test-reweigh", "portfolio", "learn-and-test"
 _REWEIGHED = {"rounds": 3, "kappa": 0.3, "eta": 0.3, "alpha": 0.1}
@@ -114,16 +112,6 @@ def chosen(
     return Choice(name, rounds, numbers["kappa"], numbers["eta"], numbers["alpha"], settings)
 
 
-def judged(result: Mapping[str, Any]) -> tuple[JudgedCandidate, ...]:
-    """Return the candidates of a run's result document, none if it judged none."""
-    return tuple(
-        JudgedCandidate(
-            one["name"], parse_hypothesis(one["hypothesis"]), Estimate.parse(one["estimate"]), int(one["asked"])
-        )
-        for one in result.get("candidates", ())
-    )
-
-
 def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> None:
     """Say, before anything is spent, of which columns the public bounds clip :data:`MOST` of the values or more.
 
@@ -158,12 +146,6 @@ def warn_of_clipping(sides: Mapping[str, polars.DataFrame], schema: Schema) -> N
             PrivateClippingWarning,
             stacklevel=5,
         )
-
-
-def warn(found: Advice) -> None:
-    """Say, before anything is spent, who cannot help."""
-    for words in found.warnings:
-        warnings.warn(words, CannotHelpWarning, stacklevel=4)
 
 
 DIAMETER = 30.0
@@ -227,12 +209,6 @@ def suffice(queries: int, single: int, taught: int, weights: int) -> tuple[int, 
     fewer = min(queries, max(POINTS_A_WEIGHT * weights, math.floor(enough)))
     fewer = max(1, min(fewer, math.floor(0.9 * (taught / single) ** 2)))  # a teacher has one record at least
     return fewer, taught / (single * math.sqrt(fewer))
-
-
-def check_public(settings: Mapping[str, Any], public: int) -> None:
-    """Refuse a learner that labels public points where there are none."""
-    if settings.get("name") == "model-agnostic" and settings.get("protects", "records") == "records" and not public:
-        raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
 
 
 def check_model(learner: Learner, dimension: int) -> None:

@@ -10,7 +10,10 @@ import polars
 
 from common.core.errors import BadFit
 from common.core.machine import works_after_fork
+from common.local.hypotheses.hypothesis import parse_hypothesis
 from common.scenario.fitting import Advice, diameter
+from common.statistics.intervals import Estimate
+from referee.protocols.base import JudgedCandidate
 from tandem.estimators.base import Sides
 from tandem.estimators.classes import BinaryClassifier
 from tandem.estimators.fitting import (
@@ -19,17 +22,15 @@ from tandem.estimators.fitting import (
     PUBLIC,
     REWEIGH,
     UNDECIDED,
+    CannotHelpWarning,
     Choice,
     FewForTeachersWarning,
     advised,
-    check_public,
     chosen,
-    judged,
     learner_settings,
     leaves_votes_open,
     settled,
     suffice,
-    warn,
 )
 from tandem.estimators.frames import LABEL
 
@@ -175,20 +176,26 @@ class TransferClassifier(BinaryClassifier):
             raise BadFit("public records have no labels here: give public=X alone, found a tuple")
         points = None if public is None else self._features(public).with_columns(polars.lit("positive").alias(LABEL))
         tree, found = self._settled_tree(sides, 0 if points is None else len(points))
-        if self.protocol == FIT:
-            warn(found)
+        for words in found.warnings if self.protocol == FIT else ():
+            warnings.warn(words, CannotHelpWarning, stacklevel=3)
         self._carry_out(tree, sides, seed, points)
         self.advice_ = found
-        self.candidates_ = judged(self.result_)
+        self.candidates_ = tuple(
+            JudgedCandidate(
+                one["name"], parse_hypothesis(one["hypothesis"]), Estimate.parse(one["estimate"]), int(one["asked"])
+            )
+            for one in self.result_.get("candidates", ())
+        )
         self.gap_: float | None = self.result_.get("gap")
         return self
 
     def _settled_tree(self, sides: Sides, public: int) -> tuple[dict[str, Any], Advice]:
-        people, agents = len(sides.curator), len(sides.population)
-        given = self._given_numbers(agents)
-        ball = self._diameter(people)
+        people, given, ball = len(sides.curator), self._given_numbers(len(sides.population)), DIAMETER
+        if self.protocol != REWEIGH:
+            ball = diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)
         first = learner_settings(self.learner, people, public, 1, ball)
-        check_public(first, public)
+        if first.get("name") == "model-agnostic" and first.get("protects", "records") == "records" and not public:
+            raise BadFit("learner model-agnostic labels public points, and there are none: give fit(..., public=X)")
         found = advised(self._scenario_of(sides, public, first, UNDECIDED))
         choice = chosen(self.protocol, self._value("mode"), given, found, counted=first.get("name") == "sgd")
         learner = learner_settings(self.learner, people, public, choice.rounds, ball)
@@ -208,11 +215,6 @@ class TransferClassifier(BinaryClassifier):
         if rounds is not None and agents < rounds:
             raise BadFit(f"the population has {agents} people for {rounds:g} rounds: every round asks at least one")
         return given
-
-    def _diameter(self, people: int) -> float:
-        if self.protocol == REWEIGH:
-            return DIAMETER
-        return diameter(people, self._number("epsilon"), self._number("delta"), self._schema.dimension)
 
     def _points(self, tree: dict[str, Any], people: int, public: int) -> int:
         """Return how many public points are labelled; warn if teachers have too few records all the same."""
