@@ -11,7 +11,6 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import common.net.edge  # noqa: F401 - services raise no errors of their own
 import scenarios
@@ -30,7 +29,6 @@ from common.core.errors import (
 )
 from common.core.machine import Schedule
 from common.core.plain import MAX_LENGTH, MOST_LINES, JsonFormatter, PlainFormatter, html, plain
-from common.net.cli import application, fail_clearly
 from common.scenario import loading
 from tests.tiers import for_each
 
@@ -168,22 +166,6 @@ def test_what_can_be_seen_stays_up_to_a_length():
     for text in ("", "loss 0.1 < 0.2", "Übermaß: ½ €, 日本語, 🙂"):
         assert plain(text) == text
     assert len(plain("x" * 10**6)) == MAX_LENGTH + 3
-
-
-def test_what_a_peer_says_of_an_error_reaches_the_terminal_as_text():
-    app = application("x")
-
-    @app.command("go")
-    @fail_clearly
-    def go() -> None:
-        raise from_document({"type": "urn:tandem:problem:refused", "detail": f"no {TITLE} \n way"})
-
-    @app.command("other")
-    def other() -> None: ...
-
-    ended = CliRunner().invoke(app, ["go"])
-    assert ended.exit_code == 1
-    assert ended.stderr == "Refused: no \\x1b]0;mine\\x07 way\n"
 
 
 def test_what_was_raised_forges_no_line_of_a_log_and_has_an_end():

@@ -197,6 +197,7 @@ TABLE = {
     "label": {"column": "y", "positive": ["yes"], "negative": ["no"]},
     "features": [{"kind": "number", "column": "x", "low": 0, "high": 7}],
 }
+SGD = {"name": "sgd", "steps": 5, "noise": 4.0, "diameter": 1.0}
 TREE = {
     "name": "own",
     "title": "own",
@@ -204,15 +205,7 @@ TREE = {
     "divergence": {"chi_squared": 2},
     "source": {"table": TABLE},
     "target": {"table": {**TABLE, "files": ["others.csv"]}},
-    "curator": {
-        "n": 60,
-        "epsilon": 90.0,
-        "delta": 0.01,
-        "kappa": 0.5,
-        "eta": 0.1,
-        "rounds": 1,
-        "learner": {"name": "sgd", "steps": 5, "noise": 4.0, "diameter": 1.0},
-    },
+    "curator": {"n": 60, "epsilon": 90.0, "delta": 0.01, "kappa": 0.5, "eta": 0.1, "rounds": 1, "learner": SGD},
     "agents": {"count": 60, "mechanism": {"name": "warner", "epsilon": 1.0}},
 }
 

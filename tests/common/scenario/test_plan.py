@@ -26,9 +26,8 @@ from curator.curator import planned_events
 from curator.learners.base import parse_learner
 from tests.tiers import for_each
 
-BALL = {
-    "name": "gaussian-ball", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "inside": 0.4,
-}  # fmt: skip
+SLOW, THOROUGH = pytest.mark.slow, pytest.mark.thorough
+BALL = {"name": "gaussian-ball", "d": 8, "close": 2, "sigma_source": 0.1, "sigma_target": 0.07, "inside": 0.4}
 SGD = {"name": "sgd", "steps": 5_000, "clip": 0.1, "noise": "plan", "diameter": 1.0}
 
 
@@ -100,20 +99,20 @@ def test_appendix_d() -> None:
 @for_each(
     "changes",
     [
-        pytest.param({}, marks=pytest.mark.slow),
-        pytest.param({"curator__learner": {**SGD, "steps": "plan"}}, marks=pytest.mark.slow),
-        pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=pytest.mark.thorough),
+        pytest.param({}, marks=SLOW),
+        pytest.param({"curator__learner": {**SGD, "steps": "plan"}}, marks=SLOW),
+        pytest.param({"curator__n": 3_000_000, "curator__rounds": 20}, marks=THOROUGH),
         pytest.param(
             {"curator__n": 300_000_000, "curator__rounds": 20, "curator__learner": {**SGD, "steps": "plan"}},
-            marks=pytest.mark.thorough,
+            marks=THOROUGH,
         ),
         pytest.param(
-            {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2}, marks=pytest.mark.slow
+            {"hypotheses": 1000, "curator__learner": EXPONENTIAL, "agents__dropout": 0.2}, marks=SLOW
         ),
         {"curator__epsilon": None, "curator__delta": None, "curator__kappa": None},
-        pytest.param({"mode": "agnostic", "curator__rounds": 12}, marks=pytest.mark.slow),
-        pytest.param({"agents__test": "fixed", "agents__mechanism": {"name": "none"}}, marks=pytest.mark.slow),
-        pytest.param({"divergence__supremum": 2.04, "vc_dimension": None}, marks=pytest.mark.slow),
+        pytest.param({"mode": "agnostic", "curator__rounds": 12}, marks=SLOW),
+        pytest.param({"agents__test": "fixed", "agents__mechanism": {"name": "none"}}, marks=SLOW),
+        pytest.param({"divergence__supremum": 2.04, "vc_dimension": None}, marks=SLOW),
         {"divergence__moments": [{"order": 4, "bound": 3.36}]},
     ],
     ids=str,
@@ -182,19 +181,15 @@ SOUND = {
         ({"alpha": 0.3}, "accuracy: a test needs 0 < low < high < 1"),
         ({"bounds": "paper", "alpha": 0.2}, "accuracy: Theorem 4.3 assumes"),
         pytest.param(
-            {"bounds": "paper", "agents__mechanism__epsilon": 4.0},
-            "accuracy: the paper's N0 needs",
-            marks=pytest.mark.slow,
+            {"bounds": "paper", "agents__mechanism__epsilon": 4.0}, "accuracy: the paper's N0 needs", marks=SLOW
         ),
         pytest.param(
             {"bounds": "paper", "curator__epsilon": 2.0, "curator__learner": SGD},
             "privacy: Algorithm 4 is proven",
-            marks=pytest.mark.slow,
+            marks=SLOW,
         ),
         pytest.param(
-            {"curator__learner": {**SGD, "noise": 4.0, "steps": 10}},
-            "accuracy: steps = 10 is below",
-            marks=pytest.mark.slow,
+            {"curator__learner": {**SGD, "noise": 4.0, "steps": 10}}, "accuracy: steps = 10 is below", marks=SLOW
         ),
         (
             {"hypotheses": None, "curator__learner__draws": 5, "curator__learner__epsilon": 1.0},
@@ -245,8 +240,7 @@ def test_a_size_is_too_small_only_where_a_theorem_asks_for_more(changes: dict[st
     [
         {"curator__learner": EXPONENTIAL},
         pytest.param(
-            {"curator__learner": {**SGD, "steps": 10**9}, "curator__n": 200, "curator__kappa": 0.5},
-            marks=pytest.mark.slow,
+            {"curator__learner": {**SGD, "steps": 10**9}, "curator__n": 200, "curator__kappa": 0.5}, marks=SLOW
         ),
         {"accuracy": {"learner": 1.9}},
         {"alpha": 0.26},
@@ -258,21 +252,6 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(changes: dict[str, An
     with pytest.raises(BadScenario):
         resolve(scenario)
     assert violations(scenario)
-
-
-@for_each(
-    ("learner", "said"),
-    [
-        ({"name": "scikit", "C": "plan"}, "curator.learner.C cannot be left at plan for the learner 'scikit'"),
-        ({**SGD, "warm": "plan"}, "curator.learner.warm cannot be left at plan for the learner 'sgd'"),
-        ({**SGD, "diameter": "wide"}, "diameter"),
-        ({"name": "oracle"}, "no learner has the name 'oracle'"),
-    ],
-    ids=str,
-)
-def test_settings_that_no_learner_has_are_refused_where_they_are_read(learner: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadScenario, match=said):
-        make(curator__learner=learner)
 
 
 @pytest.mark.slow
@@ -300,9 +279,7 @@ def light(*changes: str) -> Scenario:
 
 
 @pytest.mark.slow  # searches for the least noise
-@pytest.mark.parametrize(
-    "changes", [[], ["portfolio.raking=true"], pytest.param(["curator.rounds=2"], marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("changes", [[], ["portfolio.raking=true"], pytest.param(["curator.rounds=2"], marks=THOROUGH)])
 def test_the_models_and_the_counts_together_fit_the_budget(changes):
     """A call after raking may see a record twice as often as one before it: planning must not think it is the first."""
     chosen = resolve(light(*changes))

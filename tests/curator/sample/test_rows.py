@@ -1,7 +1,5 @@
 """Every kind of rows, single or fixed, in memory or mapped from a file: the same records by every way to them."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -16,8 +14,6 @@ from common.local.losses import HypothesisLoss, count
 from common.local.records import Records
 from common.numerics.kernels import njit
 from common.numerics.randomness import RandomSource
-from curator.learners.base import learn_from
-from curator.learners.sgd import Sgd
 from curator.sample.base import LocalSample
 from curator.sample.fixed_rows import FixedRows, Grid, _mistakes
 from curator.sample.reweighing import Reweighing
@@ -86,21 +82,16 @@ class TestContract:
         assert len(rows.take(np.empty(0, dtype=np.int64))) == 0
         rows.check()
 
-    @for_each("loss", ["zero-one", "hinge"])
     @for_each("hypothesis", HYPOTHESES, ids=str)
-    def test_a_loss_depends_on_its_row_alone(self, kind, tmp_path, hypothesis, loss):
-        losses = KINDS[kind](tmp_path).losses(HypothesisLoss(hypothesis, loss))
-        pieces = np.concatenate([losses(begin, min(begin + 37, N)) for begin in range(0, N, 37)])
-        np.testing.assert_array_equal(losses(0, N), pieces)
-
-    @for_each("hypothesis", HYPOTHESES, ids=str)
-    def test_losses_are_those_of_the_records(self, kind, tmp_path, hypothesis):
+    def test_losses_are_those_of_the_records_each_of_its_row_alone(self, kind, tmp_path, hypothesis):
         rows = KINDS[kind](tmp_path)
         records = rows.block(0, N)
         for loss in ("zero-one", "hinge"):
             wanted = count(loss, hypothesis, records).astype(np.int64)
-            found = rows.losses(HypothesisLoss(hypothesis, loss))(0, N).astype(np.int64)
-            assert (found != wanted).sum() <= 1  # a margin of 0 but for rounding
+            losses = rows.losses(HypothesisLoss(hypothesis, loss))
+            assert (losses(0, N).astype(np.int64) != wanted).sum() <= 1  # a margin of 0 but for rounding
+            pieces = [losses(begin, min(begin + 37, N)) for begin in range(0, N, 37)]
+            np.testing.assert_array_equal(losses(0, N), np.concatenate(pieces))  # each depends on its row alone
 
 
 def test_rows_that_no_computation_should_see_are_refused():
@@ -303,17 +294,3 @@ def test_rows_in_a_file_or_in_several_shards_are_copied(tmp_path):
     assert LocalSample([mapped]).in_place is None
     assert LocalSample([kept("fixed", people(FEW, 70))] * 2).in_place is None
     assert LocalSample([kept("fixed", people(FEW, 70))]).in_place is not None
-
-
-@for_each("d", [5, 8, 70, 203])
-@for_each("kind", ["single", "fixed"])
-@for_each("more", [{"noise": 0.7}, {"noise": 0.0}, {"noise": 0.7, "start": 0.5, "loss": "logistic"}])
-def test_a_learner_learns_the_same_from_one_shard_and_from_two(kind, d, more):
-    records = people(FEW, d)
-    learner = Sgd(**{"steps": 400, "diameter": 6.0, "loss": "hinge", **more})
-    learned = []
-    for cuts in [(0, FEW), (0, 123, FEW)]:
-        parts = [records.take(np.arange(a, b)) for a, b in pairwise(cuts)]
-        sample = LocalSample([kept(kind, part) for part in parts])
-        learned.append(learn_from(learner, Reweighing(FEW, 0.5, 0.1).sampler(sample), RandomSource.seeded(1), None))
-    assert learned[0] == learned[1]

@@ -12,7 +12,6 @@ import pytest
 
 from common.core import machine
 from common.core.errors import BadData, BadInput, BadScenario
-from common.data.distributions.gaussians import GaussianBall
 from common.data.population import PopulationSpec
 from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant, Stump
@@ -335,11 +334,3 @@ def test_workers_without_ray_are_refused_in_a_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     with pytest.raises(BadScenario, match=r"workers needs Ray: install .*workers: 0"):
         importlib.import_module("curator.sample.cluster")
-
-
-def test_features_without_bounds_cannot_be_fixed_point(tmp_path):
-    boundless = scenario(numbers="fixed").source.distribution.model_copy(update={"norm": None})
-    chosen = scenario(numbers="fixed").model_copy(update={"source": PopulationSpec(distribution=boundless)})
-    assert isinstance(boundless, GaussianBall)
-    with pytest.raises(BadScenario, match="need public bounds"):
-        open_sample(chosen, tmp_path, 3, print)
