@@ -28,13 +28,9 @@ Tokens = tuple[str, ...]
 class Layout(Value):
     """How the text files are written (Parquet and most NumPy files bring their own columns).
 
-    Attributes:
-        columns: Names of the columns where the files have no header line, or hold a NumPy matrix; empty: the first line
-            has the names.
-        skip_lines: Lines to pass over at the beginning of every file.
-        comment: Lines that begin with this are passed over; blank lines always are.
-        missing: Fields that mean "not known", beside empty ones. As all listed texts, they are compared with fields by
-            what they mean (:mod:`common.data.spelling`).
+    ``columns`` names them where the files have no header line, or hold a matrix. Lines that begin with ``comment``
+    are passed over; blank lines always are. ``missing`` are fields that mean "not known", beside empty ones: as all
+    listed texts, they are compared with fields by what they mean (:mod:`common.data.spelling`).
     """
 
     columns: Tokens = ()
@@ -233,15 +229,12 @@ class TableSource(Value):
     kept is not (:func:`common.data.population.placed`).
 
     Attributes:
-        files: Names relative to the scenario's ``data`` directory, read in this order: ``.parquet``, ``.npy``,
-            ``.npz``, else delimited text, plain, ``.xz`` or ``.gz``; a file that is not there is looked for with either
-            suffix.
+        files: Names relative to the scenario's ``data`` directory, read in this order; a file that is not there is
+            looked for with ``.xz`` or ``.gz`` behind its name.
         where: Keep only rows whose column has one of the listed values. Not where people contribute: the curator's
             answer travels in the open, and would tell whether the condition holds for the person.
         norm: If given, longer feature vectors are shortened to this L2 norm.
-        selection: Keep only volunteers, or only people never asked.
-        contributed: In the place of ``files``: each row is what a person gave the curator for this run (``curator
-            contribute``).
+        contributed: In the place of ``files``: each row is what a person gave the curator for this run.
         id: The column that says who is who, by which people are recognised in further runs
             (:mod:`common.lifetime.recognition`); it is kept as a keyed digest, and neither learned from nor released.
     """

@@ -34,28 +34,14 @@ MOST_FOR_MARGINS = 30.0
 
 
 class Scenario(Value):
-    """One scenario. See the shipped ones (``referee list``) for examples.
+    """One scenario. docs/scenarios.md says what each key means; the shipped ones (``referee list``) are examples.
 
     Attributes:
-        protocol: Name of a registered protocol.
-        divergence: Must be given but for problems: there S and T are the same.
         alpha, beta: Accuracy (in 0/1 loss, 0 < alpha < 1/2) and failure probability: beta each for the sample, the
             learner's calls and the tests, 3 beta for the whole run (Theorem 4.3). Where the curator learns once: of the
             agents' estimate.
-        bounds: ``tight`` (the sound, tighter rules; default) or ``paper`` (as Kohen & Sheffet compute, for comparison).
-        mode: ``realizable``: halt when the loss on T is small; ``agnostic``: use every round, return the best
-            hypothesis.
-        people: ``simulated``: randomness may come from the run's seed; ``real``: noise comes from a cryptographic
-            generator. By default people of a table are real, all others simulated.
-        experiment: Real people only: their records are at hand to find out the truth and to run baselines, outside
-            every guarantee (public data, say). Simulated people are always an experiment.
-        data: Directory of the table files, where the scenario reads tables.
         vc_dimension: Pseudo-dimension of the loss class, for the sample-size bounds (or ``hypotheses``, the size of a
             finite class). With several tasks: of all their losses together.
-        tasks: What to learn about these people, one after the other, where the protocol learns several things.
-        problem: What to find out, for protocols about something else than a hypothesis with a small loss.
-        public: Records that everybody may see, beside those of the curator's people; learners that want them say so.
-        portfolio: How the protocol ``portfolio`` spends agents and the curator's epsilon.
         alone: With a problem: leave the other side out, to see that it is needed. The curator's people, or the agents,
             stand by and are never asked.
     """

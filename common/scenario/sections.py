@@ -32,12 +32,9 @@ class Moment(Value):
 
 
 class Divergence(Value):
-    """What is publicly assumed about S and T.
+    """What is publicly assumed about S and T: X = chi^2(T||S) + 1 >= 1, the second moment of the weights under S.
 
-    Attributes:
-        chi_squared: X = chi^2(T||S) + 1 >= 1: the second moment of the importance weights under S.
-        supremum: D_inf = sup dT/dS, if known.
-        moments: Higher moments, if known: the larger density that they show is planned with.
+    And D_inf = sup dT/dS and higher moments, if known: the larger density that they show is planned with.
     """
 
     chi_squared: float = Field(ge=1)
@@ -51,14 +48,10 @@ class Divergence(Value):
 
 
 class Accuracy(Value):
-    """How the target accuracy is split, in units of alpha.
+    """How the target accuracy is split, in units of alpha; the defaults are those of Theorem 4.3.
 
-    Attributes:
-        learner: The learner's loss on its reweighed distribution is at most ``learner * alpha``.
-        halt_below: The run halts only when the loss on T is shown to be below ``halt_below * alpha``. Theorem 4.3 has
-            4.
-        reweigh_above: It reweighs only when the loss on T is shown to be above ``reweigh_above * alpha``. Theorem 4.3
-            has 2.
+    ``learner`` bounds the learner's loss on its reweighed distribution. The run halts only when the loss on T is shown
+    to be below ``halt_below``, and reweighs only when it is shown to be above ``reweigh_above``.
     """
 
     learner: float = Field(default=1.0, gt=0)
@@ -73,16 +66,7 @@ class Accuracy(Value):
 
 
 class Storage(Value):
-    """How the curator keeps its sample.
-
-    Attributes:
-        numbers: ``single``: features as they are. ``fixed``: 16-bit integers on a public grid over the public bounds of
-            the features, which takes half the memory.
-        place: ``memory``, or ``disk``: mapped from a file in the curator's state directory, for samples larger than
-            memory.
-        workers: Ray workers that hold a shard of the sample each, inside the curator's trust domain; 0: this process
-            holds all.
-    """
+    """How the curator keeps its sample (docs/scale.md): in this process, or in Ray ``workers``, all of them its own."""
 
     numbers: Literal["single", "fixed"] = "single"
     place: Literal["memory", "disk"] = "memory"
@@ -138,22 +122,11 @@ class CuratorSection(Value):
 
 
 class AgentsSection(Value):
-    """The agents' side: how many, how they randomize, how the referee tests with their answers.
+    """The agents' side: how many are enrolled, how they randomize, how the referee tests with their answers.
 
-    Attributes:
-        count: Agents enrolled for the run.
-        mechanism: How each answer is randomized.
-        loss: The loss that agents test: ``zero-one``, which all accuracies here are about, or one of
-            :data:`common.local.losses.Loss` that bounds nothing but itself.
-        test: ``sequential`` (e-process, stops as soon as the answer is clear) or ``fixed`` (the size known beforehand).
-        batch: First batch of a sequential test; later batches grow by half of what was already asked.
-        dropout: Simulated populations only: the share of agents that never answer.
-        liars: Tests and intervals hold although, for every n at which they are looked at, at most this share of the
-            first n answers about a loss are lies, whatever these say (:mod:`common.statistics.robustness`). A share of
-            the answers that come, not of the agents. Where answers are bits only.
-        deadline: Seconds to wait for a batch before going on with fresh agents; one more for each 1,000 participants
-            asked.
-        lifetime: What all runs may cost the people of a hosted table together; None: the curator's.
+    All accuracies are about the ``zero-one`` loss; another one bounds nothing but itself. Batches of a sequential test
+    grow by half of what was already asked. Tests and intervals hold although, for every n at which they are looked at,
+    at most the share ``liars`` of the first n answers about a loss are lies (:mod:`common.statistics.robustness`).
     """
 
     count: AgentCount | FromPlan = PLAN
