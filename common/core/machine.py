@@ -35,9 +35,6 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-# Interrupts ---------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Let an interrupt (Ctrl-C, a notebook's stop button) wait until the block ends, and take effect then.
@@ -58,9 +55,6 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if waiting:
             handler(signal.SIGINT, waiting[0])
-
-
-# Processes of our own -----------------------------------------------------------------------------------------------
 
 
 def python_module(name: str) -> list[str]:
@@ -91,8 +85,6 @@ def end_with_stdin() -> None:
 
     threading.Thread(target=end_at_eof, daemon=True, name="parent").start()
 
-
-# Limits -------------------------------------------------------------------------------------------------------------
 
 _LOOK = 0.01
 """Seconds between two looks at what a process takes."""
@@ -158,8 +150,6 @@ def _beyond(process: int, memory: int, seconds: float) -> str:
         return f"took more than {seconds:g} s"
     return ""
 
-
-# Forks --------------------------------------------------------------------------------------------------------------
 
 _THREAD_OF_POLARS = re.compile(r"polars-\d")
 _forked = {"with threads": False, "without them": False}

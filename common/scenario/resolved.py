@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from common.core.errors import BadScenario
 from common.learners.base import AnyLearner, LearnerSettings, parse_settings
@@ -23,9 +23,7 @@ class ResolvedCurator(CuratorSection):
 
     @property
     def settings(self) -> LearnerSettings:
-        if self.learner is None:
-            raise BadScenario("curator.learner: give the name of a learner and its settings")
-        return self.learner
+        return cast(LearnerSettings, super().settings)
 
     @property
     def share(self) -> float:

@@ -66,8 +66,6 @@ class Sample(ABC):
     def _all(self, question: Callable[..., Answer], *arguments: Any) -> list[Answer]:
         return self.ask(question, dict.fromkeys(range(len(self.sizes)), arguments))
 
-    # Scores ---------------------------------------------------------------------------------------------------------
-
     def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:
         """Add every record's loss to its score and count the scores; see :meth:`Shard.reweigh`.
 
@@ -97,8 +95,6 @@ class Sample(ABC):
             for shard, part in zip(range(len(self.sizes)), parts, strict=True)
         ]
         return ScoreHistogram.merged(counted)
-
-    # Records --------------------------------------------------------------------------------------------------------
 
     @property
     def in_place(self) -> ShardRows | None:

@@ -81,8 +81,6 @@ class Shard:
         """Return the records with the given numbers in the whole sample (a copy)."""
         return self._rows.take(rows - self._first)
 
-    # Scores ---------------------------------------------------------------------------------------------------------
-
     def reweigh(self, weighing: Weighing, parts: int, most: int) -> ScoreHistogram:
         """Add to each score the record's loss, and count the scores.
 
@@ -158,8 +156,6 @@ class Shard:
 
     def check_room(self, each: int) -> None:
         check_memory(f"widening the counts of {len(self):,} people", each * len(self), "reweigh by mistakes (zero-one)")
-
-    # Draws ----------------------------------------------------------------------------------------------------------
 
     def pick(self, words: Words, ties: Words, size: int, acceptance_table: AcceptanceTable, gather: bool) -> Picked:
         """Go through proposals of single records of the whole sample, and pick those of this shard.

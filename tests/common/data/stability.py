@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +28,6 @@ class Exchanged(RandomSource):
         self._rows = one, other
 
     def words(self, count: int) -> Words:
-        """Draw words, those of the two rows exchanged."""
         one, other = self._rows
         drawn = super().words(max(count, 2 * max(one, other) + 2)).reshape(-1, 2)
         drawn[[one, other]] = drawn[[other, one]]
@@ -49,12 +47,10 @@ class Sampled:
         return len(self.rows)
 
     def as_opened(self, folder: Path, table: TableSource) -> bool:
-        """Tell whether this is what the parties get."""
         opened = open_records(PopulationSpec(table=table), folder, SEED, len(self), RandomSource(KEY, simulated=False))
         return opened.fingerprint() == self.records.fingerprint()
 
     def slots_that_differ(self, other: Sampled) -> int:
-        """Count the slots whose records differ."""
         features = (self.records.features != other.records.features).any(axis=1)
         return int(np.count_nonzero(features | (self.records.labels != other.records.labels)))
 
@@ -127,8 +123,3 @@ def _is_row(lines: list[str], at: int, table: TableSource) -> bool:
 
 def _fields(line: str, table: TableSource) -> list[str]:
     return [field.strip() for field in line.split(table.layout.separator)]
-
-
-def clear(folder: Path) -> None:
-    """Delete a copy."""
-    shutil.rmtree(folder)

@@ -1,6 +1,7 @@
 """People by their number, simulated or from a table."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from common.data.tables import TableSource, disjoint
 from common.numerics.randomness import RandomSource
 from common.scenario.loading import load, shipped
 from common.scenario.scenario import Scenario
-from tests.common.data.stability import Sampled, afterwards, clear, sampled, with_a_field_changed
+from tests.common.data.stability import Sampled, afterwards, sampled, with_a_field_changed
 from tests.tiers import for_each, thinned
 
 BALL = {"name": "gaussian-ball", "side": "source", "d": 4, "close": 2, "sigma_source": 1, "sigma_target": 0.7}
@@ -196,7 +197,7 @@ def test_a_changed_field_changes_one_record_of_each_side_in_its_slot(name, tmp_p
             assert before.people_that_differ(after) <= 1, (kind, column)
             assert before.slots_that_differ(after) <= 1, (kind, column)
         seen.add(kind)
-        clear(changed)
+        shutil.rmtree(changed)
     assert seen >= {"label", "number"}
 
 
