@@ -14,7 +14,7 @@ from common.local.mechanisms.mechanism import LocalRandomizer
 from common.local.queries.query import Query
 from common.statistics.robustness import silence_bound
 from deploy.load.client import LightAgent
-from local_agent.answers import evaluate_people
+from local_agent.answers import answer_together, evaluate_people
 from local_agent.hosted import population
 from referee.audit.audit import audit
 from referee.collection.judging import Sent, claims
@@ -123,11 +123,11 @@ LEVELS = ("alpha=0.1", "accuracy.reweigh_above=3.5", "accuracy.halt_below=3.7", 
 
 def leave_out(patch: pytest.MonkeyPatch, bench: Bench, out: Callable[[Any, Any, Indices], Any]) -> None:
     """Have answers left out as no honest agents do: by what is answered, who errs, and who it is."""
-    people, real = bench.population, population.answer_together
+    people = bench.population
     silent: list[Any] = []
 
     def answer(query: Query, mechanism: LocalRandomizer, records: RecordSource, who: Indices, *rest: Any) -> AnyArray:
-        answers = real(query, mechanism, records, who, *rest)
+        answers = answer_together(query, mechanism, records, who, *rest)
         silent.append(out(answers, evaluate_people(query, records, who, rest[0]) == 1.0, who))
         return answers
 
