@@ -95,12 +95,7 @@ def test_the_release_is_data_and_the_same_for_the_same_source(operation: Operati
     assert wire == first.wire()
     assert operation.read(wire) == first
     assert release(operation, prepared(operation, people(1))) == first
-
-
-@EACH
-def test_it_does_not_matter_how_the_sample_is_split(operation: Operation[Any]) -> None:
-    whole, split = (release(operation, prepared(operation, people(1), cut)) for cut in (0, 400))
-    assert whole == split
+    assert release(operation, prepared(operation, people(1), 400)) == first, "however the sample is split"
 
 
 @EACH
