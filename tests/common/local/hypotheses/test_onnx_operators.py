@@ -9,9 +9,8 @@ from onnx.reference import ReferenceEvaluator
 
 from common.local.hypotheses.onnx import evaluator, read_graph
 from common.local.hypotheses.onnx_operators import OPERATORS
+from tests.common.local.hypotheses.onnx_models import ML, constant, model, node, stump_trees
 from tests.tiers import for_each
-
-from .onnx_models import ML, constant, model, node, stump_trees
 
 AXES = constant("axes", [1], np.int64)
 ROW = [0.5, -1.0, 2.0]

@@ -17,7 +17,7 @@ from common.local.mechanisms.mechanism import MECHANISMS, parse_mechanism
 from common.local.packing import answer_type
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
-from tests.common.local.mechanisms.oracle_laws import as_real, law, odds, publics, words
+from tests.common.local.mechanisms.laws import as_real, law, odds, publics, words
 from tests.contracts import examples, with_a_number_that_is_none
 from tests.tiers import for_each, thinned
 

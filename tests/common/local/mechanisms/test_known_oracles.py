@@ -26,7 +26,7 @@ from common.local.mechanisms.mechanism import parse_mechanism
 from common.local.packing import MAX_SYMBOLS
 from common.numerics.kernels import interpreted
 from common.numerics.randomness import RandomSource
-from tests.common.local.mechanisms.oracle_laws import as_real, law, odds, publics, words
+from tests.common.local.mechanisms.laws import as_real, law, odds, publics, words
 from tests.tiers import for_each
 
 ORACLES = ("hadamard", "krr", "olh")
