@@ -213,16 +213,12 @@ def init_command(
         c.label, c.positive, c.negative, tuple(c.bounds or ()), tuple(c.categories or ()), c.id_column
     )
     epsilons = (budgets.epsilon, budgets.delta, budgets.agent_epsilon)
-    start = described(source, target, given, epsilons, separator, name, _refuse if yes else _ask)
+    start = described(source, target, given, epsilons, separator, name, _refuse if yes else ask)
     written = write(start, output or Path(f"{start.name}.yaml"), acceptable_of)
     say(f"{written}: {start.n:,} people trust the curator, {start.agents:,} their own device")
     say("Next, of which the second is for the keeper of the data alone:")
     for name_of_next in ("plan", "check", "run"):
         say_command("referee", name_of_next, written, lead="  ")
-
-
-def _ask(question: str) -> str:
-    return ask(question)
 
 
 def _refuse(question: str) -> str:

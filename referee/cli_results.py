@@ -199,15 +199,15 @@ def audit_command(
     from referee.audit.audit import audit
     from referee.audit.history import checkpoints_at, receipts_at
     from referee.view import audited
-    from referee.view.audited import SeenByWitness, seen_by
+    from referee.view.audited import seen_by
 
-    seen = SeenByWitness([], ()) if others.witness is None else seen_by(others.witness, run)
+    seen, other_runs = ([], ()) if others.witness is None else seen_by(others.witness, run)
     receipts = receipts_at(others.receipt or ())
     shown = checkpoints_at(others.checkpoint or ())
     issuers = [read_issuer(path) for path in keys.issuer or ()]
-    evidence: dict[str, Any] = {"receipts": receipts, "seen": seen.kept, "shown": shown, "issuers": issuers}
+    evidence: dict[str, Any] = {"receipts": receipts, "seen": seen, "shown": shown, "issuers": issuers}
     found = audit(run, keys.referee_key, keys.curator_key, strict=strict, large=large, **evidence)
-    found = replace(found, history=replace(found.history, others=seen.others))
+    found = replace(found, history=replace(found.history, others=other_runs))
     if as_json:
         deliver_json(audited.audit_document(found))
     else:

@@ -70,7 +70,7 @@ def of_epsilons(epsilons: dict[str, float | None]) -> Drawing:
 
 def view(folder: Path, result: dict[str, Any]) -> RunView:
     """Return what is shown of a result whose run folder holds its scenario; errors are those of ``pages.read_run``."""
-    return run_view(read_run(folder).scenario, result, result["rounds"])
+    return run_view(read_run(folder)[0], result, result["rounds"])
 
 
 def html(folder: Path, result: dict[str, Any]) -> str:

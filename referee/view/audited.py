@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from common.core.plain import plain
 from common.core.terminal import console, styled
@@ -31,23 +31,14 @@ NAMED = 5
 """How many other runs are named, at most."""
 
 
-class SeenByWitness(NamedTuple):
-    """What a witness has seen of a run, and of which other runs of the same referee it has seen something."""
-
-    kept: list[StoredCheckpoint]
-    others: tuple[str, ...]
-
-
-def seen_by(url: str, folder: Path) -> SeenByWitness:
+def seen_by(url: str, folder: Path) -> tuple[list[StoredCheckpoint], tuple[str, ...]]:
     """Ask a witness for all that it has seen of the run in a folder, and which others of this referee it has seen."""
     first = read_transcript(folder)[0]
     configuration = Configuration.parse(first.body["configuration"])
     with closing(WitnessClient(url, patience=10.0)) as witness:
         others = (seen.run for seen in witness.runs(configuration.referee))
-        return SeenByWitness(
-            witness.kept(configuration.referee, configuration.run),
-            tuple(run for run in others if run != configuration.run),
-        )
+        kept = witness.kept(configuration.referee, configuration.run)
+        return kept, tuple(run for run in others if run != configuration.run)
 
 
 def history_lines(history: History) -> Iterator[str]:

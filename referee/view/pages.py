@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -78,15 +77,7 @@ def _comparisons(views: Sequence[RunView]) -> list[tuple[str, list[ChartEntry]]]
     return list(found.items())
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """The public files of a run that has ended."""
-
-    scenario: ResolvedScenario
-    result: dict[str, Any]
-
-
-def read_run(folder: Path) -> FinishedRun:
+def read_run(folder: Path) -> tuple[ResolvedScenario, dict[str, Any]]:
     """Return a finished run's scenario and result.
 
     Raises:
@@ -108,13 +99,13 @@ def read_run(folder: Path) -> FinishedRun:
             f"{folder}/scenario.yaml does not fit this version of Tandem: {error.detail}; was it written by a newer "
             "version, or changed?"
         ) from None
-    return FinishedRun(chosen, document)
+    return chosen, document
 
 
 def view_of(folder: Path) -> RunView:
     """Return what is shown of a finished run folder; raises what :func:`read_run` does."""
-    run = read_run(folder)
-    rounds = run.result.get("rounds")
+    scenario, result = read_run(folder)
+    rounds = result.get("rounds")
     if not isinstance(rounds, list | tuple) or not all(isinstance(numbers, dict) for numbers in rounds):
         raise BadData(f"{folder}/result.json: rounds must be a list of mappings")
-    return run_view(run.scenario, run.result, rounds)
+    return run_view(scenario, result, rounds)

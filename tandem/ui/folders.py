@@ -104,13 +104,13 @@ class RunFolders:
 
 
 def _ended(name: str, folder: Path, began: str) -> ListedRun:
-    run = read_run(folder)
+    scenario, result = read_run(folder)
     try:
-        found = verdict(run.scenario, run.result)
-        return ListedRun(name, run.scenario.name, plain(str(run.result["status"])), found.title, found.tone, began)
+        found = verdict(scenario, result)
+        return ListedRun(name, scenario.name, plain(str(result["status"])), found.title, found.tone, began)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         text = f"{folder}/result.json cannot be read ({error!r}): it was changed, or written by another version"
-        return ListedRun(name, run.scenario.name, "cannot be shown", text, "bad", began, shown=False)
+        return ListedRun(name, scenario.name, "cannot be shown", text, "bad", began, shown=False)
 
 
 def _is_run(path: Path) -> bool:

@@ -208,21 +208,11 @@ def add_transcripts(app: Service, folders: RunFolders, rules: Rules) -> None:
         return await run_in_threadpool(audited, name)
 
 
-@dataclass(frozen=True)
-class CheckpointRow:
-    """A checkpoint as the page shows it: what it covers, when it was made, and which witnesses keep it since when."""
-
-    entries: int
-    hash: str
-    time: str
-    witnesses: tuple[tuple[str, str], ...]
-
-
-def checkpoint_row(kept: StoredCheckpoint) -> CheckpointRow:
-    """Return a checkpoint as the page shows it, once its signatures are verified."""
-    sentences = kept.verified()
-    seen = tuple((key[:16], clock(word.time)) for key, word in kept.seen().items())
-    return CheckpointRow(sentences.entries, sentences.hash, clock(sentences.time), seen)
+def checkpoint_row(kept: StoredCheckpoint) -> dict[str, Any]:
+    """Return a checkpoint as the page shows it, once its signatures are verified, with who keeps it since when."""
+    made, seen = kept.verified(), kept.seen()
+    witnesses = [(key[:16], clock(word.time)) for key, word in seen.items()]
+    return {"entries": made.entries, "hash": made.hash, "time": clock(made.time), "witnesses": witnesses}
 
 
 def history_checked(folder: Path, entries: Sequence[AnyEntry], receipt: Signed | None = None) -> list[str]:
