@@ -65,6 +65,12 @@ def by_round(
         words = label if kind == "level" else f"{label}, {value:.3f}"
         parts.append(_text(end + 14, place + 4, words, "start", short=True))
     parts += _band(rounds, x, y) if len(rounds) > MAX_BARS else _bars(rounds, x, y)
+    parts += [
+        f'<circle class="chosen" cx="{x(r.number):.1f}" cy="{y(r.estimate.value):.1f}" r="9" fill="none" '
+        f'stroke="{BLUE}" stroke-width="2"/>'
+        for r in rounds
+        if r.chosen
+    ]
     return _svg(name, measure, description, _TOP + _PLOT + 48, [_text(8, 14, measure, "start"), *parts])
 
 
@@ -134,11 +140,6 @@ def _bars(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> It
             f'M{at - 4:.1f} {low:.1f}h8"'
             f' stroke="{BLUE}" stroke-width="2" fill="none"/>'
         )
-        if r.chosen:
-            yield (
-                f'<circle class="chosen" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="9" fill="none" '
-                f'stroke="{BLUE}" stroke-width="2"/>'
-            )
         yield f'<circle class="dot estimate" cx="{at:.1f}" cy="{down(r.estimate.value):.1f}" r="4.5" fill="{BLUE}"/>'
 
 
@@ -151,14 +152,11 @@ def thinned(rounds: Sequence[Round]) -> list[tuple[int, Interval]]:
         return [(r.number, r.estimate) for r in rounds]
     first, *inner, last = rounds
     size = math.ceil(len(inner) / (MAX_POINTS - 2))
-    groups = [[first], *(inner[k : k + size] for k in range(0, len(inner), size)), [last]]
-    return [
-        (
-            group[-1].number,
-            Interval(group[-1].estimate.value, min(r.estimate.low for r in group), max(r.estimate.high for r in group)),
-        )
-        for group in groups
-    ]
+    points = []
+    for group in ([first], *(inner[k : k + size] for k in range(0, len(inner), size)), [last]):
+        low, high = min(r.estimate.low for r in group), max(r.estimate.high for r in group)
+        points.append((group[-1].number, Interval(group[-1].estimate.value, low, high)))
+    return points
 
 
 def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> Iterator[str]:
@@ -168,12 +166,6 @@ def _band(rounds: Sequence[Round], across: Scale[int], down: Scale[float]) -> It
     middle = " ".join(f"{across(number):.1f},{down(found.value):.1f}" for number, found in points)
     yield f'<polygon class="band" points="{high} {low}" fill="{BLUE}" fill-opacity="0.25"/>'
     yield f'<polyline class="middle" points="{middle}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
-    for r in rounds:
-        if r.chosen:
-            yield (
-                f'<circle class="chosen" cx="{across(r.number):.1f}" cy="{down(r.estimate.value):.1f}" r="7" '
-                f'fill="none" stroke="{BLUE}" stroke-width="2"/>'
-            )
 
 
 def _grid(top: float, y: Scale[float]) -> Iterator[str]:
