@@ -57,7 +57,8 @@ def find_quantile(
     tolerance (go on from t). Both cannot be wrong, and by Ville's inequality one of them is shown falsely with
     probability at most beta/bits, however often and whenever one looks (:mod:`common.statistics.evidence`). There are
     at most ``bits`` thresholds, so all that is shown is true with probability 1 - beta. A threshold of which both is
-    shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off.
+    shown is itself an answer and ends the search: the second verdict is waited for unless it seems far off. All that is
+    asked is ``bits`` + 4 times what a verdict can take, at most.
 
     Args:
         bits: Length of the item, 1 to 64.
@@ -80,11 +81,6 @@ def find_quantile(
             break
         low, high = (low, below) if seen.above else (below, high)
     return Quantile(low, high - 1, asked, thresholds)
-
-
-def max_agents(mechanism: Mechanism, bits: int, share: float, tolerance: float, beta: float) -> int:
-    """Return how many answers :func:`find_quantile` takes at most: ``bits`` + 4 verdicts at their worst."""
-    return (bits + _PATIENCE) * _Bar(mechanism, bits, share, tolerance, beta).most
 
 
 class _Bar:

@@ -21,7 +21,7 @@ from common.privacy.events import (
     SubsampledSteps,
     parse_event,
 )
-from common.privacy.rounding import UNIT, down, up
+from common.privacy.rounding import UNIT, above, down, up
 from common.privacy.theorems import composition, randomized_response, selection, stopping, votes
 from common.privacy.theorems import gaussian_dp as gdp
 from common.privacy.theorems import renyi as rdp
@@ -361,4 +361,5 @@ def test_rounding_moves_a_number_by_as_many_units_as_it_is_told_and_one_place(va
     assert down(value) == math.nextafter(value - abs(value) * 4.0 * UNIT, -math.inf)
     assert up(value, 100.0) == -down(-value, 100.0) >= value + 100.0 * UNIT * abs(value)
     assert up(0.0) == 5e-324
+    assert above(Fraction(10**400)) == math.inf
     assert UNIT == 2.0**-52
