@@ -11,7 +11,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
 from common.core.arrays import Floats
 from common.core.errors import BadInput
@@ -65,6 +64,8 @@ def composed_delta(releases: int, epsilon: float, delta: float, target: float) -
     with probability delta and is randomized response otherwise, so the sum is the hockey-stick divergence of k
     randomized responses, l of which disagree. Optimal. k is in 1..10^7.
     """
+    from scipy.special import logsumexp  # here, since it takes long to load, and is rarely needed
+
     if not 1 <= releases <= MAX_RELEASES:
         raise BadInput(f"between 1 and {MAX_RELEASES} releases can be composed, found {releases}")
     log_weights, slack = _disagreements(releases, epsilon)
@@ -97,6 +98,8 @@ def _some_failure(releases: int, delta: float) -> float:
 
 @lru_cache(maxsize=64)
 def _disagreements(releases: int, epsilon: float) -> tuple[Floats, float]:
+    from scipy.special import gammaln  # here, since it takes long to load, and is rarely needed
+
     disagree = np.arange(releases // 2 + 1, dtype=np.float64)
     choose = gammaln(releases + 1.0) - gammaln(disagree + 1.0) - gammaln(releases - disagree + 1.0)
     log_weights = choose - disagree * epsilon - releases * math.log1p(math.exp(-epsilon))

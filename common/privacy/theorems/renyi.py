@@ -14,7 +14,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from common.core.arrays import Floats
 from common.privacy.rounding import UNIT, down, up
@@ -73,6 +72,8 @@ def profile(order: int, tv_bound: float, ratio: float) -> float:
     In z, f is increasing and convex and the density of Q decreasing, so each cell [a, b] adds at most Q(cell) (f(a) +
     f(b)) / 2; beyond the last node ln r has a slope of at most u. Parameters and result as for :func:`closed_form`.
     """
+    from scipy.special import log_ndtr  # here, since it takes long to load, and is rarely needed
+
     nodes, log_mass = _cells(order, ratio)
     log_r = _log_mixture(ratio * (nodes[1:] - nodes[0]), tv_bound)
     log_f = np.concatenate([[-np.inf], log_divergence(order, log_r)])
@@ -93,6 +94,8 @@ def log_divergence(order: int, log_r: Floats) -> Floats:
 @lru_cache(maxsize=256)
 def _cells(order: int, ratio: float) -> tuple[Floats, Floats]:
     """Return nodes from u/2 to far beyond the bulk at k u, and the log of N(0,1)'s mass of each cell."""
+    from scipy.special import log_ndtr  # here, since it takes long to load, and is rarely needed
+
     shift, start = order * ratio, 0.5 * ratio
     bend, end = start + min(max(12.0, shift + 8.0), 60.0), 40.0 + shift + 20.0 + ratio
     fine = np.linspace(start, bend, 50 * math.ceil(bend - start) + 1)

@@ -26,7 +26,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
 
 from common.core.arrays import Floats
 from common.numerics.bisection import between, crossing
@@ -161,6 +160,8 @@ def _corners(mu: float, law: Stopping) -> tuple[Floats, Floats, Floats, float]:
 
     The corners are those of each cell of s: two ends, by all corners of x.
     """
+    from scipy.special import ndtr  # here, since it takes long to load, and is rarely needed
+
     fine = np.linspace(8.0 + mu, -3.0, PLACES + 1)
     z = np.concatenate([np.linspace(37.0, 8.0 + mu, 30, endpoint=False), fine, np.linspace(-4.0, -38.0, 35)])
     taken, tail = ndtr(mu - z), ndtr(-z)
