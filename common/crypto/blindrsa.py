@@ -16,8 +16,8 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
@@ -31,7 +31,8 @@ _DIGEST = 48
 _ENDS = 0xBC
 
 
-class Blinded(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Blinded:
     """A blinded message, as long as the modulus, which the signer sees; and 1/r modulo n, which nobody else does."""
 
     message: bytes

@@ -340,7 +340,7 @@ _FORMS: dict[bytes, tuple[type[Enrolment] | type[Poll] | type[Report], re.Patter
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SignedBytes:
     """A signed message in the usual form; nobody has verified its signature yet.
 

@@ -51,7 +51,6 @@ def test_the_same_request_again_gets_the_same_signature_and_who_has_no_code_noth
 
 
 def test_the_code_is_used_on_disk_before_the_signature_is_made(party, folder, monkeypatch):
-    """A crash there costs nobody a credential: the same request is answered afterwards, and no other one."""
     (code,) = codes(folder, 1)
     asked, seen = request(party), []
 

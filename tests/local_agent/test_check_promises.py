@@ -44,6 +44,7 @@ class Lying:
     body: str = ""
     own: bytes = b""
     problem: TandemError | None = None
+    consistency: tuple[str, ...] | None = None
     asked: int = 0
 
     def proof(self, signed: Signed) -> Proof:
@@ -52,6 +53,7 @@ class Lying:
             raise self.problem
         since = ProofRequest.parse(signed.message).since
         tree, reports = entries_tree(self.entries), Tree(self.leaves)
+        goes_on = tree.consistency(since) if since is not None and since <= len(tree) else None
         entry = next(each for each in self.entries if each.kind == "answers")
         index = self.leaves.index(self.own)
         return Proof(
@@ -62,7 +64,7 @@ class Lying:
             path=reports.path(index),
             kept=StoredCheckpoint(checkpoint=signed_checkpoint(self.signer, "run", self.digest, self.entries, 9)),
             entry_path=tree.path(entry.index),
-            consistency=tree.consistency(since) if since is not None and since <= len(tree) else None,
+            consistency=goes_on if self.consistency is None else self.consistency,
         )
 
 
@@ -77,7 +79,6 @@ class Stage:
         self.liar = Lying(watched.identity, self.digest)
 
     def check(self, *more: str, witness: bool = False) -> tuple[int, str, str]:
-        """Return exit status, standard output and standard error of a check."""
         plain, with_witness = self._addresses
         done = CliRunner().invoke(app, ["check", *plain, *(with_witness if witness else ()), *more])
         shutil.rmtree(self.state / "checkpoints", ignore_errors=True)  # each check of a test is a first one
@@ -112,7 +113,6 @@ class Stage:
         self.liar.entries, self.liar.leaves, self.liar.body, self.liar.own = entries, leaves, body.hex(), own
 
     def sent(self, when: float) -> None:
-        """Change when this device has sent its answer."""
         tree = json.loads(self.held.path.read_bytes())
         self.held.path.write_text(json.dumps({**tree, "sent": when}))
 
@@ -298,39 +298,18 @@ def history(*kinds: str) -> list[SignedEntry]:
     return entries
 
 
-@dataclass
-class Referee:
-    """A referee that shows a transcript as far as its newest checkpoint goes; ``path`` replaces its proof's path."""
-
-    entries: list[SignedEntry]
-    problem: Exception | None = None
-    path: tuple[str, ...] | None = None
-
-    def proof(self, signed: Signed) -> Proof:
-        if self.problem is not None:
-            raise self.problem
-        since, tree = ProofRequest.parse(signed.message).since, entries_tree(self.entries)
-        path = tree.consistency(since) if since is not None and since <= len(tree) else None
-        return Proof(
-            entry=self.entries[3].wire(),
-            index=0,
-            reports=1,
-            body="8080",
-            path=(),
-            kept=StoredCheckpoint(checkpoint=signed_checkpoint(REFEREE, "run", DIGEST, self.entries, 9)),
-            entry_path=tree.path(3),
-            consistency=path if self.path is None else self.path,
-        )
+def shows(entries: list[SignedEntry], problem: TandemError | None = None, path: tuple[str, ...] | None = None) -> Lying:
+    """Return a referee that shows a transcript as far as it goes; ``path`` replaces its proof's path."""
+    return Lying(REFEREE, DIGEST, entries, [LEAF], "8080", LEAF, problem, path)
 
 
-def asked(referee: Referee, before: SeenCheckpoint | None = None) -> ReportCheck:
+def asked(referee: Lying, before: SeenCheckpoint | None = None) -> ReportCheck:
     return check(HELD, PERSON, referee, REFEREE.public, before=before)
 
 
 @pytest.fixture
 def before() -> SeenCheckpoint:
-    """What the agent was shown the first time."""
-    found = asked(Referee(history("operation", "question")))
+    found = asked(shows(history("operation", "question")))
     assert found.status == INCLUDED
     assert found.shown is not None
     return found.shown
@@ -338,11 +317,11 @@ def before() -> SeenCheckpoint:
 
 def test_a_history_that_goes_on_is_included_again_and_the_newest_is_kept(before):
     longer = history("operation", "question", "answers", "result")
-    found = asked(Referee(longer), before)
+    found = asked(shows(longer), before)
     assert found.status == INCLUDED
     assert found.shown is not None
     assert found.shown.kept.verified().entries == 8
-    again = asked(Referee(longer), found.shown)
+    again = asked(shows(longer), found.shown)
     assert (again.status, again.shown) == (INCLUDED, found.shown)
 
 
@@ -358,8 +337,8 @@ AGAIN_FORKS = {
 def test_a_referee_that_shows_another_history_the_second_time_is_found(before, name):
     """Both hold the agent's report, under a valid path: only the first checkpoint tells them apart."""
     fork = AGAIN_FORKS[name]
-    assert asked(Referee(fork)).status == INCLUDED
-    found = asked(Referee(fork), before)
+    assert asked(shows(fork)).status == INCLUDED
+    found = asked(shows(fork), before)
     assert found.status == OTHER
     assert ("only 5 now" if name == "put back" else "do not begin with those") in found.why
 
@@ -370,16 +349,16 @@ def test_no_path_passes_for_a_beginning_that_is_none(before):
     own, honest = entries_tree(fork), entries_tree(true)
     paths = [(), own.consistency(6), honest.consistency(6), (*own.consistency(6), "00" * 32), ("nothing",), own.path(5)]
     for path in paths:
-        assert asked(Referee(fork, path=path), before).status == OTHER
-    assert asked(Referee(true, path=honest.consistency(6)), before).status == INCLUDED
+        assert asked(shows(fork, path=path), before).status == OTHER
+    assert asked(shows(true, path=honest.consistency(6)), before).status == INCLUDED
 
 
 @pytest.mark.parametrize("problem", [STILL_OPEN, LATER, DENIED], ids=["still open", "later", "denied"])
 def test_what_was_proven_once_is_proven_again(before, problem):
-    found = asked(Referee([], problem), before)
+    found = asked(shows([], problem), before)
     assert found.status == OTHER
     assert "has proven this report before" in found.why
-    first = asked(Referee([], problem))
+    first = asked(shows([], problem))
     assert first.status in (OPEN, LEFT_OUT)
 
 

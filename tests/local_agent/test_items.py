@@ -82,7 +82,6 @@ def test_what_a_mechanism_cannot_randomize_is_refused_before_anybody_is_looked_a
 
 @pytest.mark.parametrize(("mechanism", "query"), [("warner", ITEM), ("krr", LOSS)])
 def test_nothing_is_randomized_by_what_cannot(mechanism, query):
-    """The second line of defence: whoever calls the randomizer without having checked gets nothing."""
     asked, found = parse_query(query), parse_mechanism({"name": mechanism, "epsilon": 1.0})
     for call in (randomize, randomize_one):
         with pytest.raises(PolicyRefused, match="cannot randomize what query"):

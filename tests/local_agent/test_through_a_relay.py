@@ -67,7 +67,6 @@ def port_of(address: str) -> int:
 
 @pytest.mark.slow
 def test_a_referee_sees_the_relay_s_address_and_a_relay_sees_nothing_else(tmp_path, wire, monkeypatch):
-    """From enrolment to the checked receipt; the run ends, and its audit verifies."""
     monkeypatch.setattr(agents_edge, "HOLD", 0.01)
     chosen = tiny("agents.count=600", "agents.batch=600", "curator.rounds=1")
     person = Records(np.full((1, 8), 0.125, dtype=np.float32), np.ones(1, dtype=np.int8))

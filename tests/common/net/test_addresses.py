@@ -37,7 +37,6 @@ GOOD = ("http://[::1]:8790", "https://[fe80::1%25en0]:1", "http://127.0.0.1", "h
 
 
 def takers() -> dict[str, Callable[[str], Any]]:
-    """What takes an address from a person."""
     return {
         "client": Client,
         "relayed": lambda url: ThroughRelay(url, "00" * 32),

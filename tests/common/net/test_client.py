@@ -99,7 +99,6 @@ def test_it_repeats_until_it_is_answered():
 
 
 def test_agents_wait_for_a_referee_that_cannot_store_anything_and_others_are_told_of_it():
-    """A database that was away for a moment ended the agent that enrolled then."""
     full = CannotWrite("no space left")
     client = talking(problem(full), problem(full), httpx.Response(200, json={"a": 1}), kind=RefereeClient)
     assert client.document("GET", "/x") == {"a": 1}

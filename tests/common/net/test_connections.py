@@ -168,7 +168,6 @@ def test_clients_that_take_no_answers_are_dropped_and_make_room(monkeypatch):
 
 
 def small_window(address: str) -> socket.socket:
-    """Connect, with a window of 2 KiB."""
     parts = urlsplit(address)
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)

@@ -73,7 +73,6 @@ def _fresh():
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Wait for what the server does in its thread."""
     for _ in range(6000):
         if condition():
             return

@@ -73,8 +73,6 @@ def whole(body: bytes, *, status: str = "200 OK", headers: bytes = b"") -> Answe
 
 
 def endless(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
-    """Send a head, and a part again and again."""
-
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
         while True:
@@ -85,7 +83,6 @@ def endless(head: bytes, part: bytes, pause: float = 0.0) -> Answer:
 
 
 def silent(connection: socket.socket) -> None:
-    """Take the request, and answer nothing."""
     connection.recv(1)
 
 
@@ -122,7 +119,6 @@ LARGE: dict[str, Answer] = {
 
 @pytest.mark.slow
 def test_no_peer_holds_or_fills_a_client():
-    """Each kind of hostile answer ends with one error that names the peer, within the time that the client has."""
     for name, answer in {**SLOW, **LARGE}.items():
         with hostile(answer) as url, closing(Client(url, patience=0.3, timeout=0.5)) as client:
             with pytest.raises(PeerError, match=r"127\.0\.0\.1") as caught:
@@ -134,7 +130,6 @@ def test_no_peer_holds_or_fills_a_client():
 
 @pytest.mark.slow
 def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
-    """What each party asks of another, against answers without end and bombs."""
     monkeypatch.setattr(clients, "PAUSES", (0.01,))
     key = Identity.create()
     signed = key.sign("kind", {"run": "r", "operation_id": "o", "report_id": "00", "digest": "d"})
@@ -190,7 +185,6 @@ def test_all_kinds_of_clients_have_the_limits(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
-    """A witness may give each page once more, or new ones for ever: both end."""
     import httpx
 
     monkeypatch.setattr("common.net.client._BYTES", 1 << 20)
@@ -213,8 +207,6 @@ def test_pages_without_end_are_refused(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.slow
 def test_a_wait_ends_when_its_caller_wants():
-    """A curator that sends a byte now and then, or is at work for ever, does not hold a run that was cancelled."""
-
     def cancelled() -> None:
         raise RunCancelled("by the operator")
 
@@ -245,7 +237,6 @@ def test_a_curator_at_work_on_an_acknowledgement_holds_no_run(monkeypatch: pytes
 
 @pytest.mark.slow
 def test_a_client_serves_on_after_a_hostile_answer():
-    """What is left of an answer is no part of the next one."""
     answers = itertools.cycle([whole(b"x" * (1 << 17)), whole(b'{"a": 1}')])
     with hostile(lambda connection: next(answers)(connection)) as url, closing(Client(url, patience=1.0)) as client:
         for _ in range(3):
@@ -267,7 +258,6 @@ def test_no_cookie_of_a_peer_is_sent_back():
 
 
 def test_a_peer_cannot_steer_this_process_by_its_problem_documents():
-    """Another process has taken over, the operator has cancelled: a peer cannot say either."""
     for kind in ("superseded", "run-cancelled", "peer-untrusted", "peer-misbehaved", "no-such"):
         body = b'{"type": "urn:tandem:problem:%s", "detail": "x", "self": 1}' % kind.encode()
         with hostile(whole(body, status="409 Conflict")) as url, closing(Client(url, patience=0.2)) as client:

@@ -91,14 +91,12 @@ def unchecked(folder: Path, party: str, clients: Path | None = None) -> ssl.SSLC
 
 @pytest.fixture(scope="module")
 def curator(ours):
-    """A service that asks for a client's certificate."""
     with served(app(), tls=server_context(shown(ours), ours / "curator" / "ca.pem")) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def open_to_all(ours):
-    """A service that asks nobody for a certificate."""
     with served(app(), tls=server_context(shown(ours))) as address:
         yield address
 
@@ -291,7 +289,6 @@ MEMORY = 30 << 20
     ids=["plain HTTP", "no TLS", "a broken handshake"],
 )
 def test_many_who_speak_no_tls_take_no_memory(sent, ours):
-    """Each leaves at once, or once it has read why it was refused."""
     command = [sys.executable, "-c", FLOODED, str(ours / "curator" / "server.pem")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as service:
         try:

@@ -81,7 +81,6 @@ def asked_at(folder: Path) -> set[str]:
 @for_each("place", ["file", "service"])
 @for_each("copied", ["before it was asked", "after it was asked"])
 def test_the_second_copy_is_refused_before_it_answers(tmp_path, monkeypatch, place, copied):
-    """Without a witness both copies answer, which is why there are witnesses."""
     monkeypatch.setenv("TANDEM_WITNESS_TOKEN", TOKEN)
     with served(witness_app(tmp_path / "witness", TOKEN)) as url:
         where = f"{url}/v1/heads/hospital" if place == "service" else str(tmp_path / "heads")
@@ -109,7 +108,6 @@ def test_the_second_copy_is_refused_before_it_answers(tmp_path, monkeypatch, pla
 
 
 def test_without_a_witness_both_copies_answer(tmp_path):
-    """What the page says of a host without witnesses: it is the reason not to make copies."""
     opened(tmp_path / "one").close()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     for name, question in (("one", FIRST), ("two", SECOND)):

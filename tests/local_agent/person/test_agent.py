@@ -256,8 +256,6 @@ def test_what_is_no_receipt_is_said_so(tmp_path, content):
 
 
 def test_a_configuration_that_was_changed_on_its_way_is_not_kept_and_nothing_is_declined(tmp_path):
-    """It would not verify, for this question and all later ones of the run: the agents would be lost."""
-
     class Spoiling(Lying):
         left = 1
 
