@@ -15,17 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from common.core.arrays import AnyArray, Indices, Words
+from common.core.arrays import Indices
 from common.local.packing import PIECE, Mask, count_ones, cut_mask, encode_mask, fill_mask
 from common.local.queries.query import Query
 from common.net.messages import MAX_LISTED, AnyAssignment, Assignment, MassAssignment, pack_indices
-from common.numerics.kernels import njit, njit_inlined
 from referee.collection.order import Order
 from referee.collection.roster import Roster
 from referee.tables import Cohort, Part, Participant, StoredQuestion
 
 _PIECE = 1 << 20
-"""Agents of an order of several layers that are worked out at a time."""
+"""Agents of an order that are worked out at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +92,13 @@ def form_mass(parts: Sequence[Part], cohort: Callable[[int], Cohort], roster: Ro
 
 def _mark(mask: Mask, first: int, order: Order, start: int, stop: int, *, put: bool) -> None:
     """Put the agents at some positions of an order into a mask, or take them out."""
-    if order.network is None:
-        for begin in range(start, stop, _PIECE):
-            agents = first + order.slice(begin, min(_PIECE, stop - begin))
-            bits = np.left_shift(1, 7 - (agents & 7)).astype(np.uint8)
-            if put:
-                np.bitwise_or.at(mask, agents >> 3, bits)
-            else:
-                np.bitwise_and.at(mask, agents >> 3, ~bits)
-        return
-    half, keys = order.network
-    _mark_compiled(mask, first, np.uint64(order.size), half, keys, start, stop, put)
+    for begin in range(start, stop, _PIECE):
+        agents = first + order.slice(begin, min(_PIECE, stop - begin))
+        bits = np.left_shift(1, 7 - (agents & 7)).astype(np.uint8)
+        if put:
+            np.bitwise_or.at(mask, agents >> 3, bits)
+        else:
+            np.bitwise_and.at(mask, agents >> 3, ~bits)
 
 
 def _ranks(mask: Mask, bounds: Indices) -> Indices:
@@ -118,35 +113,6 @@ def _ranks(mask: Mask, bounds: Indices) -> Indices:
         before += int(counts[-1])
     found[np.searchsorted(bounds, 8 * len(mask)) :] = before
     return found
-
-
-@njit
-def _mark_compiled(
-    mask: AnyArray, first: int, size: np.uint64, half: np.uint64, keys: Words, start: int, stop: int, put: bool
-) -> None:
-    low = (np.uint64(1) << half) - np.uint64(1)
-    for position in range(start, stop):
-        value = np.uint64(position)
-        while True:
-            left, right = value >> half, value & low
-            for key in keys:
-                left, right = right, left ^ (_mixed(right ^ key) & low)
-            value = (left << half) | right
-            if value < size:
-                break
-        agent = first + np.int64(value)
-        bit = np.uint8(128 >> (agent & 7))
-        if put:
-            mask[agent >> 3] |= bit
-        else:
-            mask[agent >> 3] &= ~bit
-
-
-@njit_inlined
-def _mixed(value: np.uint64) -> np.uint64:
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 def take(cohorts: Iterable[Cohort], count: int) -> tuple[Part, ...]:

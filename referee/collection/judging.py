@@ -40,7 +40,6 @@ from common.net.messages import (
     MassAssignment,
     PackedReport,
     Report,
-    SignedBytes,
     pack_index,
     report_payload,
 )
@@ -193,14 +192,8 @@ def judge(claim: Claim, asked: Asked, known: StoredReport | None = None, still_o
     answered = 1 if individual else count_answers(body, len(slots), asked.kind)
     report_id, signature = bytes.fromhex(report.report_id), bytes.fromhex(claim.signed.signature)
     accepted = StoredReport(int(slots[0]), individual, report_id, answered, signature, body)
-    return accepted if _as_usual(claim, accepted, asked, fingerprint) else replace(accepted, message=claim.payload)
-
-
-def _as_usual(claim: Claim, accepted: StoredReport, asked: Asked, fingerprint: str) -> bool:
-    if isinstance(claim.signed, SignedBytes) and isinstance(claim.report, Report):
-        # It came in canonical JSON with these fields, of which all but the answer were compared with the question.
-        return repr(unpack_one(accepted.body, asked.kind)) == repr(claim.report.answer)
-    return _payload(accepted, asked, claim.key, fingerprint) == claim.payload
+    usual = _payload(accepted, asked, key, fingerprint) == claim.payload
+    return accepted if usual else replace(accepted, message=claim.payload)
 
 
 def asked_slots(key: str, asked: Asked) -> Indices | range:

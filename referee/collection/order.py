@@ -63,15 +63,6 @@ class Order:
             raise ValueError(f"a layer of the order's seed begins behind its {size} agents")
         self._layers = [(layer.start, _Network(layer.key, size - layer.start)) for layer in found]
 
-    @property
-    def network(self) -> tuple[np.uint64, Words] | None:
-        """Bits of half a word, and the keys of the rounds: with the size, all that a compiled loop needs.
-
-        None where there are several layers.
-        """
-        _, lowest = self._layers[0]
-        return (lowest.half, lowest.keys) if len(self._layers) == 1 else None
-
     def slice(self, start: int, count: int) -> Indices:
         """Return the agents at positions start..start+count-1 of the order, int64."""
         values = np.arange(start, min(start + count, self.size), dtype=np.uint64)
