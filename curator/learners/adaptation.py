@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -161,14 +161,10 @@ class Steps(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What is settled before the first iteration.
+    """What is settled before the first iteration: domains within public bounds, their discrepancy, private or exact.
 
-    Attributes:
-        domains: Within public bounds.
-        discrepancy: d, private or exact.
-        noise: sigma_1 and sigma_2, 0 without privacy.
-        start: Where w begins, shape (d,); None for 0.
-        reach: How far noise may take w in all iterations.
+    ``noise`` is sigma_1 and sigma_2, 0 without privacy; ``start`` is where w begins, None for 0; ``reach`` is how far
+    noise may take w in all iterations.
     """
 
     domains: Domains
@@ -289,10 +285,7 @@ def smoothness(settings: NonconvexSettings, domains: Domains) -> float:
         * (abs(loss - settings.kappa_1) + settings.kappa_2 * math.sqrt(k_other) + settings.kappa_inf)
         / k**2.5
         + settings.kappa_inf * sharpness * share**4 * (k**-3.0 + k**-3.5)
-        for share, k, k_other, loss in (
-            (alpha, m, n, bounds.greatest + bounds.width),
-            (other, n, m, bounds.greatest),
-        )
+        for share, k, k_other, loss in ((alpha, m, n, bounds.greatest + bounds.width), (other, n, m, bounds.greatest))
     )
     own += 2.0 * settings.kappa_inf * sharpness * (alpha * other) ** 2 / (m * n) ** 1.5
     cross = bounds.slope * (alpha**2 / m**1.5 + other**2 / n**1.5)
@@ -307,10 +300,7 @@ class Adaptation(CentralMechanism[DomainSide, Floats]):
     Values are a :class:`~curator.learners.domains.DomainSide` a block. The algorithms bring all rows within their
     public bounds before they use them, whatever they are given, and calibrate their noise from mu.
 
-    Attributes:
-        settings: Of the algorithm, whose type says which one it is.
-        private: Which side is the private one.
-        mu: Of everything; None for no privacy at all.
+    The type of the settings says which algorithm it is; without a mu there is no privacy at all.
     """
 
     settings: ConvexSettings | NonconvexSettings
@@ -346,9 +336,6 @@ def one_thread() -> AbstractContextManager[Any]:
 @cache
 def _libraries() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-S = TypeVar("S", bound=DescentSettings)
 
 
 class AdaptationLearner(PublicSettings, Learner):
@@ -388,13 +375,13 @@ class AdaptationLearner(PublicSettings, Learner):
             )
         return public
 
-    def settings(self, kind: type[S]) -> S:
-        """Return the algorithm's settings; ``norm`` is of x - center, and the algorithm's of x'."""
-        given = self.model_dump(include=set(kind.model_fields))
-        return kind(**{**given, "norm": math.hypot(given["norm"], 1.0) if self.intercept else given["norm"]})
-
-    def adapted(self, access: Access, public: Records | None, settings: ConvexSettings | NonconvexSettings) -> Floats:
+    def adapted(
+        self, access: Access, public: Records | None, kind: type[ConvexSettings] | type[NonconvexSettings]
+    ) -> Floats:
         """Return w: private for the sample, which is one side, ||x - center|| <= ``norm`` on both."""
+        own_settings = self.model_dump(include=set(kind.model_fields))
+        # ``norm`` is of x - center, and the algorithm's of x'.
+        settings = kind(**{**own_settings, "norm": math.hypot(self.norm, 1.0) if self.intercept else self.norm})
         given = self._fitting(public)
         scaling = self._scaling(given)
         side = partial(self._side, scaling=scaling)
@@ -425,9 +412,8 @@ class AdaptationLearner(PublicSettings, Learner):
     def affine(self, weights: Floats) -> tuple[Floats, float]:
         """Return the prediction <w, x'> as weights of x and a constant."""
         own = weights[: self.features]
-        return own, float(weights[self.features] if len(weights) > self.features else 0.0) - self.center * float(
-            own.sum()
-        )
+        constant = weights[self.features] if len(weights) > self.features else 0.0
+        return own, float(constant) - self.center * float(own.sum())
 
     def half_space(self, weights: Floats) -> Hypothesis:
         """Return sign(<w, x'>) as a hypothesis."""
@@ -453,7 +439,7 @@ class CnvxAdap(CnvxAdapSettings, AdaptationLearner):
         return 2.0 * np.clip(records.features[:, self.response].astype(np.float64), 0.0, 1.0) - 1.0
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        found = self.adapted(access, public, self.settings(ConvexSettings))
+        found = self.adapted(access, public, ConvexSettings)
         if self.response is None:
             return self.half_space(found)
         weights, constant = self.affine(found)
@@ -471,4 +457,4 @@ class NcnvxAdap(NcnvxAdapSettings, AdaptationLearner):
         return (cls(alpha=0.3, mu=2.0, iterations=300, output="average", features=3, norm=1.8, radius=3.0),)
 
     def learn(self, access: Access, previous: Hypothesis | None, public: Records | None = None) -> Hypothesis:
-        return self.half_space(self.adapted(access, public, self.settings(NonconvexSettings)))
+        return self.half_space(self.adapted(access, public, NonconvexSettings))

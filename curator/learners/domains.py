@@ -172,12 +172,10 @@ RIDGE = 1e-5
 
 
 class PublicFit(NamedTuple):
-    """The fit of the public side alone.
+    """The fit of the public side alone: w_0, in the ball, of least mean loss, and what follows from it.
 
-    Attributes:
-        weights: w_0, shape (d,), in the ball: the least mean loss of the public side.
-        residual_clip: The :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual.
-        reach: How far from w_0 noise may take w; see :func:`reach`.
+    ``residual_clip`` is the :data:`CLIP_QUANTILE` of |w_0.x - y|, at least :data:`LEAST_CLIP` of the greatest residual;
+    ``reach`` is how far from w_0 noise may take w.
     """
 
     weights: Floats
@@ -224,10 +222,7 @@ def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
     """Return the minimizer of sum_i q_i (w . x_i - y_i)^2 over ||w|| <= radius.
 
     Exact up to rounding: the ridge solution (A + nu I)^-1 b whose nu >= 0 puts it on the sphere, or nu = 0 inside it,
-    by bisection in the eigenbasis of A.
-
-    Args:
-        shares: q, shape (k,), non-negative.
+    by bisection in the eigenbasis of A. The shares q are non-negative.
     """
     weighted = side.features * shares[:, None]
     values, vectors = np.linalg.eigh(weighted.T @ side.features)
@@ -248,10 +243,7 @@ def least_squares(side: DomainSide, shares: Floats, radius: float) -> Floats:
 def logistic(side: DomainSide, shares: Floats, penalty: float, start: Floats | None = None) -> Floats:
     """Return the minimizer of sum_i q_i ln(1 + e^(-y_i w . x_i)) + penalty ||w||^2 / 2, by damped Newton.
 
-    Args:
-        side: Responses are -1 or +1.
-        shares: q, shape (k,), non-negative; about 1 in sum.
-        start: Where to begin, shape (d,); 0 by default.
+    The shares q are non-negative and about 1 in sum; it begins at 0 by default.
     """
     signed = side.features * side.responses[:, None]
     weights = np.zeros(signed.shape[1]) if start is None else start.copy()

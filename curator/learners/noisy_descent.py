@@ -142,11 +142,7 @@ def descend(
 
     Both gradients of an iteration are taken at the same point. With noise, gradient and noise are whole multiples of
     one unit, so that what is released is a function of what the exact Gaussian mechanism would release for the
-    rounded gradient: post-processing.
-
-    Args:
-        domains: Any; records are brought within ``bounds`` first.
-        start: A public w within the ball, shape (d,); None for 0.
+    rounded gradient: post-processing. Records are brought within ``bounds`` first.
     """
     domains, sizes, private = domains.bounded(bounds.norm), domains.sizes, int(domains.private == "target")
     unit, cell = unit_of(bounds, domains.shares(course.alpha)), bounds.greatest / CELLS
@@ -257,12 +253,8 @@ def move_rows(
 ) -> None:
     """Add the rows' parts of the gradient to ``sums``, and move their scales by one step.
 
-    Args:
-        features, responses: Shapes (k, d) and (k,).
-        weights: w, shape (d,).
-        noise: Whole numbers of the losses' grid, shape (k,).
-        scales: v, shape (k,), all at least 1; changed.
-        sums: Shape (d,), int32, every row's part with an offset that :func:`whole_sums` takes away; changed.
+    ``noise`` are whole numbers of the losses' grid, one a row; ``scales``, v, are at least 1; ``sums``, int32, has
+    every row's part with an offset that :func:`whole_sums` takes away.
     """
     for i in range(len(features)):
         score = float(_product(features, i, weights))

@@ -148,8 +148,6 @@ def minimize(rows: Distinct, start: Floats, penalty: float, intercept: float, *,
     Args:
         rows: m distinct rows, each with how often it counts, t_i.
         start: Where to begin, shape (d + 1,), or (d,) without intercept. Near the minimum, few steps are left.
-        penalty: C, positive.
-        intercept: Value of the feature appended to every row; 0 for none.
         separate: Stop as soon as every margin is positive: at a hyperplane without a mistake. Where the steps end at
             the minimum before there is one, the result is the minimum.
     """
@@ -194,11 +192,7 @@ def _least(margins: Singles, cut: float, most: int, known: AnyArray) -> Indices:
 
 
 def _newton(rows: ActiveSet, weights: Floats, enough: float) -> tuple[Floats, float]:
-    """Minimize over the given rows; with ``enough`` 0 stop once every margin is positive.
-
-    Returns:
-        The weights, and their least margin.
-    """
+    """Minimize over the given rows, with ``enough`` 0 until every margin is positive; return the least margin, too."""
     margins = rows.margins(weights)
     for _ in range(_MAX_STEPS):
         if enough == 0.0 and margins.min() > 0.0:

@@ -188,10 +188,8 @@ class NoisyShares:
     1/sum p, the largest weight, at most ``bound``: together by 2^-29 of the bound for half the change, and 2^-20 is
     added.
 
-    Attributes:
-        epsilon: In [0.0025, 30].
-        items: K, how many, at most 4096.
-        bound: s, above 0 and at most 1, with what floating point adds to half the change.
+    Epsilon is in [0.0025, 30], K = ``items`` at most 4096, and ``bound``, above 0 and at most 1, is s with what
+    floating point adds to half the change.
 
     """
 
@@ -229,11 +227,10 @@ class NoisyShares:
         return noisy
 
     def rounded(self, values: Iterator[tuple[Indices, Floats]]) -> Indices:
-        """Return the shares, without noise: in units, rounded down, shape (items,), int64.
+        """Return the shares, without noise: in units, rounded down, shape (items,).
 
-        Args:
-            values: An item and a weight in [0, 1] a person, both of shape (k,), a block of up to 2^21 people at a time.
-                Items outside 0..items-1 have no share; their weights count in the sum of all.
+        Values are an item and a weight in [0, 1] a person, up to 2^21 people a block. Items outside 0..items-1 have no
+        share; their weights count in the sum of all.
         """
         sums = np.zeros((2, self.items + 1), dtype=np.int64)
         for items, weights in values:

@@ -87,11 +87,9 @@ def _tables() -> RoundedNormal:
 
 
 def split() -> tuple[list[int], list[int]]:
-    """Return the weights of core and rest.
+    """Return the weights of the core, 2,048 multiples of 2^-29, and of the rest, 2^15 multiples of 2^-207 of it.
 
-    Returns:
-        blocks: 2,048 multiples of 2^-29, together 1; the last is the rest's.
-        rest: 2^15 multiples of 2^-207 of the rest, together all of it.
+    Together the core's are 1, and the last is the rest's; the rest's are all of it.
     """
     masses, one = magnitudes(), 1 << _PRECISION
     size, units = 1 << BLOCK_BITS, CORE_BITS + CHANCE_BITS
@@ -172,10 +170,8 @@ def _polynomial() -> tuple[list[int], int]:
 def alias_table(weights: Sequence[int], capacity: int) -> tuple[list[int], list[int]]:
     """Return chances and aliases: slot s keeps ``chance[s]`` of its capacity and leaves the others to ``alias[s]``.
 
-    Exact: what slots keep for i, and what they leave to it, together is weight i. A full slot is its own alias.
-
-    Args:
-        weights: Whole numbers >= 0, together the capacity times their number.
+    Exact: what slots keep for i, and what they leave to it, together is weight i. A full slot is its own alias. Weights
+    are whole numbers, together the capacity times their number.
     """
     chances, aliases = [0] * len(weights), list(range(len(weights)))
     left = list(weights)
@@ -232,11 +228,8 @@ def whole_normals(deviation: float, count: int, source: RandomSource) -> Indices
     Added to whole numbers, they are a function of what the Gaussian mechanism releases, as above. The deviation is
     greater than asked for by a share of 2^-18 at most (where it is at least 2^-20).
 
-    Args:
-        deviation: Positive, at most 2^58.
-
     Raises:
-        BadInput: If it is not.
+        BadInput: If it is not positive and at most 2^58.
     """
     if not 0.0 < deviation <= MAX_DEVIATION:
         raise BadInput(f"the noise's standard deviation must be positive and at most 2^58 units, found {deviation}")

@@ -104,14 +104,9 @@ def pack(coefficients: Bits, values: Bits, matrix: Words) -> None:
 
 @njit
 def eliminate(matrix: Words, columns: int) -> Indices:
-    """Bring packed rows to echelon form, in place.
+    """Bring packed rows to echelon form, in place; bit b of ``matrix[w, r]`` is column 64 w + b of row r.
 
-    Word-major, so that one pivot clears its column from 64-bit words of many rows at once, without a branch:
-    O(rows * rank * words) word operations.
-
-    Args:
-        matrix: Shape (words, rows): bit b of ``matrix[w, r]`` is column 64 w + b of row r.
-        columns: Number of columns, at most 64 words.
+    Word-major, so that one pivot clears its column from 64-bit words of many rows at once, without a branch.
 
     Returns:
         The pivot columns, increasing, one for each of the first ``rank`` rows; all other rows are zero.

@@ -73,11 +73,8 @@ def choose_level(people: Indices, epsilon: float, source: RandomSource) -> int:
     to within 2^-120 of it. Both change a ratio of probabilities by a factor below e^{2^-96}, and epsilon - epsilon' is
     at least 2^-54 epsilon.
 
-    The numbers of words, of weights and of comparisons are functions of epsilon and of the greatest possible count.
-
-    Args:
-        people: Shape (m + 1,): how many hypotheses make each number of mistakes; at least one is positive.
-        epsilon: At least 2^-40.
+    The numbers of words, of weights and of comparisons are functions of epsilon, at least 2^-40, and of the greatest
+    possible count; ``people``, shape (m + 1,), are how many hypotheses make each number of mistakes.
     """
     shares = _weights(epsilon, len(people) - 1)
     far = len(shares) - 1
@@ -190,11 +187,6 @@ class FewestMistakes(CentralMechanism[Records, Hypothesis]):
         return Release(epsilon=self.epsilon)
 
     def apply(self, values: Iterator[Records], source: RandomSource) -> Hypothesis:
-        """Choose by the mistakes on all records.
-
-        Raises:
-            BadData: If conjunctions are asked of features other than 0/1, or of fewer features than literals.
-        """
         records = Records.joined(list(values))
         stumps = self.hypotheses == "stumps"
         grid = np.linspace(self.low, self.high, self.cells)
@@ -349,10 +341,8 @@ def choose(
     remains true on the average over the fits. Drawing the settings is such an average.
 
     Args:
-        score: (output, randomness) -> a score that is private itself, the higher the better; for example
+        score: Makes a score, the higher the better, that is private itself; for example
             :func:`curator.mechanisms.sums.noisy_sum`.
-        grid: Public values of each setting.
-        law: Of K.
         constant_time: Carry out all ``law.most`` runs and look at the first K only, as who knows how long it took would
             know K.
 

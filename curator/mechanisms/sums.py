@@ -98,14 +98,9 @@ class LossSum(CentralMechanism[AnyArray, int]):
 def noisy_sum(total: int, parts: int, mu: float, source: RandomSource) -> int:
     """Return a sum of values in [0, 1] with Gaussian noise: mu-GDP where one value of the sum is replaced.
 
-    Args:
-        total: The sum in whole parts, an integer.
-        parts: How many parts make 1; the noise has a standard deviation of parts/mu of them.
-        mu: Positive.
-
-    Returns:
-        Whole parts: total + round(noise) = round(total + noise), post-processing of the exact Gaussian mechanism, to
-        within 2^-180 in total variation.
+    The total is in whole parts, of which ``parts`` make 1, and so is the result: total + round(noise) =
+    round(total + noise), the noise of standard deviation parts/mu, is post-processing of the exact Gaussian mechanism,
+    to within 2^-180 in total variation.
 
     Raises:
         BadInput: If the noise is more than 2^58 parts.
@@ -119,10 +114,8 @@ def noisy_winners(counts: Indices, sigma: float, source: RandomSource) -> Indice
     Counts and noise are whole multiples of one unit: a vote is floor(2^26/sigma) units, the noise has a standard
     deviation of 2^26 units; the sums are exact (:mod:`.gaussian_noise`). Rounding a vote down is on the private side.
 
-    Args:
-        counts: Shape (m, classes).
-        sigma: Standard deviation of the noise, in votes; :mod:`common.privacy.theorems.votes` says what it may be and
-            what it costs.
+    Counts have shape (m, classes). Sigma is in votes; :mod:`common.privacy.theorems.votes` says what it may be and what
+    it costs.
 
     Raises:
         BadInput: If sigma is out of range.

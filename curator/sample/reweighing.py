@@ -46,10 +46,8 @@ class Reweighing:
     moves all other mu_j in one common direction, and so TV(mu, mu') = max(mu_i, mu'_i) <= 1/(kappa n).
     Reweighing the projected weights instead reaches several times that (9 times in docs/corrections.md).
 
-    Args:
-        n: Number of records (public).
-        kappa: In (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i.
-        eta: Learning rate, positive.
+    Kappa is in (0, 1] with kappa n > 10; None for the null projection of Algorithm 1, mu_i proportional to w_i. Eta,
+    the learning rate, is positive.
 
     Raises:
         BadScenario: If a parameter is outside its range.

@@ -10,13 +10,7 @@ import pytest
 from benchmarks.audits.adaptation_cases import by_dca, divided
 from common.numerics.randomness import RandomSource
 from curator.learners import discrepancy as module
-from curator.learners.adaptation import (
-    ConvexSettings,
-    NonconvexSettings,
-    prepare,
-    scaled_steps,
-    solve,
-)
+from curator.learners.adaptation import ConvexSettings, NonconvexSettings, prepare, scaled_steps, solve
 from curator.learners.discrepancy import (
     TOLERANCE,
     curvatures,
