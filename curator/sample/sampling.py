@@ -210,7 +210,8 @@ class Sampler:
 
     def everybody(self) -> Iterator[Records]:
         """Yield the sample as it is, each record once, in its fixed order, in blocks, whatever the weights are."""
-        return (_seen(records, self._task) for records in self._sample.blocks(BLOCK))
+        blocks = self._sample.blocks(BLOCK)
+        return blocks if self._task is None else map(self._task.of, blocks)  # neither holds a block longer than needed
 
     def weighted(self) -> Iterator[tuple[Records, Floats]]:
         """Yield the sample in blocks with a weight a record, in [0, 1], to which mu is proportional; the largest is 1.
