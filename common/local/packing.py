@@ -81,8 +81,8 @@ def _split(body: bytes, people: int, kind: AnswerKind) -> tuple[Mask, AnyArray]:
     head, expected = mask_bytes(people), packed_bytes(people, kind)
     if len(body) != expected:
         raise BadMessage(f"{people} packed answers take {expected} bytes, found {len(body)}")
-    mask = np.frombuffer(body[:head], dtype=np.uint8)
-    answers: AnyArray = np.frombuffer(body[head:], dtype=answer_type(kind))
+    raw = np.frombuffer(body, dtype=np.uint8)  # of bits of very many people nothing is copied
+    mask, answers = raw[:head], raw[head:] if kind == "bit" else np.frombuffer(body[head:], dtype=answer_type(kind))
     if not padded_with_zeros(mask, people) or (kind == "bit" and not padded_with_zeros(answers, people)):
         raise BadMessage("the padding bits of packed answers must be zero")
     if kind != "bit":
