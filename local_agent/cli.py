@@ -31,6 +31,10 @@ log = logging.getLogger("tandem.agent")
 app = application("A local agent: trusts no other party, answers at most one question, and randomizes its answer.")
 
 
+_TOKENS = ["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"]
+Token = Annotated[str, typer.Option(envvar=_TOKENS, help="Enrolment token.", show_default=False)]
+
+
 @dataclass(frozen=True)
 class ConsentOptions:
     """What a person agrees to, and how it is asked."""
@@ -56,12 +60,7 @@ def answer_command(
     record: Annotated[
         Path, typer.Argument(help='JSON file {"features": [...], "label": 1 or -1}; as "local-agent record" makes it.')
     ],
-    token: Annotated[
-        str,
-        typer.Option(
-            envvar=["TANDEM_INDIVIDUAL_TOKEN", "TANDEM_ENROLMENT_TOKEN"], help="Enrolment token.", show_default=False
-        ),
-    ],
+    token: Token,
     consent: ConsentOptions,
     asking: shared.RefereeOptions,
     state: Annotated[
