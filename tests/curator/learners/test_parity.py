@@ -103,15 +103,6 @@ def test_broken_twins_are_caught(twin):
     assert worst(2, 2, kept, answers) <= 1.0 < worst(2, 2, *broken[twin]) - 1e-3
 
 
-def test_known_rates():
-    kept, answers = rates("tight", 1.0)
-    assert kept == pytest.approx(0.46211715726000974, rel=1e-14)
-    assert 1.0 - answers == pytest.approx(0.2119415576170854, rel=1e-14)
-    assert kept < math.tanh(0.5)
-    assert rates("paper", 1.0) == (0.25, 0.5)
-    assert 2.0 * math.atanh(0.25) == pytest.approx(0.5108256237659907)
-
-
 @for_each(("rule", "epsilon"), [("paper", 3.9), ("paper", 4.0), ("tight", 0.0), ("tight", math.inf)])
 def test_rates_that_do_not_exist_are_refused(rule, epsilon):
     with pytest.raises(BadInput):

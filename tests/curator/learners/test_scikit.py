@@ -6,18 +6,14 @@ import numpy as np
 import pytest
 
 from common.core.errors import BadInput, BadScenario
-from common.data.distributions.gaussians import GaussianHalfSpace
 from common.learners.scikit import SEVERAL
 from common.local.hypotheses.hypothesis import parse_hypothesis
-from common.local.hypotheses.linear import Linear
 from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.export import as_hypothesis
-from curator.learners import svm
 from curator.learners.base import learn_from, parse_learner
 from curator.learners.scikit import Scikit, classifiers
-from curator.learners.svm import Svm
 from curator.sample.reweighing import Reweighing
 from tests.tiers import for_each, thinned
 
@@ -292,32 +288,3 @@ def test_the_same_source_learns_the_same_again_also_inside():
     forests = {"estimators": [FOREST, {"classifier": "ExtraTreesClassifier", "parameters": {"n_estimators": 3}}]}
     first, second = (learned("VotingClassifier", forests, people()) for _ in range(2))
     assert first == second
-
-
-def svm_sampler(n=6000, d=60):
-    people = GaussianHalfSpace(side="source", d=d, close=4, sigma_source=1.0, sigma_target=0.1, share=0.1)
-    records = people.draw(1, np.arange(n))
-    return Reweighing(n, None, 0.01).sampler(records), records
-
-
-def test_its_hypothesis_makes_no_mistake_on_its_own_draws():
-    draws, records = svm_sampler()
-    source = RandomSource.seeded(1)
-    learned = learn_from(Svm(draws=4000), draws, RandomSource.seeded(1), None)
-    assert learned.mistakes(draws.draws(4000, source.derive("draws"))).sum() == 0
-    assert 0 < learned.mistakes(records).mean() < 0.02
-
-
-def test_it_begins_at_the_hypothesis_released_last(monkeypatch):
-    draws, _ = svm_sampler()
-    begun = []
-    minimize = svm.minimize
-    monkeypatch.setattr(svm, "minimize", lambda *all, **more: begun.append(all[1]) or minimize(*all, **more))
-    learner = Svm(draws=500, intercept=2.0)
-    first: Any = learn_from(learner, draws, RandomSource.seeded(1), None)
-    learn_from(learner, draws, RandomSource.seeded(2), first)
-    np.testing.assert_allclose(begun[1], [*first.weights, -first.threshold / 2.0], rtol=1e-12)
-    # Another kind of hypothesis, or of another dimension, is no start.
-    learn_from(learner, draws, RandomSource.seeded(3), Constant(label=1))
-    learn_from(learner, draws, RandomSource.seeded(3), Linear(weights=(1.0,) * 5, threshold=0.0))
-    assert [not start.any() for start in begun] == [True, False, True, True]

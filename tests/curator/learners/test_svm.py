@@ -1,4 +1,4 @@
-"""Sums of squares, factor and solution against NumPy's."""
+"""The SVM and its solver: sums of squares, factors and solutions, equations over F_2, minima, active sets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from common.core.errors import BadInput
+from common.data.distributions.gaussians import GaussianHalfSpace
+from common.local.hypotheses.linear import Linear
+from common.local.hypotheses.rules import Constant
 from common.local.records import Records
 from common.numerics.randomness import RandomSource
 from curator.learners import svm
-from curator.learners import svm as near_rows
-from curator.learners.svm import ActiveSet, add_squares, factor, padded, solve
+from curator.learners.base import learn_from
+from curator.learners.svm import ActiveSet, Svm, add_squares, factor, padded, solve
 from curator.mechanisms.parities import Equations
 from curator.sample.base import LocalSample
+from curator.sample.reweighing import Reweighing
 from curator.sample.rows import GatheredRows
 from curator.sample.sampling import Distinct
 from tests.tiers import for_each
@@ -277,8 +281,8 @@ def test_steps_solve_the_equations_whoever_comes_and_goes():
 
 def test_where_single_precision_fails_the_equations_are_solved_in_double(monkeypatch):
     rows, signed, costs = hinge_given(rank=5, cost=2e6)
-    refined, found = near_rows._refined, []
-    monkeypatch.setattr(near_rows, "_refined", lambda *all: found.append(refined(*all)) or found[-1])
+    refined, found = svm._refined, []
+    monkeypatch.setattr(svm, "_refined", lambda *all: found.append(refined(*all)) or found[-1])
     margins = np.linspace(-1.0, 2.0, len(costs))
     weights = np.zeros(signed.shape[1])
     step, _ = rows.step(weights, margins)
@@ -301,3 +305,32 @@ def test_with_no_row_near_the_step_goes_to_zero():
     step, falling = rows.step(weights, np.full(len(costs), 2.0))
     np.testing.assert_allclose(step, -weights, rtol=1e-12)
     assert falling == pytest.approx(weights @ weights)
+
+
+def svm_sampler(n=6000, d=60):
+    people = GaussianHalfSpace(side="source", d=d, close=4, sigma_source=1.0, sigma_target=0.1, share=0.1)
+    records = people.draw(1, np.arange(n))
+    return Reweighing(n, None, 0.01).sampler(records), records
+
+
+def test_its_hypothesis_makes_no_mistake_on_its_own_draws():
+    draws, records = svm_sampler()
+    source = RandomSource.seeded(1)
+    learned = learn_from(Svm(draws=4000), draws, RandomSource.seeded(1), None)
+    assert learned.mistakes(draws.draws(4000, source.derive("draws"))).sum() == 0
+    assert 0 < learned.mistakes(records).mean() < 0.02
+
+
+def test_it_begins_at_the_hypothesis_released_last(monkeypatch):
+    draws, _ = svm_sampler()
+    begun = []
+    minimize = svm.minimize
+    monkeypatch.setattr(svm, "minimize", lambda *all, **more: begun.append(all[1]) or minimize(*all, **more))
+    learner = Svm(draws=500, intercept=2.0)
+    first: Any = learn_from(learner, draws, RandomSource.seeded(1), None)
+    learn_from(learner, draws, RandomSource.seeded(2), first)
+    np.testing.assert_allclose(begun[1], [*first.weights, -first.threshold / 2.0], rtol=1e-12)
+    # Another kind of hypothesis, or of another dimension, is no start.
+    learn_from(learner, draws, RandomSource.seeded(3), Constant(label=1))
+    learn_from(learner, draws, RandomSource.seeded(3), Linear(weights=(1.0,) * 5, threshold=0.0))
+    assert [not start.any() for start in begun] == [True, False, True, True]

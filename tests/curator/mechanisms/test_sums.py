@@ -118,13 +118,6 @@ def test_no_row_is_longer_than_the_norm_once_it_is_rounded(cells):
     assert (plain * plain).sum(axis=1).max() > cells * cells
 
 
-def test_the_numbers_of_the_corrections():
-    """m = 1,000 at (1, 1e-6): sigma = 189 a count; with 1,000 teachers, nine in ten of one mind, .14% flips."""
-    sigma = answers_sigma(1000, 1.0, 1e-6)
-    assert sigma == pytest.approx(188.94, abs=0.01)
-    assert flips(0.9, 1000, sigma) == pytest.approx(0.0014, abs=5e-5)
-
-
 @for_each("touched", [1, 2])
 @for_each(("queries", "epsilon", "delta"), [(1, 0.5, 1e-5), (1000, 1.0, 1e-6), (77, 8.0, 1e-3)])
 def test_all_answers_together_keep_to_the_budget_and_use_it(queries, epsilon, delta, touched):
