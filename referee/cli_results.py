@@ -63,9 +63,8 @@ def predict_command(
     if as_json:
         deliver_json(models.predictions_document(model, found))
     elif output is None:
-        deliver(models.predictions_csv(model, found), end=False)
-    notes = [*models.notes(model, found), *([calibration(model)] if probabilities else [])]
-    for line in notes:
+        deliver(models.predictions_frame(model, found).write_csv(), end=False)
+    for line in (*found.notes.sentences(model.table), *([calibration(model)] if probabilities else [])):
         say(line, error=True)
 
 

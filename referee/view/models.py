@@ -57,22 +57,12 @@ def shown(model: Model) -> list[str]:
     return [plain(line) for line in printed]
 
 
-def notes(model: Model, found: Predicted) -> list[str]:
-    """Return what is to be said of the rows, a line for each column."""
-    return [plain(line) for line in found.notes.sentences(model.table)]
-
-
 def predictions_frame(model: Model, found: Predicted) -> polars.DataFrame:
     """Return the predictions as a table: the column that is predicted, and ``probability``; rows as they were given."""
     columns = {target_of(model).column: found.values.tolist()}
     if found.probabilities is not None:
         columns["probability" if "probability" not in columns else "its probability"] = found.probabilities.tolist()
     return polars.DataFrame(columns)
-
-
-def predictions_csv(model: Model, found: Predicted) -> str:
-    """Return the predictions as CSV, with a header."""
-    return predictions_frame(model, found).write_csv()
 
 
 def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
@@ -92,7 +82,7 @@ def predictions_document(model: Model, found: Predicted) -> dict[str, Any]:
 def write_predictions(path: Path, model: Model, found: Predicted) -> None:
     """Write the predictions to a file, in the format of its suffix."""
     if path.suffix == ".csv":
-        write_durably(path, predictions_csv(model, found).encode())
+        write_durably(path, predictions_frame(model, found).write_csv().encode())
     elif path.suffix == ".parquet":
         predictions_frame(model, found).write_parquet(path)
     else:
