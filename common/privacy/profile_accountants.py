@@ -11,8 +11,9 @@ import numpy as np
 
 from common.core.errors import BadInput
 from common.numerics.bisection import between
-from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Counts, Plan, RenyiAccountant, total_of
+from common.privacy.accountants import ACCOUNTANTS, Accountant, BudgetFilter, Counts, Plan, total_of
 from common.privacy.events import Event, Gaussian, NoEvent, Release, SubsampledRelease, SubsampledSteps
+from common.privacy.release_accountants import RenyiAccountant
 from common.privacy.rounding import MAX_EPSILON, up
 from common.privacy.theorems.comparison import gaussian_price
 from common.privacy.theorems.composition import subsampled

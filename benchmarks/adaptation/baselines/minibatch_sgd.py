@@ -21,8 +21,8 @@ import numpy as np
 from common.core.arrays import Floats
 from common.core.errors import BadInput
 from common.numerics.randomness import RandomSource
-from common.privacy.accountants import RenyiAccountant
 from common.privacy.events import SubsampledSteps
+from common.privacy.release_accountants import RenyiAccountant
 from curator.learners.domains import DomainSide
 
 

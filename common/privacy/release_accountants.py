@@ -1,0 +1,242 @@
+"""Accountants of releases, by their epsilons and deltas, and of everything with a Renyi divergence."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import cache, lru_cache
+
+from common.privacy.accountants import ACCOUNTANTS, Accountant, Amount, BudgetFilter, Counts, Plan, total_of
+from common.privacy.events import (
+    Event,
+    Gaussian,
+    NoEvent,
+    PrivateSelection,
+    Release,
+    SubsampledRelease,
+    SubsampledSteps,
+)
+from common.privacy.rounding import above, up
+from common.privacy.theorems.composition import composed_epsilon, subsampled
+from common.privacy.theorems.renyi import ORDERS, epsilon_at, pure_rdp, rho_allowed, step_rdp
+from common.privacy.theorems.selection import epsilon_of_selection, order_of_selection, selection_rdp
+
+
+@ACCOUNTANTS.register("basic")
+class BasicAccountant(Accountant):
+    """Adds up the epsilons and the deltas of releases.
+
+    **Theorem** (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006, Theorem 1; as a filter Rogers, Roth, Ullman and
+    Vadhan 2016, Theorem 3.6). Releases that are (eps_i, delta_i)-DP, each chosen after all before with eps_i and
+    delta_i of its own, are (epsilon, delta)-DP together if always sum eps_i <= epsilon and sum delta_i <= delta.
+
+    *Proof.* By induction over the releases. Take an event E; write E_y for it given that the first release, which is
+    (eps_1, delta_1)-DP, put out y. What follows has epsilon - eps_1 and delta - delta_1 left, so P(E_y) <= c(y) + delta
+    - delta_1 with c(y) = min(1, e^{epsilon - eps_1} Q(E_y)). As c lies in [0, 1], its mean under P's first release is
+    at most e^{eps_1} times that under Q's, and delta_1. Together P(E) <= e^epsilon Q(E) + delta. Nothing but the two
+    sums is used, so the filter takes any releases up to the caps. It is exact for pure releases at delta = 0.
+    """
+
+    kinds = (SubsampledRelease, Release)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        releases = [(cost_of(event), count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
+        if not all(math.isfinite(epsilon) for (epsilon, _), _ in releases):
+            return math.inf
+        total, failing = (sum((count * Fraction(cost[i]) for cost, count in releases), Fraction(0)) for i in (0, 1))
+        return above(total) if failing <= Fraction(delta) else math.inf
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        pure, some = delta == 0.0, any(not isinstance(event, NoEvent) for event, _ in plan)
+        caps = Fraction(epsilon) if some else Fraction(0), Fraction(delta) if some else Fraction(0)
+
+        def amount(event: Event) -> Amount | None:
+            if not isinstance(event, SubsampledRelease | Release):
+                return Fraction(0) if isinstance(event, NoEvent) else None
+            each, failing = cost_of(event)
+            if not math.isfinite(each) or (pure and failing > 0.0):
+                return None
+            return Fraction(each) if pure else Counts((Fraction(each), Fraction(failing)))
+
+        unit = "epsilon of releases, added up" if pure else "epsilon and delta of releases, each added up"
+        return BudgetFilter(unit, caps[0] if pure else Counts(caps), amount)
+
+
+@ACCOUNTANTS.register("kov")
+class OptimalCompositionAccountant(Accountant):
+    """The optimal k-fold composition of releases that are (eps*, delta*)-DP by the subsampling lemma.
+
+    Kairouz, Oh and Viswanath (2015), Theorem 3.3; :func:`common.privacy.theorems.composition.subsampled`. Exact for
+    releases of one price; where prices differ, every release is counted as the dearest one planned. The filter fixes
+    both before the first event: the number of releases and the most that each may cost.
+    """
+
+    kinds = (SubsampledRelease, Release)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        count, star, star_delta = _dearest(plan)
+        return composed_epsilon(count, star, star_delta, delta) if count else 0.0
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        count, star, star_delta = _dearest(plan)
+        private = count > 0 and composed_epsilon(count, star, star_delta, delta) <= epsilon
+
+        def amount(event: Event) -> Fraction | None:
+            if isinstance(event, SubsampledRelease | Release):
+                each, each_delta = cost_of(event)
+                return Fraction(1) if each <= star and each_delta <= star_delta else None
+            return Fraction(0) if isinstance(event, NoEvent) else None
+
+        unit = f"releases of ({star:.3g}, {star_delta:.3g}) each"
+        return BudgetFilter(unit, Fraction(count if private else 0), amount)
+
+
+def cost_of(event: SubsampledRelease | Release) -> tuple[float, float]:
+    """Return the (epsilon, delta) of one release, on the sample or on draws from mu, rounded up."""
+    if isinstance(event, Release):
+        return event.epsilon, event.delta
+    return subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
+
+
+def _dearest(plan: Plan) -> tuple[int, float, float]:
+    releases = [(event, count) for event, count in plan if isinstance(event, SubsampledRelease | Release)]
+    costs = [cost_of(event) for event, _ in releases]
+    count = sum(count for _, count in releases)
+    return count, max((c[0] for c in costs), default=0.0), max((c[1] for c in costs), default=0.0)
+
+
+@ACCOUNTANTS.register("none")
+class NoAccountant(Accountant):
+    """Claims nothing: every release costs infinity, only no event is free."""
+
+    kinds = (Event,)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        return 0.0 if all(isinstance(event, NoEvent) for event, _ in plan) else math.inf
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        def amount(event: Event) -> Fraction | None:
+            return Fraction(0) if isinstance(event, NoEvent) or math.isinf(epsilon) else None
+
+        return BudgetFilter("releases without a guarantee", Fraction(0), amount)
+
+
+@ACCOUNTANTS.register("rdp")
+class RenyiAccountant(Accountant):
+    """Adds Renyi divergences (Mironov 2017) and converts the sum once (Canonne et al. 2020, Proposition 12).
+
+    The filter counts at *one* order, chosen from the plan before the first event: sound for adaptively chosen events
+    (Feldman and Zrnic 2021; Lecuyer 2021). A filter that lets an event pass while *some* order has budget left is not.
+    """
+
+    kinds = (SubsampledSteps, Gaussian, PrivateSelection, SubsampledRelease, Release)
+    pure = True
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        return _best_order(tuple(plan), delta)[1]
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        return {"order": float(_best_order(tuple(plan), delta)[0])}
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        order, planned = _best_order(tuple(plan), delta)
+        allowed = rho_allowed(order, epsilon, delta)
+        cap = Fraction(allowed) if math.isfinite(allowed) and allowed > 0.0 else Fraction(0)
+        total = _total(plan, order)
+        if total is not None and planned <= epsilon:
+            # Rounding to and fro must not refuse the plan's last event: its sum converts to at most epsilon.
+            cap = max(cap, total)
+
+        def amount(event: Event) -> Fraction | None:
+            return _divergence(event, order) if self.covers(event) else None
+
+        return BudgetFilter(f"Renyi divergence of order {order}", cap, amount)
+
+
+@lru_cache(maxsize=1 << 8)  # a budget asks for the cost, then for the order, then for the filter of one plan
+def _best_order(plan: tuple[tuple[Event, int], ...], delta: float) -> tuple[int, float]:
+    """Search the orders: a coarse scan, then a fine one. Every order is valid."""
+
+    @cache
+    def at(place: int) -> float:
+        return _epsilon(plan, ORDERS[place], delta)
+
+    best, stride = 0, 8
+    for place in range(0, len(ORDERS), stride):
+        if at(place) < at(best):
+            best = place
+        elif place > best + 2 * stride and math.isfinite(at(best)):
+            break
+    while stride > 1:
+        stride //= 2
+        near = [place for place in (best - stride, best, best + stride) if 0 <= place < len(ORDERS)]
+        best = min(near, key=at)
+    return ORDERS[best], at(best)
+
+
+def _epsilon(plan: Plan, order: int, delta: float) -> float:
+    total = _total(plan, order)
+    if total is None:
+        return math.inf
+    return 0.0 if total == 0 else epsilon_at(order, up(float(total)), delta)
+
+
+def _total(plan: Plan, order: int) -> Fraction | None:
+    return total_of(plan, lambda event: _divergence(event, order))
+
+
+def _divergence(event: Event, order: int) -> Fraction | None:
+    """Return an upper bound on the event's divergence; None if it is infinite."""
+    rho, count = 0.0, 1
+    if isinstance(event, SubsampledSteps):
+        rho, count = step_rdp(order, event.tv_bound, event.ratio), event.count
+    elif isinstance(event, SubsampledRelease):
+        star, _ = subsampled(event.draws, event.tv_bound, event.epsilon, event.delta)
+        rho = pure_rdp(order, star) if math.isfinite(star) else math.inf
+    elif isinstance(event, Release):
+        rho = pure_rdp(order, event.epsilon)
+    elif isinstance(event, Gaussian):
+        rho, count = up(0.5 * order * event.mu * event.mu), event.count
+    elif isinstance(event, PrivateSelection):
+        rho = selection_rdp(order, event.mu, event.law)
+    return count * Fraction(rho) if math.isfinite(rho) else None
+
+
+@ACCOUNTANTS.register("selection")
+class SelectionAccountant(Accountant):
+    """The direct bound for one choice, :func:`common.privacy.theorems.selection.epsilon_of_selection`.
+
+    Several choices, or a choice beside other releases, are for the Renyi accountant. The filter admits one choice, of
+    the law that was planned and at most its mu.
+    """
+
+    kinds = (PrivateSelection,)
+
+    def epsilon(self, plan: Plan, delta: float) -> float:
+        choices = _choices(plan)
+        if not choices:
+            return 0.0
+        if len(choices) > 1 or delta == 0.0:
+            return math.inf
+        return epsilon_of_selection(choices[0].mu, choices[0].law, delta)
+
+    def numbers(self, plan: Plan, delta: float) -> dict[str, float]:
+        choices = _choices(plan)
+        order = order_of_selection(choices[0].mu, choices[0].law, delta) if len(choices) == 1 and delta > 0.0 else None
+        return {} if order is None else {"order": float(order)}
+
+    def budget_filter(self, plan: Plan, epsilon: float, delta: float) -> BudgetFilter:
+        choices = _choices(plan)
+        private = bool(choices) and self.epsilon(plan, delta) <= epsilon
+
+        def amount(event: Event) -> Fraction | None:
+            if isinstance(event, PrivateSelection):
+                planned = bool(choices) and event.law == choices[0].law and event.mu <= choices[0].mu
+                return Fraction(1) if planned else None
+            return Fraction(0) if isinstance(event, NoEvent) else None
+
+        return BudgetFilter("choices", Fraction(1 if private else 0), amount)
+
+
+def _choices(plan: Plan) -> list[PrivateSelection]:
+    return [event for event, count in plan for _ in range(min(count, 2)) if isinstance(event, PrivateSelection)][:2]
