@@ -52,7 +52,7 @@ class Crowd:
             agent.close()
 
     async def _take_part(self) -> None:
-        limits = httpx.Limits(max_connections=64)
+        limits = httpx.Limits(max_connections=900)
         async with httpx.AsyncClient(base_url=self._address, limits=limits, timeout=600, trust_env=False) as client:
             try:
                 for agent in self._agents:  # one after the other: number i is person i

@@ -106,10 +106,10 @@ def rows_of(scenario: Scenario, problem: Problem) -> tuple[PlanRow, ...]:
 
 
 def _beside(ones: dict[str, PlannedValue], others: dict[str, PlannedValue]) -> tuple[PlanRow, ...]:
-    def told(figure: PlannedValue | None) -> tuple[float | None, str]:
+    def shown(figure: PlannedValue | None) -> tuple[float | None, str]:
         return (None, "") if figure is None else (figure.value, f"{figure.formula} ({figure.source})")
 
-    pairs = [(name, *told(ones.get(name)), *told(others.get(name))) for name in ones | others]
+    pairs = [(name, *shown(ones.get(name)), *shown(others.get(name))) for name in ones | others]
     return tuple(
         PlanRow(name=name, paper=paper, tight=tight, paper_source=paper_source, tight_source=tight_source)
         for name, paper, paper_source, tight, tight_source in pairs

@@ -167,10 +167,7 @@ def _audit(
     large: bool,
 ) -> Audit:
     first, last = entries[0], entries[-1]
-    _check_kinds([entry.kind for entry in entries])
-    configuration = Configuration.parse(first.body["configuration"])
-    if configuration.referee != first.body["referee"]:
-        raise AuditFailed("the configuration names another referee than the transcript")
+    configuration = _configuration(entries)
     chosen = parse_resolved(configuration.scenario)
     agents = Agents(configuration, first.body["participants"], read_file(folder, "participants", large=large), place)
     stated = first.body.get("vouchers")
@@ -197,10 +194,7 @@ def _audit(
     history = check_history(folder, entries, configuration, *shown)
     check_reports(folder, entries)
     return Audit(
-        len(entries),
-        replay.reports,
-        replay.answers,
-        replay.operations,
+        *(len(entries), replay.reports, replay.answers, replay.operations),
         str(published["status"]),
         promises(chosen, terms),
         certificate,
@@ -222,6 +216,14 @@ def _audit(
         vouching=vouchers.found(replay.answers_of),
         real=chosen.people == "real",
     )
+
+
+def _configuration(entries: Sequence[StoredEntry]) -> Configuration:
+    _check_kinds([entry.kind for entry in entries])
+    configuration = Configuration.parse(entries[0].body["configuration"])
+    if configuration.referee != entries[0].body["referee"]:
+        raise AuditFailed("the configuration names another referee than the transcript")
+    return configuration
 
 
 def _check_kinds(kinds: list[str]) -> None:

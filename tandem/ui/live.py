@@ -125,10 +125,10 @@ class Tested:
 def shown_tests(scenario: ResolvedScenario, ended: Sequence[Numbers], now: Numbers | None) -> list[Tested]:
     """Return the tests of a run in order, those of ended rounds and the one under way; none that do not look early."""
     low, high = (level * scenario.alpha for level in (scenario.accuracy.reweigh_above, scenario.accuracy.halt_below))
-    told = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
-    told += [] if now is None else [("round under way", now, "not yet")]
+    under_test = [(f"round {numbers['round']:.0f}", numbers, "undecided") for numbers in ended if "round" in numbers]
+    under_test += [] if now is None else [("round under way", now, "not yet")]
     found = []
-    for name, numbers, none in told:
+    for name, numbers, none in under_test:
         if "tested_needed" not in numbers or not all(map(math.isfinite, numbers.values())):
             continue
         needed, below, above = (numbers.get(f"tested_{key}", 0.0) for key in ("needed", "below", "above"))

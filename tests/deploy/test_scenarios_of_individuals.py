@@ -1,5 +1,6 @@
 """Every shipped scenario, small, with individual agents alone and over HTTP, gives the answer that a host gives."""
 
+import json
 import os
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from deploy.checking import checked
 from deploy.deployment import Embedded, RunOutput
 from deploy.remote import Remote
 from referee.audit.audit import audit
+from referee.protocols.base import PROTOCOLS
 from referee.service.app import referee_app
 from referee.service.referee import Referee
 from referee.service.runner import Runner
@@ -34,6 +36,14 @@ def sides(**people: Any) -> tuple[str, ...]:
     return tuple(f"{side}.distribution.{key}={value}" for side in ("source", "target") for key, value in people.items())
 
 
+def small_of(name: str, *more: str) -> tuple[str, ...]:
+    """Take the people and the problem of the protocol's own small example."""
+    example = PROTOCOLS[name].example()[0]
+    assert example.problem is not None
+    found = {"problem": example.problem, "source": example.source, "target": example.target}
+    return (*(f"{key}={json.dumps(value.wire())}" for key, value in found.items()), *more)
+
+
 SMALL: dict[str, tuple[str, ...]] = {
     "adult": FEW,
     "adult-biased": FEW,
@@ -42,34 +52,36 @@ SMALL: dict[str, tuple[str, ...]] = {
     "ball-nonprivate": LEARNING,
     "ball-paper-nonprivate": LEARNING,
     "ball-paper-size": PRIVATELY,
-    "blender": (LOUD, "beta=0.45"),
+    "blender": small_of("blender", LOUD, "beta=0.45"),
     "domain-adaptation": FEW,
     "domain-adaptation-nonconvex": FEW,
     "flights": FEW,
     "halfspace": FEW,
     "hand-over": PRIVATELY,
-    "hypothesis-testing": ("agents.mechanism.epsilon=4", "beta=0.1"),
+    "hypothesis-testing": small_of("hypothesis-testing", "agents.mechanism.epsilon=4", "beta=0.1"),
     "model-agnostic": FEW,
     "model-agnostic-classes": FEW,
     "model-agnostic-transfer": FEW,
     "one-of-many-parities": (
         LOUD, "beta=0.1", "problem.c=2", "problem.d=1", "problem.shares=2", *sides(c=2, d=1, shares=2),
     ),
-    "parity": FEW,
+    "parity": (LOUD, *FEW),
     "parity-and-threshold": (
         LOUD, "alpha=0.45", "beta=0.4", "problem.c=2", "problem.b=2", *sides(c=2, b=2, secret="[1]", threshold=2),
     ),
-    "parity-chooses-secret": (LOUD, "beta=0.1", "problem.c=3", "problem.shares=5", *sides(c=3, shares=5, secret="[1]")),
+    "parity-chooses-secret": small_of("parity-chooses-secret", LOUD, "beta=0.1"),
     "parity-xor-threshold": (
         "agents.mechanism.epsilon=20", "alpha=0.49", "beta=0.45", "problem.c=2", "problem.b=2", "problem.blocks=8",
         *sides(c=2, b=2, secret="[1]", threshold=2),
     ),
     "portfolio": ("curator.n=1200", *FEW),
     "reverse-adaptation": FEW,
-    "select-then-estimate": (LOUD, "alpha=0.4", "beta=0.45", "problem.d=8", *sides(d=8)),
+    "select-then-estimate": small_of("select-then-estimate", LOUD, "alpha=0.4", "beta=0.45"),
     "sparse": FEW,
 }  # fmt: skip
 """What makes each shipped scenario small."""
+LONG = "parity-and-threshold"
+"""It asks a thousand agents, a few at a time: two minutes."""
 SAME = set(SMALL) - {"adult", "adult-biased", "blender", "flights", "portfolio"}
 """The others' answers depend on the agents' noise, of which each individual has its own."""
 
@@ -96,7 +108,9 @@ def asked_of(chosen: ResolvedScenario, folder: Path) -> tuple[RunOutput, Crowd]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name == LONG else ()) for name in SMALL]
+)
 def test_individuals_alone_give_the_answer_that_a_host_gives(name, tmp_path, monkeypatch):
     monkeypatch.setenv("TANDEM_DATA", str(SHELF))
     chosen = checked(load(name, [*SMALL[name], "agents.deadline=600"]))
